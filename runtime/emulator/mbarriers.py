@@ -8,7 +8,7 @@ valid object.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from .relaxed import BLOCK, CLUSTER
 from .shadow import PLAIN_WRITE, STRONG_READ, STRONG_WRITE, AccessKind, SpacePlace
 from .spaces import BadLanes, SharedSpace, Space
 from .stamps import SITE_MASK, U, threads_of, times
-from .tensor_copies import TensorLoad
 
 BYTES = 8
 MOST = (1 << 20) - 1  # arrivals, and bytes, that an object can count
@@ -33,6 +32,20 @@ OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
 COPIES = CLUSTER + 1
 """What an arrival at another block's object publishes that names no scope as wide: it is for copies alone."""
 KEPT_LANDINGS = 4  # phases back, of which a wait may still tell
+
+
+class ArrivingCopy(Protocol):
+    """A copy whose bytes an mbarrier counts."""
+
+    part: Any  # who started it
+    site: Site
+    began: int  # the logical time
+
+    @property
+    def bytes(self) -> int: ...
+
+    def land(self, landing: Landing) -> None:
+        """Its bytes are there."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +71,7 @@ class Mbarrier:
     arriving: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     published: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     deferred: list[Tracked] = field(default_factory=list)  # arrivals of asynchronous copies, which may come late
-    loads: list[TensorLoad] = field(default_factory=list)  # tensor copies whose bytes are still to come
+    loads: list[ArrivingCopy] = field(default_factory=list)  # copies whose bytes are still to come
     landing: Landing | None = None  # the copies that have arrived in this phase
     landed: list[Landing] = field(default_factory=list)  # those of the last phases
     coming: int = 0  # the logical time at which the last arrival of this phase, or the start of a copy, came
@@ -296,8 +309,11 @@ class Mbarriers:
             if key in self.waiting:
                 self.wave.wake_waiters()
 
-    def awaited(self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0) -> Any:
-        """[lanes] The objects at which tensor copies are to arrive, which the asynchronous proxy must know as valid.
+    def awaited(
+        self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0, by_proxy: bool = True
+    ) -> Any:
+        """[lanes] The objects at which copies are to arrive. The asynchronous proxy must know that they are valid, if
+        copies go by it.
 
         away: by lane, how many blocks further the object lies, at the same place there.
         """
@@ -305,6 +321,13 @@ class Mbarriers:
         assert isinstance(memory, SharedSpace)
         place = SpacePlace(BYTES, g.n, 0, place.index + away * (memory.arena // BYTES))
         keys = self.valid(g, place, address, site)
+        if by_proxy:
+            self.check_fenced(place, g, memory, site)
+        self.touch(STRONG_WRITE, place, g, memory, site)
+        return keys
+
+    def check_fenced(self, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
+        """Reports an object that is awaited by the asynchronous proxy, with no fence behind its init."""
         shadow = memory.shadow
         assert shadow is not None
         stamps = place.take(shadow.record(AccessKind(PLAIN_WRITE)), shadow.granule)
@@ -318,11 +341,9 @@ class Mbarriers:
                 "a tensor copy arrives at an mbarrier with no fence.mbarrier_init or fence.proxy.async behind its init"
             )
             g.launch.report(Kind.RACE, message, g, int(bad[0]), site, f"initialised by {author}")
-        self.touch(STRONG_WRITE, place, g, memory, site)
-        return keys
 
-    def await_copy(self, key: int, load: TensorLoad) -> None:
-        """A tensor copy is to arrive at this object; it comes now, or when somebody looks, as the seed says."""
+    def await_copy(self, key: int, load: ArrivingCopy) -> None:
+        """A copy is to arrive at this object; it comes now, or when somebody looks, as the seed says."""
         self.objects[key].loads.append(load)
         launch = self.wave.launch
         if key in self.waiting:

@@ -169,9 +169,9 @@ class Ordering(BarrierTimes):
         rows[within] = np.maximum(rows[within], what.row)
 
     @contextmanager
-    def of_copies(self) -> Iterator[None]:
+    def of_copies(self, in_bulk: bool = True) -> Iterator[None]:
         """Meanwhile it is asked what is before copies that the lanes start."""
-        self.copies = self.freed is not None
+        self.copies = in_bulk and self.freed is not None
         try:
             yield
         finally:

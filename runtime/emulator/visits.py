@@ -1,7 +1,8 @@
 """Accesses to the shared memory of other blocks of a cluster, which has to be there still.
 
 A block ends when the last of its threads does, so that each such access must be ordered before something that one of
-these does. Copies for several blocks are none here: who waits for their bytes knows of them (`mbarriers.py`).
+these does. Copies for other blocks are none here: who waits for their bytes knows of them (`mbarriers.py`). But some
+thread of the block that such a copy reads must know that, too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from .code import Site
 from .findings import Kind
+from .landings import Landing
 from .stamps import TIME_SHIFT, U
 
 
@@ -22,6 +24,7 @@ class Visits:
         self.wave = wave
         self.times = np.zeros((wave.lanes if wave.cluster > 1 else 0, wave.cluster), np.int64)
         self.sites: dict[tuple[int, int], Site] = {}
+        self.read: list[tuple[Any, Site, Landing]] = []  # by copies for other blocks: who started one, its arrival
 
     def note(self, g: Any, slots: Any, site: Site) -> None:
         """The lanes access memory of the blocks in these slots, some of which may be their own."""
@@ -32,8 +35,15 @@ class Visits:
             self.sites.update(dict.fromkeys(zip(threads.tolist(), ranks.tolist(), strict=True), site))
 
     def end(self) -> None:
-        """The wave has ended: reports the first access of which no thread of the other block knows."""
+        """The wave has ended: reports the first access of which no thread of the other block knows, and the first copy
+        whose own block does not know that it has arrived."""
         wave = self.wave
+        for part, site, landing in self.read:
+            own = wave.lanes_at(np.arange(wave.block_lanes) + int(part.lane("slot")[0]) * wave.block_lanes)
+            if not landing.known(np.zeros(own.n, np.int64), own, np.arange(own.n)).any():
+                message = "the block may end before this copy to another one has read its shared memory"
+                wave.launch.report(Kind.SOURCE_CHANGED, message, part, 0, site)
+                return
         for thread, rank in np.argwhere(self.times).tolist():
             slot = thread // wave.block_lanes // wave.cluster * wave.cluster + rank
             others = wave.lanes_at(np.arange(wave.block_lanes) + slot * wave.block_lanes)

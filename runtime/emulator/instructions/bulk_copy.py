@@ -16,7 +16,7 @@ from ..spaces import BadLanes, SharedSpace
 from ..tensor_copies import box_at
 from ..tensor_maps import UNIT, DecodedMap, PlacedMap
 from .registry import instruction
-from .tensor_copy import shared_addresses
+from .tensor_copy import receivers, shared_addresses
 
 
 class BulkOperands:
@@ -67,18 +67,27 @@ class BulkOperands:
 
 @instruction("cp.async.bulk.shared::cluster", "cp.async.bulk.shared::cta", effect=True)
 def load(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [src], size, [mbarrier]`"""
+    """`[dst], [src], size, [mbarrier]{, blocks}`"""
     operands = BulkOperands(code, ins.operands[1], ins.operands[0], ins.operands[2])
     barrier, site = code.address(ins.operands[3]), code.site
+    mask = code.read(ins.operands[4], "u16") if "multicast::cluster" in ins.opcode else None
 
     def run(v: Values, g: Any) -> None:
         barriers = shared_addresses(v, g, barrier)
+        memory = g.wave.space("shared")
         for lane, placed, part, start in operands.ranges(v, g, True):
+            boxes, away, at = [box_at(placed, [0])], np.zeros(1, np.int64), barriers[[lane]]
             try:
-                keys = g.wave.mbarriers.awaited(part, g.wave.space("shared"), barriers[[lane]], site)
+                if mask is not None:
+                    which, ranks = receivers(np.broadcast_to(v[mask], g.n)[[lane]], part, site)
+                    away = ranks - int(part.lane("rank")[0])
+                    part, boxes, at = part.part(which), boxes * len(which), at[which]
+                    start = start[which] + away * memory.arena
+                keys = g.wave.mbarriers.awaited(part, memory, at, site, away)
             except BadLanes:
                 continue  # reported; this copy is not made
-            g.wave.loads.start(part, site, [box_at(placed, [0])], start, keys)
+            if keys:
+                g.wave.loads.start(part, site, boxes, start, keys)
 
     return run
 

@@ -168,7 +168,7 @@ ATOMIC_WORDS = (
 def usual_order(ins: PtxInstruction) -> str:
     """The opcode, of atomics with order, scope and space in front, which ptxas takes anywhere: nvcc writes them behind
     the operation."""
-    if ins.opcode[0] not in ("atom", "red"):
+    if ins.opcode[0] not in ("atom", "red") or "async" in ins.opcode:
         return ins.name
 
     def rank(word: str) -> int:

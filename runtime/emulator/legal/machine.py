@@ -27,10 +27,14 @@ MACROS = {
     "OPERATION": "add min max inc dec and or xor",
     "REDUCE": "cp.reduce.async.bulk",
     "UNSHIFTED": ".im2col_no_offs.bulk_group{.P[L2::cache_hint]}",
+    "TOALL": ".shared::cluster.global.mbarrier::complete_tx::bytes.[multicast::cluster]{.P[L2::cache_hint]}",
     "COPYMAP": "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic",
+    "TOCLUSTER": ".shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
     "TOGLOBAL": ".global.shared::cta.bulk_group{.P[L2::cache_hint]}",
     "FIELD": "tensormap.replace.tile",
     "MAPSPACE": "{.[global shared::cta]}.b1024",
+    "STORED": "{.[shared::cluster]}.mbarrier::complete_tx::bytes",
+    "REDUCED": "red.async.relaxed.cluster{.[shared::cluster]}.mbarrier::complete_tx::bytes",
     "COUNTS": ",".join(map(str, range(24, 257, 8))),
     "F8": "[e4m3 e5m2]",
     "SCOPES": "{.[cta cluster gpu sys]}",
@@ -172,11 +176,22 @@ cp.async.bulk.prefetch.tensor$BOX.L2.global{.tile}$CACHE : @tensor*D P?u64 : sm_
 cp.async.bulk.prefetch.tensor$PIXELS.L2.global.im2col$CACHE : @tensor*D offsets*D P?u64 : sm_90 8.0
 cp.async.bulk.prefetch.L2.global$CACHE : @global bulk P?u64 : sm_90 8.0
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes$CACHE : @shared @global bulk @shared P?u64 : sm_90 8.0
+cp.async.bulk$TOALL : @shared @global bulk @shared u16 P?u64 : sm_90 8.0
+cp.async.bulk$TOCLUSTER : @shared @shared bulk @shared : sm_90 8.0
+$REDUCE$TOCLUSTER.add.[u32 s32 u64] : @shared @shared bulk @shared : sm_90 8.0
+$REDUCE$TOCLUSTER.[min max].[u32 s32] : @shared @shared bulk @shared : sm_90 8.0
+$REDUCE$TOCLUSTER.[inc dec].u32 : @shared @shared bulk @shared : sm_90 8.0
+$REDUCE$TOCLUSTER.[and or xor].b32 : @shared @shared bulk @shared : sm_90 8.0
 $REDUCE$TOGLOBAL.add.[u32 s32 u64 f32 f64] : @global @shared bulk P?u64 : sm_90 8.0
 $REDUCE$TOGLOBAL.add.noftz.[f16 bf16] : @global @shared bulk P?u64 : sm_90 8.0
 $REDUCE$TOGLOBAL.[min max].[u32 s32 u64 s64 f16 bf16] : @global @shared bulk P?u64 : sm_90 8.0
 $REDUCE$TOGLOBAL.[inc dec].u32 : @global @shared bulk P?u64 : sm_90 8.0
 $REDUCE$TOGLOBAL.[and or xor].[b32 b64] : @global @shared bulk P?u64 : sm_90 8.0
+st.async{.weak}$STORED{.V[v2 v4]}.T[b32 b64 u32 u64 s32 s64 f32 f64] : @ T*V @ : sm_90 8.1
+$REDUCED.add.T[u32 s32 u64] : @ T @ : sm_90 8.1
+$REDUCED.[min max].T[u32 s32] : @ T @ : sm_90 8.1
+$REDUCED.[inc dec].T[u32] : @ T @ : sm_90 8.1
+$REDUCED.[and or xor].T[b32] : @ T @ : sm_90 8.1
 $FIELD.global_address$MAPSPACE.b64 : @ b64 : sm_90a 8.3
 $FIELD.rank$MAPSPACE.b32 : @ b32 : sm_90a 8.3
 $FIELD.[box_dim global_dim element_stride]$MAPSPACE.b32 : @ #0..4 b32 : sm_90a 8.3

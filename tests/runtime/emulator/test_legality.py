@@ -105,6 +105,9 @@ cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.im2col_no_offs.bulk_group 
 cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd0], [%r2], 16, %h1;  no form
 cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r2], 24;  a multiple of 16 bytes from 0 to 1048560, not 24
 cp.async.bulk.prefetch.L2.global [%rd0], 1048576;        a multiple of 16 bytes from 0 to 1048560, not 1048576
+st.async.shared::cluster.mbarrier::complete_tx::bytes.b16 [%r2], %h1, [%r2];  no form
+st.async.shared::cluster.b32 [%r2], %r1, [%r2];          no form
+red.async.relaxed.gpu.global.add.u32 [%rd0], %r1;        no form
 fence.proxy.tensormap::generic.acquire.gpu [%rd0], 64;   the constant 64 is not 128
 tensormap.replace.tile.rank.b1024.b32 [%rd0], 1;         it needs .target sm_90a
 tensormap.replace.tile.swizzle_atomicity.b1024.b32 [%rd0], 0;  no form
@@ -299,6 +302,7 @@ def test_instructions_need_their_target_and_version() -> None:
     for line, version in (
         (f"cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 {bulk}", "8.0"),
         ("cp.async.bulk.prefetch.L2.global [%rd0], 16;", "8.0"),
+        ("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r2], %r1, [%r2];", "8.1"),
         ("fence.proxy.tensormap::generic.release.cta;", "8.3"),
     ):
         program_of(kernel(line).replace("8.6", version), "kernel")

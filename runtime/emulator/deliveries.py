@@ -1,0 +1,114 @@
+"""Copies, stores and reductions within a cluster that an mbarrier beside their destination completes.
+
+`cp.async.bulk` and `cp.reduce.async.bulk` from shared memory read and write by the asynchronous proxy; `st.async` and
+`red.async` bring values of registers, by no other proxy. Their bytes come as late as those of tensor copies
+(`tensor_copies.py`), and are there for those who wait for that phase.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .code import Site
+from .copies import Operation, landings_of
+from .landings import Landing
+from .mbarriers import teams
+from .reductions import BulkReduction
+from .reductions_in_flight import ReductionInFlight
+from .shadow import PLAIN_READ, SpacePlace
+from .stamps import U
+from .tensor_copies import shared_place, sources_of, start_reduction
+
+
+@dataclass
+class Delivery:
+    """To one mbarrier. starts: of what the lanes of `part` bring, offsets in the wave's shared memory, of `size` bytes
+    each; values: [lanes, size] bytes, None where they are read when they come, from `source`."""
+
+    wave: Any
+    part: Any
+    site: Site
+    starts: Any
+    size: int
+    values: Any
+    source: int
+    reading: Operation | None
+    reduction: BulkReduction | None
+    pending: ReductionInFlight | None
+    units: Any
+    number: int
+    began: int  # the logical time
+
+    @property
+    def bytes(self) -> int:
+        return self.size * len(self.starts)
+
+    def land(self, landing: Landing) -> None:
+        memory = self.wave.space("shared")
+        values = self.values
+        if self.reading is not None:
+            values = memory.data[None, self.source : self.source + self.size].copy()
+            sources_of(memory).remove(self.reading)
+            self.wave.visits.read.append((self.part, self.site, landing))
+        memory.changes += 1
+        if self.reduction is None:
+            memory.data[self.starts[:, None] + np.arange(self.size)] = values
+            landings_of(memory, self.wave).land(self.units, self.number, landing)
+            return
+        assert self.pending is not None
+        elements = self.starts[:, None] + np.arange(0, self.size, self.reduction.size)
+        self.reduction.apply(memory.data, elements.reshape(-1), values)
+        self.pending.landing = landing
+
+
+@dataclass(frozen=True)
+class Deliveries:
+    """What one instruction brings, and how: with a reduction, and by the asynchronous proxy?"""
+
+    site: Site
+    reduction: BulkReduction | None
+    by_proxy: bool
+
+    def start(self, g: Any, starts: Any, size: int, keys: list[int], values: Any = None, source: int = 0) -> None:
+        """keys: of the mbarrier of each lane. values: as in Delivery; else a single lane brings what lies at source."""
+        for key, lanes in teams(keys).items():
+            part = g.part(np.array(lanes))
+            own = None if values is None else values[lanes]
+            g.wave.mbarriers.await_copy(key, self.made(part, starts[lanes], size, own, source))
+
+    def made(self, g: Any, starts: Any, size: int, values: Any, source: int) -> Delivery:
+        wave, memory, site = g.wave, g.wave.space("shared"), self.site
+        place = shared_place(starts, size) if values is None else SpacePlace(size, g.n, 0, starts // size)
+        rows = g.part(np.repeat(np.arange(g.n), place.lanes // g.n))
+        reading = None if values is not None else self.read(g, source, size)
+        if self.by_proxy:
+            does = "a copy in bulk writes" if self.reduction is None else "a reduction in bulk changes"
+            g.launch.proxies.check(memory, place, rows, site, does)
+        pending = None
+        wave.copies.made += 1
+        units = place.units(memory.shadow.granule)
+        if self.reduction is not None:
+            pending = start_reduction(memory, place, rows, site, self.reduction, self.by_proxy)
+        else:
+            with wave.ordering.of_copies(self.by_proxy):
+                memory.shadow.start_copy(place, rows, site, by_proxy=self.by_proxy)
+            landings_of(memory, wave).started(units, np.full(len(units), wave.copies.made))
+        began = 0 if wave.time is None else wave.time.behind(g.index())
+        own = (self.reduction, pending, units.reshape(-1), wave.copies.made, int(np.max(began)))
+        return Delivery(wave, g, site, starts, size, values, source, reading, *own)
+
+    def read(self, g: Any, source: int, size: int) -> Operation:
+        """What is copied of the own block's shared memory: nobody may write there until it has come."""
+        memory = g.wave.space("shared")
+        place = shared_place(np.array([source]), size)
+        rows = g.part(np.zeros(place.lanes, np.int64))
+        g.launch.proxies.check(memory, place, rows, self.site, "a copy in bulk reads")
+        memory.shadow.access(PLAIN_READ, place, rows, self.site, record=False)
+        zero, readers = np.zeros(1, np.int64), np.zeros(place.lanes, np.int64)
+        stamps = g.lane("gid stamp") | U(self.site.stamp)
+        found = Operation(self.site, g.index(), zero, zero, memory, place, memory, [(readers, place)], stamps)
+        sources_of(memory).add(g.wave, found)
+        return found

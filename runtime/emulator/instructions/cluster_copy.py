@@ -1,0 +1,121 @@
+"""cp.async.bulk and cp.reduce.async.bulk within a cluster, st.async and red.async (PTX ISA 9.7.9.12, 9.7.9.25.4 and
+9.7.13.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..code import DTYPES, Code, Op, Site, Values
+from ..deliveries import Deliveries
+from ..findings import Kind
+from ..memory import RANK_SHIFT
+from ..reader import PtxInstruction
+from ..reductions import reduction_of
+from ..spaces import BadLanes, SharedSpace, check_alignment
+from ..tensor_maps import UNIT
+from .memory_access import VECTORS, vector_items
+from .registry import instruction
+from .tensor_copy import shared_addresses
+
+
+def fault(g: Any, site: Site, bad: Any, kind: Kind, message: str) -> None:
+    """Reports the first of some lanes, for which the instruction does not run then."""
+    if bad.any():
+        g.launch.report(kind, message, g, int(np.flatnonzero(bad)[0]), site)
+        raise BadLanes(bad)
+
+
+def blocks_away(addresses: Any, g: Any, memory: SharedSpace, site: Site) -> tuple[Any, Any]:
+    """(how many blocks further each address of the cluster's shared memory lies, its offset there)."""
+    rank = addresses >> RANK_SHIFT
+    memory.check_rank(rank, g, site)
+    away = np.where(rank == 0, 0, rank - 1 - g.lane("rank").astype(np.int64))
+    return away, addresses & (1 << RANK_SHIFT) - 1
+
+
+class ClusterOperands:
+    """A destination in the cluster, and an mbarrier in the same block."""
+
+    def __init__(self, site: Site, by_proxy: bool, is_remote: bool):
+        """is_remote: must that be another block?"""
+        self.site, self.by_proxy, self.is_remote = site, by_proxy, is_remote
+
+    def found(self, g: Any, targets: Any, barriers: Any, size: int) -> tuple[Any, list[int]]:
+        """(starts in the wave's shared memory, numbers of the mbarriers) of ranges of so many bytes."""
+        memory, site = g.wave.space("shared"), self.site
+        assert isinstance(memory, SharedSpace)
+        away, offsets = blocks_away(targets, g, memory, site)
+        away_of_barrier, at = blocks_away(barriers, g, memory, site)
+        message = (
+            f"`{'.'.join(site.ins.opcode[:3])}` writes to its own block, and only another of the cluster may be meant"
+        )
+        if self.is_remote:
+            fault(g, site, away == 0, Kind.OUT_OF_BOUNDS, message)
+        elif g.wave.cluster == 1:
+            fault(g, site, np.ones(g.n, bool), Kind.OUT_OF_BOUNDS, "a copy within a cluster, in a cluster of one block")
+        message = "the mbarrier lies in another block than what is written"
+        fault(g, site, away != away_of_barrier, Kind.BARRIER_MISUSE, message)
+        memory.check_bounds(offsets, size, g, site, True)
+        keys = g.wave.mbarriers.awaited(g, memory, at, site, away, self.by_proxy)
+        return (g.lane("slot") + away) * memory.arena + offsets, keys
+
+
+@instruction("cp.async.bulk.shared::cluster.shared::cta", "cp.reduce.async.bulk.shared::cluster", effect=True)
+def copy(code: Code, ins: PtxInstruction) -> Op:
+    """`[dst], [src], size, [mbarrier]`"""
+    site, reduction = code.site, reduction_of(ins.opcode)
+    target, source, barrier = (code.address(ins.operands[at]) for at in (0, 1, 3))
+    count = code.read(ins.operands[2], "u32")
+    operands, deliveries = ClusterOperands(site, True, reduction is None), Deliveries(site, reduction, True)
+
+    def run(v: Values, g: Any) -> None:
+        memory = g.wave.space("shared")
+        targets, sources, barriers = (shared_addresses(v, g, each) for each in (target, source, barrier))
+        sizes = np.broadcast_to(v[count], g.n).astype(np.int64)
+        for lane in np.flatnonzero(sizes).tolist():
+            part, size = g.part(np.array([lane])), int(sizes[lane])
+            try:
+                bad = (targets[lane] | sources[lane] | size) % UNIT != 0
+                fault(
+                    part,
+                    site,
+                    np.array([bad]),
+                    Kind.MISALIGNED,
+                    f"a copy in bulk of {size} bytes from shared address "
+                    f"{int(sources[lane]):#x} to {int(targets[lane]):#x}: one of these is no multiple of {UNIT}",
+                )
+                away, at = blocks_away(sources[[lane]], part, memory, site)
+                fault(part, site, away != 0, Kind.OUT_OF_BOUNDS, "the source of a copy in bulk lies in another block")
+                memory.check_bounds(at, size, part, site, False)
+                starts, keys = operands.found(part, targets[[lane]], barriers[[lane]], size)
+            except BadLanes:
+                continue  # reported; this copy is not made
+            deliveries.start(part, starts, size, keys, source=int(part.lane("slot")[0]) * memory.arena + int(at[0]))
+
+    return run
+
+
+@instruction("st.async", "red.async", effect=True)
+def store(code: Code, ins: PtxInstruction) -> Op:
+    """`[a], b, [mbarrier]`"""
+    site, reduction = code.site, reduction_of(ins.opcode)
+    target, barrier = code.address(ins.operands[0]), code.address(ins.operands[2])
+    dtype = np.dtype(DTYPES[f"u{ins.opcode[-1][1:]}"])
+    sources = [code.read(item, f"b{ins.opcode[-1][1:]}") for item in vector_items(ins.operands[1])]
+    size = dtype.itemsize * next((VECTORS[word] for word in ins.opcode if word in VECTORS), 1)
+    operands = ClusterOperands(site, False, reduction is not None)
+    deliveries = Deliveries(site, reduction, False)
+
+    def run(v: Values, g: Any) -> None:
+        try:
+            targets, barriers = (shared_addresses(v, g, each) for each in (target, barrier))
+            check_alignment(targets, size, g, site)
+            starts, keys = operands.found(g, targets, barriers, size)
+        except BadLanes:
+            return  # reported; nothing is brought
+        values = np.stack([np.broadcast_to(v[each], g.n) for each in sources], 1).astype(dtype).view(np.uint8)
+        deliveries.start(g, starts, size, keys, values)
+
+    return run

@@ -23,6 +23,8 @@ arguments.py   bytes and arrays of the parameters  allocation.py  freed memory s
 origins.py     threads and lines of stamps         spinning.py   launches that do not end
 numerics.py, integers.py, matrix.py  arithmetic
 overlap.py     launches that start before those in front end
+reductions.py, reductions_in_flight.py  sums in memory  deliveries.py  copies within a cluster
+map_proxy.py   maps that kernels make
 ```
 """
 

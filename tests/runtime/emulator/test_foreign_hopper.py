@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 from foreign_hopper import SEEDS, Edit, Fault, Launch, edited, in_turn, last_operand, random, text_of
+from on_device import launched
 
 from runtime.emulator import Kind, PtxError, Result, emulate
+from runtime.foreign import MapOf
 
 
 def gemm(text: str, m: int, n: int, k: int, blocks: int, **options: Any) -> tuple[Launch, Result]:
@@ -92,11 +95,78 @@ def test_ranges_of_plain_memory(n: int, seed: int) -> None:
     assert result.notes == []
 
 
+def sums(text: str, rows: int, blocks: int, **options: Any) -> tuple[Launch, Result]:
+    launch = Launch()
+    args = [launch.pointer("x", random(rows, 256, dtype=np.int8).astype(np.float32))]
+    args += [launch.pointer(name, np.zeros(256, np.float32)) for name in ("sums", "arrived", "y")]
+    args[2] = launch.pointer("count", np.zeros(1, np.int32))
+    return launch, emulate(text, "hopper_sums", blocks, 128, [*args, rows], **options)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (37, 5)])
+def test_blocks_add_to_the_sums_of_all(rows: int, blocks: int, seed: int) -> None:
+    launch, result = sums(text_of("hopper_sums"), rows, blocks, seed=seed)
+    np.testing.assert_array_equal(launch.read("y"), launch.arrays["x"].sum(0) / np.float32(rows))
+    assert result.notes == []
+
+
+GROUPS = np.array([37, 5, 0, 64, 1], np.int32)
+"""Rows of each, of three tiles and less."""
+
+
+def group_arrays() -> tuple[Any, Any, Any]:
+    """x, y and the first row of each group: between them lie rows that belong to none."""
+    at = np.cumsum([3, *(GROUPS[:-1] + 2)]).astype(np.int32)
+    return random(int(at[-1]) + 9, 64), random(int(at[-1]) + 9, 64) + 1, at
+
+
+def group_results(adds: bool) -> Any:
+    x, y, at = group_arrays()
+    for first, count in zip(at, GROUPS, strict=True):
+        y[first : first + count] = 2 * x[first : first + count] + (y[first : first + count] if adds else 0)
+    return y
+
+
+def grouped(text: str, blocks: int, adds: bool = False, **options: Any) -> tuple[Launch, Result]:
+    launch = Launch()
+    x, y, at = group_arrays()
+    maps = [launch.map(name, array, (64, 32), 0) for name, array in (("x", x), ("y", y))]
+    maps = [replace(each, map=replace(each.map, type="f32")) for each in maps]
+    args = [*maps, launch.pointers["x"], launch.pointers["y"], launch.pointer("at", at), launch.pointer("rows", GROUPS)]
+    args += [len(GROUPS), launch.pointer("made", np.zeros(256 * blocks, np.uint8)), int(adds)]
+    return launch, emulate(text, "hopper_grouped", blocks, 128, args, **options)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("blocks", "adds"), [(1, False), (2, True), (5, False)])
+def test_groups_by_maps_that_blocks_make(blocks: int, adds: bool, seed: int) -> None:
+    launch, result = grouped(text_of("hopper_grouped"), blocks, adds, seed=seed)
+    np.testing.assert_array_equal(launch.read("y"), group_results(adds))
+    assert result.notes == []
+
+
+def test_the_same_texts_on_a_device(device: str) -> None:
+    """Those with reductions and with maps of their own."""
+    x, y, at = group_arrays()
+    made = np.zeros(512, np.uint8)
+    args = [MapOf(x, (32, 64)), MapOf(y, (32, 64)), x, y, at, GROUPS, len(GROUPS), made, 1]
+    launched(text_of("hopper_grouped"), args, device, grid=2)
+    np.testing.assert_array_equal(y, group_results(True))
+    x = random(37, 256, dtype=np.int8).astype(np.float32)
+    total, count, mean = np.zeros(256, np.float32), np.zeros(1, np.int32), np.zeros(256, np.float32)
+    launched(text_of("hopper_sums"), [x, total, count, mean, 37], device, grid=5)
+    np.testing.assert_array_equal(total, x.sum(0))
+    np.testing.assert_array_equal(mean, total / np.float32(37))
+
+
 RUNS: dict[str, Callable[..., tuple[Launch, Result]]] = {
     "hopper_gemm": lambda text, **options: gemm(text, 128, 256, 256, 1, **options),
     "hopper_transpose": lambda text, **options: transpose(text, 32, 160, **options),
     "hopper_mixed": lambda text, **options: mixed(text, 64, 128, 320, **options),
     "hopper_bulk": lambda text, **options: bulk(text, 600, **options),
+    "hopper_sums": lambda text, **options: sums(text, 37, 5, **options),
+    "hopper_grouped": lambda text, **options: grouped(text, 2, True, **options),
 }
 
 
@@ -211,6 +281,40 @@ FAULTS = {
     ),
     "ranges: the block ends before the range has gone out": Fault(
         "hopper_bulk", (Edit("wait_group.read", 0),), Kind.SOURCE_CHANGED, "block may end", "ptx::cp_async_bulk("
+    ),
+    "sums: the last block reads before others have added": Fault(
+        "hopper_sums", (Edit("cp.async.bulk.wait_group", 0, "cp.async.bulk.wait_group.read 0;"),), Kind.IN_FLIGHT,
+        "an asynchronous reduction is still changing", "y[column] = sums",
+    ),
+    "sums: nothing orders the sums before the count": Fault(
+        "hopper_sums", (Edit("membar.gl", 0),), Kind.RACE, "that another thread has written atomically",
+        "y[column] = sums",
+    ),
+    "sums: nothing fences what is added": Fault(
+        "hopper_sums", (Edit("fence.proxy.async", 0),), Kind.RACE, "without a fence.proxy.async",
+        "sizeof(own)",
+    ),
+    "groups: nobody acquires the map": Fault(
+        "hopper_grouped", (Edit("generic.acquire", 0),), Kind.RACE, "no fence.proxy.tensormap::generic.acquire",
+        "load(box, in",
+    ),
+    "groups: nobody acquires the other map": Fault(
+        "hopper_grouped", (Edit("generic.acquire", 1),), Kind.RACE, "no fence.proxy.tensormap::generic.acquire",
+        "store(out, row",
+    ),
+    "groups: a map is changed while its box goes out": Fault(
+        "hopper_grouped", (Edit("cp.async.bulk.wait_group 0", 0),), Kind.SOURCE_CHANGED, "is complete",
+        "store(out, row",
+    ),
+    "groups: only one thread has changed the map": Fault(
+        "hopper_grouped", (Edit("bar.warp.sync", 0),), Kind.RACE, "that another thread has written", "publish(",
+    ),
+    "groups: nobody waits for the box": Fault(
+        "hopper_grouped", (Edit(TRY, 0, "setp.eq.u32 done, 0, 0;"),), Kind.IN_FLIGHT, "still filling", "box[i] *= 2"
+    ),
+    "groups: the next box comes while this one goes out": Fault(
+        "hopper_grouped", (Edit("wait_group.read", 0),), Kind.SOURCE_CHANGED, "before the copy is complete",
+        "store(out, row",
     ),
 }  # fmt: skip
 REFUSED = {

@@ -23,7 +23,7 @@ colon stand the operands, after the second what it needs: the target, then the P
     #  #4,-8   an integer constant, or one of these
     -T*4       each register by itself is a T, and none is `_`
     i32  i64   an integer or bits of this width
-    label, table  names of the function;  barrier, threads, size, bulk, byte, special and so on: see `operands.py`
+    label, table  names of the function;  barrier, threads, size, bulk, mask, byte, special and so on: see `operands.py`
     *T         a register only;  ^T  also a part of one, =^T only a part
     ?…         may be missing, with all that follow;  P?T is there if the opcode has P
 """

@@ -163,10 +163,10 @@ cp.async.wait_group : #0..2147483647 : sm_80 7.0
 cp.async.wait_all : : sm_80 7.0
 cp.async.mbarrier.arrive{.noinc}$SHARED.b64 : @ : sm_80 7.0
 cp.async.bulk.tensor$BOX.shared::cluster.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.0
-$BULK$BOX.shared::cluster.global$TILEDALL$CACHE : @shared @tensor*D @shared u16 P?u64 : sm_90 8.0
+$BULK$BOX.shared::cluster.global$TILEDALL$CACHE : @shared @tensor*D @shared mask P?u64 : sm_90 8.0
 cp.async.bulk.tensor$BOX.shared::cta.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.6
 cp.async.bulk.tensor$PIXELS.shared::cluster.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.0
-$BULK$PIXELS.shared::cluster.global$IM2COLALL$CACHE : @shared @tensor*D @shared offsets*D u16 P?u64 : sm_90 8.0
+$BULK$PIXELS.shared::cluster.global$IM2COLALL$CACHE : @shared @tensor*D @shared offsets*D mask P?u64 : sm_90 8.0
 cp.async.bulk.tensor$PIXELS.shared::cta.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.6
 cp.async.bulk.tensor$BOX.global.shared::cta{.tile}.bulk_group$CACHE : @tensor*D @shared P?u64 : sm_90 8.0
 cp.async.bulk.tensor$PIXELS.global.shared::cta$UNSHIFTED : @tensor*D @shared P?u64 : sm_90 8.0
@@ -176,7 +176,7 @@ cp.async.bulk.prefetch.tensor$BOX.L2.global{.tile}$CACHE : @tensor*D P?u64 : sm_
 cp.async.bulk.prefetch.tensor$PIXELS.L2.global.im2col$CACHE : @tensor*D offsets*D P?u64 : sm_90 8.0
 cp.async.bulk.prefetch.L2.global$CACHE : @global bulk P?u64 : sm_90 8.0
 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes$CACHE : @shared @global bulk @shared P?u64 : sm_90 8.0
-cp.async.bulk$TOALL : @shared @global bulk @shared u16 P?u64 : sm_90 8.0
+cp.async.bulk$TOALL : @shared @global bulk @shared mask P?u64 : sm_90 8.0
 cp.async.bulk$TOCLUSTER : @shared @shared bulk @shared : sm_90 8.0
 $REDUCE$TOCLUSTER.add.[u32 s32 u64] : @shared @shared bulk @shared : sm_90 8.0
 $REDUCE$TOCLUSTER.[min max].[u32 s32] : @shared @shared bulk @shared : sm_90 8.0
@@ -192,10 +192,10 @@ $REDUCED.add.T[u32 s32 u64] : @ T @ : sm_90 8.1
 $REDUCED.[min max].T[u32 s32] : @ T @ : sm_90 8.1
 $REDUCED.[inc dec].T[u32] : @ T @ : sm_90 8.1
 $REDUCED.[and or xor].T[b32] : @ T @ : sm_90 8.1
-$FIELD.global_address$MAPSPACE.b64 : @ b64 : sm_90a 8.3
-$FIELD.rank$MAPSPACE.b32 : @ b32 : sm_90a 8.3
-$FIELD.[box_dim global_dim element_stride]$MAPSPACE.b32 : @ #0..4 b32 : sm_90a 8.3
-$FIELD.global_stride$MAPSPACE.b64 : @ #0..3 b64 : sm_90a 8.3
+$FIELD.global_address$MAPSPACE.b64 : @ i64 : sm_90a 8.3
+$FIELD.rank$MAPSPACE.b32 : @ i32 : sm_90a 8.3
+$FIELD.[box_dim global_dim element_stride]$MAPSPACE.b32 : @ #0..4 i32 : sm_90a 8.3
+$FIELD.global_stride$MAPSPACE.b64 : @ #0..3 i64 : sm_90a 8.3
 $FIELD.elemtype$MAPSPACE.b32 : @ #0..12 : sm_90a 8.3
 $FIELD.interleave_layout$MAPSPACE.b32 : @ #0..2 : sm_90a 8.3
 $FIELD.swizzle_mode$MAPSPACE.b32 : @ #0..3 : sm_90a 8.3

@@ -30,6 +30,7 @@ VECTOR_SPECIALS = {f"%{name}" for name in ("tid", "ntid", "ctaid", "nctaid", "cl
 HALVES = {"f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "tf32", "e4m3x2", "e5m2x2"}  # take registers only
 MOST_COUNT = (1 << 20) - 1  # of an mbarrier (PTX ISA 9.7.13.15.2)
 MOST_BULK = (1 << 20) - 16  # bytes of a copy that an mbarrier can count, in sixteens
+NUMBERS = {"count": "u32", "bulk": "u32", "parity": "u32", "mask": "u16"}  # operands with a range, and their types
 INTEGERS = {"i32", "i64"}  # of either sign, or bits
 
 
@@ -131,10 +132,10 @@ def check_slot(
         if kind == "arrivals" and isinstance(operand, Integer) and not operand.value:
             raise FormMismatch("an arrival says how many threads the barrier has, and 0 are none")
         check_source(operand, "u32", OperandSlot("u32"), scope)
-    elif kind in {"count", "bulk", "parity"}:
+    elif kind in NUMBERS:
         if isinstance(operand, Integer):
             check_number(operand, kind)
-        check_source(operand, "u32", OperandSlot("u32"), scope)
+        check_source(operand, NUMBERS[kind], OperandSlot(NUMBERS[kind]), scope)
     elif kind == "fraction":
         if isinstance(operand, Float) and not 0 < operand.value <= 1:
             raise FormMismatch(f"the fraction {operand} is not above 0 and at most 1")
@@ -157,13 +158,13 @@ def check_slot(
 
 
 def check_number(operand: Integer, kind: str) -> None:
-    """A constant that is an operand of 32 bits: arrivals, bytes of a copy in bulk or a parity."""
+    """A constant: arrivals, bytes of a copy in bulk, a parity, or a bit for each block of a cluster."""
     if kind == "count" and not 0 < operand.value <= MOST_COUNT:
         raise FormMismatch(f"an mbarrier counts 1 to {MOST_COUNT} arrivals, not {operand}")
     if kind == "bulk" and (operand.value % 16 or not 0 <= operand.value <= MOST_BULK):
         raise FormMismatch(f"a copy in bulk has a multiple of 16 bytes from 0 to {MOST_BULK}, not {operand}")
-    if kind == "parity":
-        check_constant(operand, "0,1")
+    if kind in {"parity", "mask"}:
+        check_constant(operand, "0,1" if kind == "parity" else "0..65535")
 
 
 def check_value(operand: Operand, slot: OperandSlot, kind: str, words: dict[str, str], scope: RegisterScope) -> None:

@@ -219,7 +219,7 @@ REGISTERS = {
 }
 SPECIAL_SLOTS = {"!": "!%p3", "_": "_", "label": "END", "table": "TABLE", "size": "%u3", "byte": "5"}
 SPECIAL_SLOTS |= {"special": "%tid", "barrier": "1", "threads": "64", "arrivals": "64"}
-SPECIAL_SLOTS |= {"parity": "1", "fraction": "0f3f000000", "count": "%u3", "bulk": "%u3"}
+SPECIAL_SLOTS |= {"parity": "1", "fraction": "0f3f000000", "count": "%u3", "bulk": "%u3", "mask": "%uh5"}
 
 
 def written_slot(slot: OperandSlot, words: dict[str, str], number: int, space: str) -> str:

@@ -10,6 +10,7 @@ from tensor_copy_kernel import LOAD, kernel, map_of
 
 from runtime import assemble
 from runtime.emulator import Kind, Memory, PtxError, TensorMapArgument, emulate
+from runtime.emulator.launch import program_of
 
 ROUNDS, SIZE = 3, 1024
 BODY = """
@@ -152,3 +153,10 @@ def test_an_arrival_of_the_scope_of_the_cluster_is_more_than_enough() -> None:
 def test_a_mask_is_needed() -> None:
     with pytest.raises(PtxError, match="operands"):
         run({"load": LOAD.format(rank=2, to="shared::cluster", tile="", hint="")})
+
+
+@pytest.mark.parametrize("mask", ["-1", "65536"])
+def test_a_mask_that_is_a_constant_has_16_bits(mask: str) -> None:
+    text = kernel(BODY.format(**PARTS), ("map",), ("out",), 64, SIZE)
+    with pytest.raises(PtxError, match=f"the constant {mask} is not in 0 to 65535"):
+        program_of(text.replace("[%r2], %h1;", f"[%r2], {mask};"), "kernel")

@@ -14,7 +14,7 @@ from on_device import launched
 from tensor_copy_kernel import kernel as tensor_kernel
 
 from runtime import assemble
-from runtime.emulator import Kind
+from runtime.emulator import Kind, Memory, Touched, emulate
 from runtime.foreign import MapOf
 
 BYTES, BLOCKS = 512, 3
@@ -275,3 +275,18 @@ def test_what_it_may_not_do(name: str) -> None:
     parts, kind, message = FAULTS[name]
     found = faulty(parts)
     assert any(each.kind == kind and message in each.message and each.line for each in found), found
+
+
+def test_ahead_of_a_wait_for_launches_in_front() -> None:
+    """What one of them may have read is not reduced before the wait."""
+    memory = Memory()
+    x, y = (memory.allocate(np.zeros(1024, np.uint32), name) for name in "xy")
+    text = kernel(FROM_SHARED.format(reduce=f"{REDUCE}.add.u32", size=BYTES))
+    front = [Touched.somehow(y.address, 4096, "front")]
+    for given, kinds in (
+        (text, [Kind.RACE, Kind.NO_WAIT]),
+        (text.replace("bar.sync", "griddepcontrol.wait;\nbar.sync"), []),
+    ):
+        found = emulate(given, "kernel", 1, 128, [x, y], on_finding="collect", after=front).findings
+        assert [each.kind for each in found] == kinds, found
+        assert not found or "cp.reduce" in given.splitlines()[(found[0].ptx_line or 0) - 1]

@@ -10,7 +10,7 @@ from on_device import launched
 from tensor_copy_kernel import LOAD, box_of, kernel, map_of, swizzled, wait_for
 
 from runtime import assemble
-from runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, emulate
+from runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, Touched, emulate
 from runtime.emulator.launch import program_of
 from runtime.emulator.memory import SHARED_START
 from runtime.emulator.tensor_maps import encode
@@ -334,6 +334,19 @@ def test_a_map_that_the_host_put_into_global_memory_is_acquired(acquire: str) ->
     text = kernel(BESIDE.format(acquire=acquire, **parts), (), ("maps",), 128, SIZE)
     found = emulate(text, "kernel", 1, 128, [maps], on_finding="collect").findings
     assert [NO_ACQUIRE in each.message for each in found] == [True] * (not acquire), found
+
+
+def test_a_map_that_a_launch_in_front_may_write() -> None:
+    """It is read ahead of the wait for that launch."""
+    memory, array = Memory(), arrays()[1]
+    pointer = memory.allocate(array, "array")
+    maps = memory.allocate(np.frombuffer(encode(map_of(array, (64, 8), 128), pointer.address), np.uint8), "maps")
+    parts = {"acquire": f"@%p0 {ACQUIRE} [%rd1], 128;", "load": PARTS["load"], "wait": wait_for("WAIT", "%r2", "0")}
+    text = kernel(BESIDE.format(**parts) + "\ngriddepcontrol.wait;", (), ("maps",), 128, SIZE)
+    front = [Touched.somehow(maps.address, 128, "front")]
+    (found,) = emulate(text, "kernel", 1, 128, [maps], on_finding="collect", after=front).findings
+    assert found.kind is Kind.RACE and "that front has written" in found.message, found
+    assert "cp.async.bulk.tensor" in text.splitlines()[(found.ptx_line or 0) - 1]
 
 
 STORED = """

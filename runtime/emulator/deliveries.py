@@ -72,7 +72,7 @@ class Deliveries:
     reduction: BulkReduction | None
     by_proxy: bool
 
-    def start(self, g: Any, starts: Any, size: int, keys: list[int], values: Any = None, source: int = 0) -> None:
+    def start(self, g: Any, starts: Any, size: int, keys: Any, values: Any = None, source: int = 0) -> None:
         """keys: of the mbarrier of each lane. values: as in Delivery; else a single lane brings what lies at source."""
         for key, lanes in teams(keys).items():
             part = g.part(np.array(lanes))

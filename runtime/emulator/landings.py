@@ -29,12 +29,26 @@ class Landing:
         self.number = 0
 
     def seen_by(self, stamps: Any) -> None:
-        if self.table is None:
-            return  # no copy has come with it
-        fresh = stamps[~self.table.has_waited(self.number, threads_of(stamps))]
+        threads = threads_of(stamps)
+        if self.table is None:  # what came with it is no copy into shared memory
+            known = np.isin(threads, threads_of(self.waiters))
+        else:
+            known = self.table.has_waited(self.number, threads)
+        fresh = stamps[~known]
         if len(fresh):
             self.waiters = np.concatenate([self.waiters, fresh])
-            self.table.seen_by(self.number, threads_of(fresh))
+            if self.table is not None:
+                self.table.seen_by(self.number, threads_of(fresh))
+
+    def known(self, addresses: Any, g: Any, lanes: Any) -> Any:
+        """For lanes (positions in the group): is a wait of theirs, or one ordered before, among the waiters?"""
+        known = np.isin(g.lane("gid")[lanes], threads_of(self.waiters))
+        for stamp in self.waiters:
+            rest = np.flatnonzero(~known)
+            if not len(rest):
+                break
+            known[rest] = g.ordering.ordered(np.full(len(rest), stamp), addresses[rest], g, lanes[rest])
+        return known
 
 
 class Landings:

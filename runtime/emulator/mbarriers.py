@@ -309,9 +309,7 @@ class Mbarriers:
             if key in self.waiting:
                 self.wave.wake_waiters()
 
-    def awaited(
-        self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0, by_proxy: bool = True
-    ) -> Any:
+    def awaited(self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0, by_proxy: bool = True) -> Any:
         """[lanes] The objects at which copies are to arrive. The asynchronous proxy must know that they are valid, if
         copies go by it.
 

@@ -86,7 +86,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
                 keys = g.wave.mbarriers.awaited(part, memory, at, site, away)
             except BadLanes:
                 continue  # reported; this copy is not made
-            if keys:
+            if len(keys):
                 g.wave.loads.start(part, site, boxes, start, keys)
 
     return run

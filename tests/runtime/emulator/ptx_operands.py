@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import resource
 import subprocess
 import tempfile
 
@@ -24,6 +25,7 @@ KINDS = ("h", "uh", "sh", "r", "u", "s", "f", "rd", "ud", "sd", "fd", "b", "ub",
 OTHERS = [*(f"%{kind}9" for kind in KINDS), "half9", "halves9", "5", "-1", "0", "1.5", "0f3f800000"]
 OTHERS += ["0d3ff0000000000000", "_", "{%r8, %r9}", "[%rd9]", "buffer", "%tid.x", "%clock64"]
 MORE = "\t.reg .f16 half9;\n\t.reg .f16x2 halves9;\n"
+MOST_MEMORY = 1 << 29
 ERROR = re.compile(r"line (\d+); (?:error|fatal)\s*: (.*)")
 
 
@@ -52,6 +54,11 @@ def text_of(target: str, lines: list[str]) -> tuple[str, int]:
     return head + rest, head.count("\n") + 1
 
 
+def limit_memory() -> None:
+    """ptxas 13.0 fills the memory of the machine over some operands, such as those of `cp.reduce.async.bulk.tensor`."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
 def refused(target: str, lines: list[str]) -> dict[str, str]:
     """What ptxas refuses, with its message. It stops at some errors, so that the rest is asked again."""
     found: dict[str, str] = {}
@@ -62,7 +69,7 @@ def refused(target: str, lines: list[str]) -> dict[str, str]:
             file.write(text)
             file.flush()
             command = [find("ptxas"), "-O0", f"-arch={target}", file.name, "-o", "/dev/null"]
-            done = subprocess.run(command, capture_output=True, text=True)
+            done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit_memory)
         if done.returncode == 0:
             break
         errors = {int(number) - first: message for number, message in ERROR.findall(done.stderr)}

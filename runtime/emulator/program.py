@@ -475,11 +475,11 @@ def maps_in_memory(body: list[PtxInstruction | Label]) -> tuple[bool, set[int]]:
 
 def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
     """How often each name stands in the text, as a destination or a source."""
-    uses: Counter[str] = Counter()
+    uses: list[str] = []
 
     def visit(operand: Any) -> None:
         if isinstance(operand, Register | Symbol):
-            uses[operand.name] += 1
+            uses.append(operand.name)
         elif isinstance(operand, PtxAddress):
             visit(operand.base)
         elif isinstance(operand, TensorAddress):
@@ -501,7 +501,7 @@ def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
             visit(item.guard)
             for operand in item.operands:
                 visit(operand)
-    return uses
+    return Counter(uses)
 
 
 def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, str]) -> dict[str, tuple[int, int]]:

@@ -34,9 +34,11 @@ ORIGIN = np.uint16
 
 def step_of(code: Code, record: Record, ins: PtxInstruction, site: Site, effect: bool, at: int) -> RegisterStep:
     guard = ins.guard.name if ins.guard is not None else None
-    uses = tuple(name for name in record.uses if name != guard or uses_of(ins, name))
+    uses = tuple(record.uses)
+    if guard is not None:
+        uses = tuple(name for name in uses if name != guard or uses_of(ins, name))
     writes = tuple(record.writes)
-    passed = passed_variable(code, ins)
+    passed = passed_variable(code, ins) if ins.opcode[0] in {"ld", "st"} else ""
     if passed:
         effect = False
         uses, writes = ((passed,), writes) if ins.opcode[0] == "ld" else (uses, (passed,))
@@ -52,7 +54,7 @@ def register_bits(code: Code, name: str) -> int:
 def passed_variable(code: Code, ins: PtxInstruction) -> str:
     """What a call passes in memory goes on like a register: the name of the place, with its type."""
     address = ins.operands[0 if ins.opcode[0] == "st" else 1] if len(ins.operands) == 2 else None
-    if ins.opcode[0] not in {"ld", "st"} or "param" not in ins.opcode[1] or not isinstance(address, PtxAddress):
+    if "param" not in ins.opcode[1] or not isinstance(address, PtxAddress):
         return ""
     name = getattr(address.base, "name", "")
     if name not in code.variables or code.variables[name].space != "param":

@@ -97,8 +97,8 @@ class Effect:
     a barrier in shared memory, which is then waited for; such a wait orders nothing while its predicate is false).
     `order` is PTX's: `weak`, `volatile`, `relaxed`, `acquire`, `release`, `acq_rel`, `sc`, or `constant` where nobody
     may write. `scope` is `warp`, `warpgroup`, `cta`, `cluster`, `gpu` or `sys`.
-    `proxy` is `generic`, `async` or `tensormap`; `completion` is `at once`, `commit group`, `wgmma group` or
-    `mbarrier`.
+    `proxy` is `generic`, `async` or `tensormap`; `completion` is `at once`, `commit group`, `bulk group`, `wgmma
+    group` or `mbarrier`.
     """
 
     action: str

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import compress
 from math import prod
+from operator import or_
 from typing import Any
 
 from lowering.builder import Builder
 from lowering.facts import Analysis
 from lowering.fold import constant_of
 from lowering.ir import Block, Op, Value, walk
+from lowering.layout import BasisSpan, row_major
 from lowering.ops import operand
 from lowering.shared_map import row_swizzle
 from lowering.types import SharedType
@@ -227,10 +230,10 @@ class BoxMap:
 
 
 def map_of(copy: Op) -> BoxMap:
-    """The map that a bulk copy goes by."""
+    """The map that a bulk copy, or a store, goes by."""
     tensor, memory, box = operand(copy, "tensor"), copy.operands[0], CopiedBox.own(copy)
     assert tensor is not None and tensor.name is not None and isinstance(memory.type, SharedType)
-    swizzle, extents = memory.type.swizzle, tuple(axis.extent for axis in box.axes)
+    swizzle, extents = memory.type.swizzle, copy.attrs.get("pieces") or tuple(axis.extent for axis in box.axes)
     assert swizzle in ((), row_swizzle(extents[0] * memory.dtype.bytes)), "a swizzle of no row"
     return BoxMap(
         tensor.name,
@@ -243,4 +246,42 @@ def map_of(copy: Op) -> BoxMap:
 
 def maps_of(block: Block) -> list[BoxMap]:
     """The maps of a block of operations, each once, in the order in which their copies stand."""
-    return list(dict.fromkeys(map_of(op) for op in walk(block) if op.spec.fills and "box" in op.attrs))
+    return list(dict.fromkeys(map_of(op) for op in walk(block) if is_of_box(op)))
+
+
+def is_of_box(op: Op) -> bool:
+    """Whether it goes by a map."""
+    return op.spec.leaves or (op.spec.fills and "box" in op.attrs)
+
+
+def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
+    """Along each axis of its box, how many elements one instruction stores of what a warp holds in the layout of these
+    places: all of it, columns in runs. None where that is no box, or several warps hold the same.
+
+    Of a shared tile each warp's part is to be whole rows of panels, eight of them or more where a swizzle goes by them.
+    """
+    layout, box = place.tile.layout, CopiedBox.of(store)
+    assert layout is not None
+    shape, run = shape_of(box), place.tile.shape[-1]
+    inside = reduce(or_, (*layout.lane, *layout.register), 0)
+    apart = [basis & ~inside for basis in layout.warp]
+    if BasisSpan((*layout.lane, *layout.register)).rank != inside.bit_count() or BasisSpan(apart).rank != len(apart):
+        return None
+    held = []
+    for axis, pitch in enumerate(row_major(shape)):
+        bits = inside // pitch % shape[axis]
+        if bits & (bits + 1):
+            return None
+        held.append(bits + 1)
+    rows = prod(held[:-1])
+    together = all(held[axis] == shape[axis] or prod(held[:axis]) == 1 for axis in range(len(held) - 1))
+    if not together or held[-1] % run or rows % ATOM or rows * run * store.operands[0].dtype.bytes % BOX_ALIGN:
+        return None
+    held[-1] = run
+    return tuple(1 if axis.along < 0 else held[axis.along] for axis in box.axes)
+
+
+def shape_of(box: CopiedBox) -> tuple[int, ...]:
+    """Of the tile that a box of slices is, each of one axis."""
+    extents = {axis.along: axis.extent for axis in box.axes if axis.along >= 0}
+    return tuple(extents[axis] for axis in range(len(extents)))

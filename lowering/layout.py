@@ -201,6 +201,12 @@ class Layout(metaclass=_Interned):
         warp += [0] * (bits_of(warps) - len(warp))
         return Layout.registers(shape, register + rest, lane, warp)
 
+    @staticmethod
+    def of_one(shape: tuple[int, ...], warps: int) -> Layout:
+        """Each thread holds all elements, in order."""
+        register = [1 << bit for bit in range(bits_of(prod(shape)))]
+        return Layout.registers(shape, register, [0] * 5, [0] * bits_of(warps))
+
     # ---- reading ----
 
     @cached_property

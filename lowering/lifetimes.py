@@ -10,7 +10,7 @@ Sets of tiles are integers, whose bit i says that tile i is in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import prod
 
 from lowering.affine import AffineOffsets
@@ -26,14 +26,15 @@ def members(tiles: int) -> list[int]:
 
 @dataclass(slots=True)
 class _State:
-    """Tiles touched since the last barrier of the block, and those that copies are in flight into."""
+    """Tiles touched since the last barrier of the block, those that copies are in flight into, and stores out of."""
 
     touched: int = 0
     open: int = 0  # copies not committed
     committed: int = 0
+    stored: int = 0
 
     def merged(self, other: _State) -> _State:
-        return _State(self.touched | other.touched, self.open | other.open, self.committed | other.committed)
+        return _State(*(getattr(self, each.name) | getattr(other, each.name) for each in fields(self)))
 
 
 class Lifetimes:
@@ -97,6 +98,9 @@ class Lifetimes:
             elif op.spec.orders == "end":
                 if not op.attrs["groups"]:  # those that a wait for fewer leaves in flight are not told apart
                     state.touched, state.committed = state.touched | state.committed, 0
+            elif op.spec.orders == "their end":
+                if not op.attrs["groups"]:
+                    state.touched, state.stored = state.touched | state.stored, 0
             elif (tile := self.tile_of(op)) is not None:
                 self.access(op, tile, state, divided)
         return state
@@ -119,7 +123,7 @@ class Lifetimes:
 
     def access(self, op: Op, tile: int, state: _State, divided: bool) -> None:
         others = ~(1 << tile)
-        self.apart[tile] |= (state.open | state.committed) & others
+        self.apart[tile] |= (state.open | state.committed | state.stored) & others
         met = state.touched & others
         if divided:
             self.apart[tile] |= met
@@ -128,6 +132,8 @@ class Lifetimes:
             self.needs[op] = self.needs.get(op, 0) | met
         if op.spec.in_flight:
             state.open |= 1 << tile
+        elif op.spec.leaves:
+            state.stored |= 1 << tile
         else:
             state.touched |= 1 << tile
 

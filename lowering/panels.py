@@ -36,6 +36,22 @@ def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
     return b.broadcast(total, shape)
 
 
+def places_in_panels(b: Builder, shape: tuple[int, ...], run: int) -> Value:
+    """The places of a tile's elements where so many columns of all rows lie one behind the other, the columns told by
+    two axes: panels, and those of a panel. They are linear then."""
+    *rows, columns = shape
+    if run == columns:
+        return offsets_within(b, shape)
+    told = (*rows, columns // run, run)
+    pitches = [*(run * prod(rows[axis + 1 :]) for axis in range(len(rows))), prod(rows) * run, 1]
+    total = b.index(0)
+    for axis, (extent, pitch) in enumerate(zip(told, pitches, strict=True)):
+        counted = b.value("mul", *b.same_shape([b.value("arange", extent=extent), b.index(pitch)]))
+        part = b.reshape(counted, (1,) * axis + (extent,) + (1,) * (len(told) - axis - 1))
+        total = b.value("add", *b.same_shape([part, total]))
+    return b.broadcast(total, told)
+
+
 def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | None:
     """Where the tile begins whose offsets these are: a number and those of `offsets_within`, as they are written."""
     b = Builder(Loc(Source("", ""), 0, 0))

@@ -486,16 +486,21 @@ def read(
         fill = builder.ir.broadcast(fill, place.offset.tile.shape)
     cache, evict = policy(builder, access, cache, evict)
     builder.place(loc)
-    named: dict[str, Value | None] = {"mask": joined, "other": fill}
+    of_box, more = _named_box(builder, place, mask)
+    named = operands_of(place, {"mask": joined, "other": fill} | of_box)
+    return builder.ir.access("load", named, cache=cache, evict=evict, **more).result
+
+
+def _named_box(builder: Building, place: Place, mask: Binding) -> tuple[dict[str, Value | None], dict[str, object]]:
+    """The operands and attributes that an access has of its box, or of why it is none."""
     box = _box(builder, place, mask)
     if isinstance(box, CopiedBox):
-        named |= box.operands
-    more = {} if box is None else {"no_box": box} if isinstance(box, str) else box.attrs
-    return builder.ir.access("load", operands_of(place, named), cache=cache, evict=evict, **more).result
+        return box.operands, box.attrs
+    return {}, {} if box is None else {"no_box": box}
 
 
 def _box(builder: Building, place: Place, mask: Binding) -> CopiedBox | str | None:
-    """The box that a load is, which nothing but its edges masks, or why it is none; None where nobody asks."""
+    """The box that an access is, which nothing but its edges masks, or why it is none; None where nobody asks."""
     if place.subscripts is None or isinstance(place.subscripts, str):
         return place.subscripts
     digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
@@ -533,9 +538,10 @@ def write(
             "type", loc, "a scalar is stored by one thread, which may not take this branch", "index by the tile"
         )
     cache, evict = policy(builder, access, cache, evict)
-    named = operands_of(place, {"mask": joined, "value": stored})
+    of_box, more = _named_box(builder, place, mask)
+    named = operands_of(place, {"mask": joined, "value": stored} | of_box)
     order_of = {"order": order} if order else {}
-    builder.ir.access("store", named, cache=cache, evict=evict, **order_of)
+    builder.ir.access("store", named, cache=cache, evict=evict, **order_of, **more)
 
 
 def policy(builder: Building, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:

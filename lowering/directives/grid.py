@@ -340,8 +340,9 @@ def _write_where(function: Function, there: Value | None) -> None:
             with b.region(before):
                 on = b.broadcast(there, offset.tile.shape) if mask is None else also(b, mask, there)
             leave_out(op, "mask")
-            op.operands.append(on)
-            op.attrs["has"] = [*op.attrs["has"], "mask"]
+            of_box = {"there": there} if "box" in op.attrs else {}  # of which the mask is left out
+            op.operands += [on, *of_box.values()]
+            op.attrs["has"] = [*op.attrs["has"], "mask", *of_box]
             at = block.ops.index(op)
             block.ops[at:at] = before.ops
 

@@ -43,8 +43,7 @@ class PartMaker:
         self.b.place = (op.loc or self.b.loc, None)
         attrs = dict(op.attrs)
         if "box" in attrs:
-            box = CopiedBox.of(op).part(self.b, axis, self.origin, self.part) if self.rows is None else EDGES
-            operands = with_box(attrs, operands, box)
+            operands = with_box(attrs, operands, self.box(op, axis))
         if op.spec.reshapes:
             attrs["shape"] = self.shape(value, axis)
         if op.spec.counts:
@@ -60,6 +59,17 @@ class PartMaker:
                     new.stands_for(old)
         for new, old in zip(results, op.results, strict=True):
             self.memo[old, along.get(old, axis)] = new
+
+    def store(self, op: Op, operands: list[Value], axis: int, **more: object) -> None:
+        """A store of a part along this axis of what it stores."""
+        attrs = {**op.attrs, **more}
+        if "box" in attrs:
+            operands = with_box(attrs, operands, self.box(op, axis))
+        self.b.op(op.name, operands, **attrs)
+
+    def box(self, op: Op, axis: int) -> CopiedBox | str:
+        """That of a part, or why there is none."""
+        return CopiedBox.of(op).part(self.b, axis, self.origin, self.part) if self.rows is None else EDGES
 
     def counted(self) -> Value:
         """The places of the part's elements in the tile."""

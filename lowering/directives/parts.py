@@ -157,6 +157,7 @@ class _Cut:
     of: list[_Of] = field(default_factory=list)
     made: dict[Value, Value] = field(default_factory=dict)
     once: set[Op] = field(default_factory=set)  # in no loop and no branch
+    of_tile: set[Op] = field(default_factory=set)  # in none but the loop over tiles, of which each has its own elements
     written: list[Value] = field(default_factory=list)  # by each operation that writes, what
     users: dict[Value, list[Op]] = field(default_factory=dict)
     b: Builder = field(init=False)
@@ -167,6 +168,7 @@ class _Cut:
     def run(self, value: Value) -> None:
         body = self.function.body
         self.once = set(body.ops)
+        self.of_tile = {op for loop in body.ops if loop.attrs.get("tiles") for op in loop.regions[0].ops}
         self.written = [op.operands[0] for op in walk(body) if writes(op)]
         self.grow(value)
         self.b = Builder(self.loc or located(self.function, body.ops[0]), facts_now(self.function))
@@ -307,8 +309,9 @@ class _Cut:
         """Parts of one store need no order among themselves, which is to be said where it is the only one."""
         operands = [part.of(v, self.sinks[op]) if _is_tile(v) else part.now(v) for v in op.operands]
         self.b.place = (op.loc or self.b.loc, None)
-        alone = op in self.once and self.written.count(op.operands[0]) == 1
-        self.b.op(op.name, operands, **op.attrs, **({"order": "none"} if alone and "order" not in op.attrs else {}))
+        once = op in self.once or ("box" in op.attrs and op in self.of_tile)
+        alone = once and self.written.count(op.operands[0]) == 1
+        part.store(op, operands, self.sinks[op], **({"order": "none"} if alone and "order" not in op.attrs else {}))
 
     def _several(self, values: Sequence[Value]) -> list[Value]:
         """Values, those that are whole no more as their parts."""

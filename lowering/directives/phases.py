@@ -142,7 +142,7 @@ class PhaseMaker(PartMaker):
         operands = [self.of(v, axis) if v in tiles else self.now(v) for v in sink.operands]
         self.b.place = (sink.loc or self.b.loc, None)
         if not sink.results:
-            self.b.op(sink.name, operands, **{**sink.attrs, **self.apart(sink)})
+            self.store(sink, operands, axis, **self.apart(sink))
             return []
         if self.idle(sink):
             return self.left_out(sink, before, operands)

@@ -38,7 +38,7 @@ from lowering.ir import Block, Function, Op, Value, in_line, replace_uses, uses,
 from lowering.location import TileError, closest
 from lowering.ops import operand
 from lowering.ops.control import started
-from lowering.ops.memory import writes
+from lowering.ops.memory import moved_by, writes
 from lowering.panels import MOST_OF_ROW, offsets_within
 from lowering.shared_map import row_swizzle
 from lowering.targets import Target
@@ -124,9 +124,8 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
         assert value is not None
         if name not in chosen:
             if said.get(name or "") == BULK:
-                place = function.lines.get(("stage", name or ""))
-                message = f"'{name}' cannot be copied in bulk: it is stored{in_line(op)}"
-                raise TileError("instruction", place or op.loc, message, f"stage {name}: shared")
+                chosen[name] = False  # `bulk_stores` does it
+                continue
             bytes = prod(value.shape) * value.dtype.bytes
             is_apart = op.operands[0].dtype.bits == 16 and _is_across(facts, value, starts)
             wide = neighbours(facts, op, op.spec.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
@@ -275,42 +274,13 @@ class _Choosing:
         return staged
 
     def no_box(self, load: Op, body: Block | None) -> tuple[str, str] | None:
-        """Why a load is no box that one instruction copies (PTX ISA, "Tensors"), and what would fit; None if it is."""
-        shape, size = load.result.tile.shape, load.result.dtype.bytes
+        """Why a load is no box that one instruction copies, and what would fit; None if it is."""
         if body is None:
             return "no loop loads it", f"stage {load.operands[0].name}: shared"
-        if self.target.number < LEAST_ARCH:
-            return f"{self.target.arch} has no such copies", f"sm_{LEAST_ARCH}"
-        if "box" not in load.attrs:
-            return load.attrs.get("no_box", "it is no load of a tile"), WHAT_IS_A_BOX
-        other = operand(load, "other")
+        other = operand(load, "other") if "box" in load.attrs else None
         if other is not None and not _is_zero(other):
             return "what is outside is filled with something else than zeros", "other=0"
-        if load.attrs["cache"] is not None:
-            return "a box has no cache operator", "leave out cache="
-        offset = operand(load, "offset")
-        assert offset is not None
-        rows, runs = neighbours(self.facts, load, "falls") * size, self.facts.of(offset).run
-        if rows != MAX_BYTES:
-            known = f"{rows} bytes of its rows are known to be aligned neighbours"
-            return known, f"rows at multiples of {MAX_BYTES} bytes"
-        box, last = CopiedBox.of(load), runs.index(max(runs))
-        strides = next(p.strides for p in self.function.params if p.value is load.operands[0])
-        for axis in sorted(each.axis for each in box.axes):
-            if strides and self.facts.of(strides[axis]).low is None:
-                return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
-        if box.walks and box.axes[0].along != last:
-            return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
-        inner = shape[last]
-        message = f"a box of {list(shape)} elements of {size} bytes"
-        if min(inner, max(runs)) * size < LEAST_RUN or any(
-            extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1
-        ):
-            return message, f"at most {MOST_OF_BOX} rows of {LEAST_RUN} bytes or more"
-        rows = prod(shape) // inner
-        if rows * _boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
-            return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
-        return box_fault(self.facts, box)
+        return flaw_of_box(self.function, self.target, self.facts, load)
 
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
         """Why a load cannot be staged, and what would fit; None if it can. body: of the loop at whose head it is
@@ -335,6 +305,41 @@ class _Choosing:
                 "a smaller tile",
             )
         return None
+
+
+def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> tuple[str, str] | None:
+    """Why a load or a store of a tile is no box that one instruction copies (PTX ISA, "Tensors"), and what would fit;
+    None if it is."""
+    shape, size = moved_by(op).tile.shape, op.operands[0].dtype.bytes
+    if target.number < LEAST_ARCH:
+        return f"{target.arch} has no such copies", f"sm_{LEAST_ARCH}"
+    if "box" not in op.attrs:
+        return op.attrs.get("no_box", "it is no access of a tile"), WHAT_IS_A_BOX
+    if op.attrs["cache"] is not None:
+        return "a box has no cache operator", "leave out cache="
+    offset = operand(op, "offset")
+    assert offset is not None
+    rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset).run
+    if rows != MAX_BYTES:
+        known = f"{rows} bytes of its rows are known to be aligned neighbours"
+        return known, f"rows at multiples of {MAX_BYTES} bytes"
+    box, last = CopiedBox.of(op), runs.index(max(runs))
+    strides = next(p.strides for p in function.params if p.value is op.operands[0])
+    for axis in sorted(each.axis for each in box.axes):
+        if strides and facts.of(strides[axis]).low is None:
+            return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
+    if box.walks and box.axes[0].along != last:
+        return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
+    inner = shape[last]
+    message = f"a box of {list(shape)} elements of {size} bytes"
+    if min(inner, max(runs)) * size < LEAST_RUN or any(
+        extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1
+    ):
+        return message, f"at most {MOST_OF_BOX} rows of {LEAST_RUN} bytes or more"
+    rows = prod(shape) // inner
+    if rows * boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
+        return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
+    return box_fault(facts, box)
 
 
 def place_of(load: Op) -> list[Value]:
@@ -598,7 +603,7 @@ def _staged(
         axes = (*(axis for axis in axes if axis != last), last)
     shape, run, size = tuple(shape[axis] for axis in axes), max(runs), load.result.dtype.bytes
     if load.attrs.get(BULK) or _feeds_warpgroups(function, load, users):
-        run = _boxed(shape[-1], prod(shape[:-1]), run, size)
+        run = boxed(shape[-1], prod(shape[:-1]), run, size)
     elif (
         len(shape) < 2 or not LEAST_RUN <= run * size < shape[-1] * size or not (again and _goes_by_steps(load, users))
     ):
@@ -635,7 +640,7 @@ def _side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
     return [moved.get(each.load, each) for each in staged]
 
 
-def _boxed(columns: int, rows: int, run: int, size: int) -> int:
+def boxed(columns: int, rows: int, run: int, size: int) -> int:
     """How many columns one copy takes of a tile that is copied by boxes, of which runs lie together in memory: those of
     a swizzle, which goes by addresses, so that only whole periods of it are at the same places in each slot."""
     most = MOST_OF_ROW // size if rows % SWIZZLED_ROWS == 0 else MOST_OF_BOX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowering.boxes import MAP_ALIGN, MAP_BYTES, maps_of
-from lowering.emit import channels, control, elementwise, marks, memory, shapes, tensor, threads
+from lowering.emit import bulk_stores, channels, control, elementwise, marks, memory, shapes, tensor, threads
 from lowering.emit.chains import emit_ops
 from lowering.emit.demand import mark_needed
 from lowering.emit.rules import RULES
@@ -16,7 +16,19 @@ from lowering.ir import Function, Parameter
 from lowering.nesting import deep_recursion
 from lowering.targets import Target
 
-__all__ = ["RULES", "channels", "control", "elementwise", "emit", "marks", "memory", "shapes", "tensor", "threads"]
+__all__ = [
+    "RULES",
+    "bulk_stores",
+    "channels",
+    "control",
+    "elementwise",
+    "emit",
+    "marks",
+    "memory",
+    "shapes",
+    "tensor",
+    "threads",
+]
 
 
 @deep_recursion()

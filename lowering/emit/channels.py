@@ -102,7 +102,7 @@ LEAST, MOST = -(1 << 31), (1 << 31) - 1
 """Coordinates."""
 
 
-def _coordinate(w: Writer, first: Value, far: int) -> str:
+def coordinate(w: Writer, first: Value, far: int) -> str:
     """Coordinates have 32 bits. One that has more is outside of each tensor, as `far` is, not what is left of it."""
     narrow = _narrow(w, first)
     if w.index == "i32":
@@ -212,7 +212,7 @@ def _bulk_copy(w: Writer, op: Op) -> None:
     place = w.head.once(f"ptrtoint ptr %{map.name} to i64")
     box, own = CopiedBox.of(op), CopiedBox.own(op)
     far = MOST if box.walks else LEAST  # there is no image before the first one
-    corner = [_coordinate(w, axis.first, far) for axis in box.axes]
+    corner = [coordinate(w, axis.first, far) for axis in box.axes]
     blocks, more = _blocks(op), []
     if blocks > 1:  # a part of so many, that of the block's rank
         part, rank = box.outermost, _rank(w)

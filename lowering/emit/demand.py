@@ -50,6 +50,12 @@ def _op(w: Writer, op: Op) -> None:
         needed = read_registers(op, w.needed.noted(op.result))
         for o in op.operands:
             _add(w, o, needed)
+    elif op.spec.leaves:  # its corners say where
+        for o in op.operands:
+            if isinstance(o.type, TileType) and o.shape:
+                _add(w, o, ())
+            else:
+                _all(w, o)
     elif op.spec.joint:  # the address is the thread's, and no register's of the offsets
         for what, o in zip(op.attrs["has"], op.operands, strict=True):
             if what != "offset":

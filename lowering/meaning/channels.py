@@ -10,8 +10,8 @@ import numpy as np
 
 from lowering.boxes import CopiedBox
 from lowering.formats import Array, stored
-from lowering.ir import Op, Value
-from lowering.layout import row_major
+from lowering.ir import Op
+from lowering.meaning.memory import dims_of
 from lowering.meaning.run import Outside, Run, Undecided, meaning
 from lowering.ops import operand
 from lowering.types import SharedType
@@ -45,7 +45,7 @@ def _bulk_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
     memory, tensor, channel = op.operands[0], operand(op, "tensor"), operand(op, "channel")
     slot = operand(op, "slot")
     assert tensor is not None and channel is not None and slot is not None and isinstance(memory.type, SharedType)
-    box, (extents, strides) = CopiedBox.of(op), _dims(run, tensor)
+    box, (extents, strides) = CopiedBox.of(op), dims_of(run, tensor)
     at, inside = np.zeros((), np.int64), np.ones((), bool)
     for axis, index in zip(box.axes, (_walked if box.walks else _sliced)(run, op, box, extents), strict=True):
         at, inside = at + index * strides[axis.axis], inside & (index >= 0) & (index < extents[axis.axis])
@@ -89,13 +89,6 @@ def _walked(run: Run, op: Op, box: CopiedBox, extents: list[int]) -> list[Array]
         found.append(walk.lower + pixel % count * walk.step + int(run[walk.tap]))
         pixel = pixel // count
     return [*found, int(run[last.first]) + pixel]
-
-
-def _dims(run: Run, tensor: Value) -> tuple[list[int], list[int]]:
-    """Extents and strides of a tensor, in elements."""
-    p = next(each for each in run.function.params if each.value is tensor)
-    extents = [d if isinstance(d, int) else run.arguments.dims[d] for d in p.dims]
-    return extents, [int(run[stride]) for stride in p.strides] if p.strides else row_major(extents)
 
 
 @meaning("filled")

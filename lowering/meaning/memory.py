@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lowering.boxes import CopiedBox, shape_of
 from lowering.formats import Array, held, load, spread, stored, to_bf16
 from lowering.formats import store as to_memory
 from lowering.ir import Op, Value
+from lowering.layout import row_major
 from lowering.meaning.run import MeaningMemory, Outside, Run, meaning
 from lowering.ops import operand
 from lowering.types import BF16, DType, SharedType
@@ -35,6 +37,13 @@ class ElementAccess:
 def _named(run: Run, op: Op, name: str) -> Array | None:
     value = operand(op, name)
     return None if value is None else run[value]
+
+
+def dims_of(run: Run, tensor: Value) -> tuple[list[int], list[int]]:
+    """Extents and strides of a tensor, in elements."""
+    p = next(each for each in run.function.params if each.value is tensor)
+    extents = [d if isinstance(d, int) else run.arguments.dims[d] for d in p.dims]
+    return extents, [int(run[stride]) for stride in p.strides] if p.strides else row_major(extents)
 
 
 def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool = True) -> ElementAccess:
@@ -83,14 +92,18 @@ def _load(run: Run, op: Op, x: list[Array]) -> list[Array]:
 @meaning("store", "stmatrix")
 def _store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     a = access(run, op, op.operands[0])
-    a.memory.write(a.at, to_memory(a.of(_named(run, op, "value")), op.operands[0].dtype))
+    _put(run, op, a, op.operands[0], to_memory(a.of(_named(run, op, "value")), op.operands[0].dtype))
+    return []
+
+
+def _put(run: Run, op: Op, a: ElementAccess, memory: Value, values: np.ndarray) -> None:
+    a.memory.write(a.at, values)
     if a.memory.by is not None and a.memory.met is None:
         others = (place for place in a.at.tolist() if a.memory.by.get(place, (op, 0, run.block))[2] != run.block)
         if (place := next(others, None)) is not None:
             blocks = f"{a.memory.by[place][2]} and {run.block}"
-            a.memory.met = f"blocks {blocks} both store element {place} of '{op.operands[0].name}'"
+            a.memory.met = f"blocks {blocks} both store element {place} of '{memory.name}'"
     _note(run, op, a)
-    return []
 
 
 def _note(run: Run, op: Op, a: ElementAccess) -> None:
@@ -127,6 +140,50 @@ def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     while len(run.groups) > op.attrs["groups"]:
         for memory, at, data in run.groups.pop(0):
             memory.write(at, data)
+    return []
+
+
+@meaning("bulk_store")
+def _bulk_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """What a store in bulk stores is what lies there when it is waited for; elements outside of the tensor are not
+    stored."""
+    memory, tensor, mask = run.memory(op.operands[0]), operand(op, "tensor"), _named(run, op, "mask")
+    assert tensor is not None
+    if mask is not None and not mask:
+        return []
+    box, target = CopiedBox.of(op), run.memory(tensor)
+    extents, strides = dims_of(run, tensor)
+    shape = shape_of(box)
+    at, inside = np.zeros(shape, np.int64), np.ones(shape, bool)
+    for axis in box.axes:
+        counted = np.arange(axis.extent).reshape([-1 if each == axis.along else 1 for each in range(len(shape))])
+        index = int(run[axis.first]) + (counted if axis.along >= 0 else 0)
+        at, inside = at + index * strides[axis.axis], inside & (index >= 0) & (index < extents[axis.axis])
+    on = inside.reshape(-1)
+    source = memory.places(np.asarray(_named(run, op, "place")).reshape(-1).astype(np.int64)[on])
+    a = ElementAccess(target, target.places(at.reshape(-1)[on]), on, shape)
+    run.open_stores.append(lambda: _put(run, op, a, tensor, memory.data[source]))
+    return []
+
+
+@meaning("bulk_commit")
+def _bulk_commit(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    run.stores.append(run.open_stores)
+    run.open_stores = []
+    return []
+
+
+@meaning("bulk_wait")
+def _bulk_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    while len(run.stores) > op.attrs["groups"]:
+        for store in run.stores.pop(0):
+            store()
+    return []
+
+
+@meaning("bulk_fence")
+def _bulk_fence(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Nothing: as a barrier."""
     return []
 
 

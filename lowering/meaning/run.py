@@ -109,6 +109,8 @@ class Run:
         self.joining = 0
         self.groups: list[list[tuple[MeaningMemory, np.ndarray, np.ndarray]]] = []
         self.open_group: list[tuple[MeaningMemory, np.ndarray, np.ndarray]] = []
+        self.stores: list[list[Callable[[], None]]] = []
+        self.open_stores: list[Callable[[], None]] = []
         self.filled: dict[Value, dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray]]]] = {}
         self.tiles: dict[Value, MeaningMemory] = {}
         self.bytes: np.ndarray | None = None

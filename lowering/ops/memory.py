@@ -12,6 +12,7 @@ from typing import Any
 
 import ptx_templates
 from lowering.ir import Op, Value
+from lowering.layout import Layout
 from lowering.ops.placing import Exchanging, Placed, Placing, alike, in_one, plain
 from lowering.ops.spec import AccessEffect, nothing, row, same_axis
 from lowering.types import SharedType, TableType, TensorType, TileType, Type
@@ -119,7 +120,12 @@ def by_threads(op: Op) -> bool:
 
 
 def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
-    """The offsets of an access, and its slot if it is in one. What a copy reads is at its source."""
+    """The offsets of an access, and its slot if it is in one. What a copy reads is at its source, what a store in bulk
+    writes at its target."""
+    if op.spec.leaves:
+        there = operand(op, "place" if effect.space == "shared" else "target")
+        assert there is not None
+        return there, None
     if op.spec.in_flight and effect.kind == "read":
         source = operand(op, "source")
         assert source is not None
@@ -164,6 +170,12 @@ def _place_copy(a: Placing, op: Op) -> Placed:
     return [a.copy_layout(op)] * len(op.operands), []
 
 
+def _place_bulk_store(a: Placing, op: Op) -> Placed:
+    """By one thread, unless `lower_copies` finds that the warps can do it."""
+    tiles = [o.tile.shape if isinstance(o.type, TileType) else () for o in op.operands]
+    return [Layout.of_one(shape, a.warps) if shape else None for shape in tiles], []
+
+
 def _exchange_load(a: Exchanging, op: Op) -> bool:
     """A volatile load of global memory that other blocks may write meanwhile: each thread could read another value."""
     changing = op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global"
@@ -177,7 +189,7 @@ row(
     along=same_axis, under_mask="convex", exchange=_exchange_load, **ACCESS,
 )  # fmt: skip
 row(
-    "store", (3, 5), nothing, "has cache evict", effects=of_instruction, becomes=_access_row("st"), accesses="write",
+    "store", (3, 11), nothing, "has cache evict", effects=of_instruction, becomes=_access_row("st"), accesses="write",
     along=same_axis, under_mask="convex", **ACCESS,
 )  # fmt: skip
 row(
@@ -196,6 +208,17 @@ row(
     becomes="cp.async.ca.shared.global.4",
     under_mask="falls",  # it reads some bytes, from the first on
 )  # fmt: skip
+# What lies at `place` of a shared tile goes to `target` of a tensor, in boxes: `corner` says where it begins along each
+# axis of the tensor, whose edges clip it; mask: a scalar, whether it is stored at all. Who holds `place` stores.
+row(
+    "bulk_store", (5, 10), nothing, "has box at", effects=of_instruction, place=_place_bulk_store,
+    becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
+)  # fmt: skip
+row("bulk_commit", 0, nothing, keep=True, becomes="cp.async.bulk.commit_group")
+# All but so many groups of stores in bulk have read what they store.
+row("bulk_wait", 0, nothing, "groups", keep=True, becomes="cp.async.bulk.wait_group.read", waits="wait for stores")
+# What a thread has written in shared memory is before what stores in bulk read behind the next barrier.
+row("bulk_fence", 0, nothing, keep=True, becomes="fence.proxy.async.shared::cta")
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True, allocates=True)
 row("commit", 0, nothing, keep=True, becomes="cp.async.commit_group")
 row("wait", 0, nothing, "groups", keep=True, becomes="cp.async.wait_group", waits="wait for copies")

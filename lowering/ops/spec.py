@@ -197,22 +197,39 @@ class OpSpec:
     @cached_property
     def joint(self) -> bool:
         """The lanes of a warp access memory together, each for others too."""
-        return self.joins_lanes and self.effects is not None
+        return (self.joins_lanes or self.leaves) and self.effects is not None
 
     @cached_property
     def in_flight(self) -> bool:
-        """Its accesses happen later, until its threads wait for their groups of such."""
+        """A copy into shared memory: its accesses happen later, until its threads wait for their groups of such."""
+        return self._completes_by("commit group")
+
+    @cached_property
+    def leaves(self) -> bool:
+        """A store of a box out of shared memory: the same, by other groups. One lane does it for those of its warp."""
+        return self._completes_by(_STORES)
+
+    def _completes_by(self, groups: str) -> bool:
         row = self._row if self.effects is not None else None
-        return row is not None and any(e.completion == "commit group" for e in row.effects)
+        return row is not None and any(e.completion == groups for e in row.effects)
 
     @cached_property
     def orders(self) -> str | None:
-        """What it puts in order: "threads" (a barrier); of accesses in flight it ends a "group" or awaits the "end"."""
-        actions = [e.action for e in self._row.effects] if self._row is not None else []
-        return next((_ORDERS[action] for action in actions if action in _ORDERS), None)
+        """What it puts in order: "threads" (a barrier); of copies in flight it ends a "group" or awaits the "end", of
+        stores in flight it ends "stores" or awaits "their end"."""
+        effects = self._row.effects if self._row is not None else ()
+        found = (_ORDERS.get((e.action, e.completion == _STORES)) for e in effects)
+        return next((each for each in found if each is not None), None)
 
 
-_ORDERS = {"synchronizes": "threads", "commits": "group", "waits": "end"}
+_STORES = "bulk group"
+_ORDERS = {
+    ("synchronizes", False): "threads",
+    ("commits", False): "group",
+    ("waits", False): "end",
+    ("commits", True): "stores",
+    ("waits", True): "their end",
+}
 OPS: dict[str, OpSpec] = {}
 
 

@@ -8,7 +8,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from lowering.choices import ON_OFF
-from lowering.directives import align, fragments, grid, loop, parts, peel, pipeline, split, stage, tabulate, turns
+from lowering.directives import (
+    align,
+    bulk_stores,
+    fragments,
+    grid,
+    loop,
+    parts,
+    peel,
+    pipeline,
+    split,
+    stage,
+    tabulate,
+    turns,
+)
 from lowering.ir import Function
 from lowering.location import TileError, closest
 from lowering.mlir import to_mlir
@@ -92,6 +105,8 @@ PASSES = (
     # Before loops are made anew; behind `split`, which compares what a round does with the reduction behind the loop.
     Pass("earlier_rounds", on_function(earlier_rounds.earlier_rounds)),
     Pass("stage", stage.stage, reads=("stage",)),
+    # Before `pipeline`, which takes what is left of shared memory.
+    Pass("bulk_stores", bulk_stores.bulk_stores, reads=("stage",), may_go=False),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),
     # Behind `pipeline`, whose rounds go on from the first of the loops that it makes to the second.
     Pass("peel", on_function(peel.peel), reads=("peel",)),

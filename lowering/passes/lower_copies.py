@@ -1,8 +1,11 @@
-"""Copies that no `cp.async` can do (less than 4 aligned bytes at a time) become a load and a store."""
+"""Copies that no `cp.async` can do (less than 4 aligned bytes at a time) become a load and a store; stores in bulk are
+done by the warps whose results they store."""
 
 from __future__ import annotations
 
 from lowering.access_width import ASYNC_BYTES, access_width
+from lowering.affine import AffineOffsets
+from lowering.boxes import pieces_of_warp
 from lowering.facts import facts_of
 from lowering.ir import Function, Op, Rewriter, Value
 from lowering.location import TileError
@@ -20,11 +23,18 @@ class _CopyLowering(Rewriter):
         super().__init__()
         self.function = function
         self.analysis = facts_of(function)
+        self.offsets = AffineOffsets()
+        self.stored: dict[Value, Op] = {}
+        """By shared tile, the last store in it so far."""
 
     def run(self) -> None:
         self.function.body = self.block(self.function.body, self.visit)
 
     def visit(self, op: Op) -> bool:
+        if op.spec.accesses == "write":
+            self.stored[op.operands[0]] = op
+        if op.spec.leaves:
+            self.by_warps(op)
         if not op.spec.in_flight:
             return False
         width = access_width(self.analysis, op)
@@ -45,6 +55,28 @@ class _CopyLowering(Rewriter):
         # make products 1.6 to 3.0 times as long (docs/measurements.md), so `require async` exists.
         self.synchronous(op)
         return True
+
+    def by_warps(self, op: Op) -> None:
+        """Lets each warp store what it has made, if that is a box: then no barrier of the block is needed."""
+        tensor, place, store = operand(op, "tensor"), operand(op, "place"), self.stored.get(op.operands[0])
+        assert tensor is not None and place is not None
+        made = operand(store, "offset") if store is not None and store in self.out.ops else None
+        known = self.offsets.of(place)
+        pieces = None
+        if made is not None and known is not None and self.offsets.of(made) == known:
+            pieces = pieces_of_warp(op, made)
+        pieces = self.function.choices.choose(
+            "issue",
+            tensor.name or "tensor",
+            {"block": None} if pieces is None else {"warp": pieces, "block": None},
+            "block" if pieces is None else "warp",
+            loc=op.loc,
+            because="what a warp has made is "
+            + ("no box" if pieces is None else "a box, which waits for no other warp"),
+        )
+        if pieces is not None and made is not None:
+            op.operands = [made if each is place else each for each in op.operands]
+            op.attrs |= {"pieces": pieces, "by": "warp"}
 
     def is_asynchronous(self, op: Op, bytes: int, must: bool) -> bool:
         return self.function.choices.choose(

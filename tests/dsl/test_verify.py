@@ -93,6 +93,8 @@ schedule four of groups:
 """
 TEXT += TEXT[TEXT.index("kernel groups") :].replace("groups", "boxes") + "    stage a, b: bulk\n"
 """And the same by copies of boxes."""
+TEXT += TEXT[TEXT.index("kernel boxes") :].replace("boxes", "stored") + "    stage c: bulk\n"
+"""And with the result stored in bulk."""
 
 
 def given_rows() -> dict[str, Any]:
@@ -119,12 +121,14 @@ GIVEN = {
     "product": (given_product, "pair"),
     "groups": (given_groups, "four"),
     "boxes": (given_groups, "four"),
+    "stored": (given_groups, "four"),
 }
 DIMS = {
     "rows": {"rows": 2, "cols": 250},
     "product": {"m": 32, "n": 32, "k": 96},
     "groups": {"m": 64, "n": 32, "k": 192},
     "boxes": {"m": 64, "n": 32, "k": 192},
+    "stored": {"m": 64, "n": 32, "k": 192},
 }
 PROGRAM: Program = parse_program(TEXT, "faults.tile")
 
@@ -284,6 +288,11 @@ class Fault:
         return tuple(wrong(each) if each.name == self.behind else each for each in PASSES)
 
 
+def turned(box: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """A box along the tensor's other axes."""
+    return tuple((1 - axis, *rest) for axis, *rest in box)
+
+
 def early(function: Function) -> None:
     """A slot is freed before it is read."""
     (body,) = (r for op in walk(function.body) for r in op.regions if any(each.name == "release" for each in r.ops))
@@ -303,14 +312,10 @@ FAULTS = [
     Fault("loop", "rows", swapped("sub", 0), "e", lane=False),
     Fault("earlier_rounds", "rows", swapped("div"), "out", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),
+    Fault("bulk_stores", "stored", dropped("bulk_wait"), "c", lane=False),
+    Fault("bulk_stores", "stored", changed("bulk_store", "box", turned), "c", lane=False),
     Fault("pipeline", "product", swapped("dot"), "acc", lane=False),
-    Fault(
-        "pipeline",
-        "boxes",
-        changed("bulk_copy", "box", lambda box: tuple((1 - axis, *rest) for axis, *rest in box)),
-        "acc",
-        lane=False,
-    ),
+    Fault("pipeline", "boxes", changed("bulk_copy", "box", turned), "acc", lane=False),
     Fault("pipeline", "boxes", swapped("bulk_copy", at=(4, 5)), "acc", lane=False),
     Fault("pipeline", "boxes", early, "acc", lane=False),
     Fault("peel", "rows", swapped("div"), "out", lane=False),

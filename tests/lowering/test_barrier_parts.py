@@ -17,7 +17,7 @@ from lowering.passes import PASSES, run_passes
 from lowering.passes.barriers import order_of
 from lowering.passes.barriers.conflicts import Comparisons, collision, conflict, disjoint, earlier_rounds, meeting
 from lowering.passes.barriers.rounds import next_round
-from lowering.passes.barriers.state import OpenAccesses, State, members
+from lowering.passes.barriers.state import Flight, OpenAccesses, State, members
 from lowering.passes.barriers.threads import Doubt, Meeting
 from lowering.passes.barriers.touches import Slot, Touch
 from lowering.passes.barriers.walking import BarrierWalk, Need
@@ -188,19 +188,25 @@ def test_sets_change_member_by_member() -> None:
 
 
 def test_groups_of_copies() -> None:
-    state = State(pending=1, open=2)
-    state.commit(3)
-    assert (state.groups, state.open, state.committed) == ((2,), 0, True)
+    state = State(1, Flight(open=2).ended(3))
+    assert state.copies == Flight((2,), 0, True)
     for accesses in (4, 8, 16):
-        state.open = accesses
-        state.commit(3)
-    assert state.groups == (2 | 4, 8, 16)  # the oldest are not told apart
+        state.copies = state.copies.begun(accesses).ended(3)
+    assert state.copies.groups == (2 | 4, 8, 16)  # the oldest are not told apart
     assert state.in_flight == 2 | 4 | 8 | 16
-    state.wait(2)
-    assert (state.pending, state.groups) == (1 | 2 | 4, (8, 16))
-    other = State(pending=32, groups=(64,))
+    state.land(2, stores=False)
+    assert (state.pending, state.copies.groups) == (1 | 2 | 4, (8, 16))
+    other = State(32, Flight((64,)))
     other.merge(state)
-    assert (other.pending, other.groups) == (1 | 2 | 4 | 32, (8, 16 | 64))  # the newest of both together
+    assert (other.pending, other.copies.groups) == (1 | 2 | 4 | 32, (8, 16 | 64))  # the newest of both together
+
+
+def test_stores_have_groups_of_their_own() -> None:
+    """What they have read is done when they are waited for; that what they write is there nothing tells."""
+    state = State(0, Flight((1,)), Flight((2, 4), 8), 16)
+    state.land(1, stores=True)
+    assert (state.pending, state.copies.groups, state.stores.groups, state.sent) == (2, (1,), (4,), 16)
+    assert state.in_flight == 1 | 4 | 8 | 16
 
 
 # ---- rounds ----

@@ -143,8 +143,9 @@ def test_orders_bind_other_blocks_where_their_scope_has_some() -> None:
 
 def test_a_copy_is_in_flight_until_a_wait_and_everything_else_is_not() -> None:
     assert [name for name, spec in OPS.items() if spec.in_flight] == ["copy"]
+    assert [name for name, spec in OPS.items() if spec.leaves] == ["bulk_store"]
     assert {name: spec.orders for name, spec in OPS.items() if spec.orders} == {
-        "commit": "group", "wait": "end", "barrier": "threads"
+        "commit": "group", "wait": "end", "barrier": "threads", "bulk_commit": "stores", "bulk_wait": "their end"
     }  # fmt: skip
     copy = instruction(str(OPS["copy"].becomes))
     assert [e.proxy for e in copy.effects] == ["generic"] * 2  # what is no bulk copy (PTX ISA 8, "Async proxy")

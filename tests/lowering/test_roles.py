@@ -268,7 +268,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "places that are data": (changed(PLAIN, BY_DATA), {}, "its place comes from 'load'"),
     "a bound that is a sum of a tile": (changed(PLAIN, {"range(0, k, TK)": "range(0, sum(arange(TK)) + k, TK)"}), {},
                                         "what they copy is found by 'reduce'"),
-    "what is stored": (changed(PLAIN, {"stage a, b: bulk": "stage a, b, c: bulk"}), {}, "it is stored in line"),
     "one of two": (changed(PLAIN, {"stage a, b: bulk": "stage a: bulk"}), {}, "those of 'b' at the same place are not"),
     "rows of 16 bytes": (tile(64, 64, 8, 4), {}, "a box of .* elements of 2 bytes"),
     "too many warps": (tile(128, 128, 32, 32), {}, "32 warps and 4 more"),

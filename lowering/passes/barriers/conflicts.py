@@ -49,6 +49,8 @@ def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
 
 def collision(flying: Touch, touch: Touch) -> Meeting | None:
     """None if a copy in flight and an access touch different elements, in all rounds that the copy stands for."""
+    if touch.combines is not None and touch.combines == flying.combines:
+        return None
     for earlier in earlier_rounds(flying, touch):
         if not disjoint(earlier, touch):
             return IN_BLOCK

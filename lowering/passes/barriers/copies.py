@@ -16,16 +16,20 @@ from lowering.passes.barriers.touches import Touch, slot_of
 NEVER = "wait(n) for it"  # of copies that no wait stands behind, in however many slots
 
 
-def groups_kept(ops: list[Op]) -> int:
-    """More groups than any `wait` leaves in flight need not be told apart, but for one that an error may name."""
-    return max((op.attrs["groups"] for op in ops if op.spec.orders == "end"), default=0) + 2
+def groups_kept(ops: list[Op]) -> dict[str, int]:
+    """More groups than any wait leaves in flight need not be told apart, but for one that an error may name: of copies,
+    and of stores."""
+    return {
+        kind: max((op.attrs["groups"] for op in ops if op.spec.orders == kind), default=0) + 2
+        for kind in ("end", "their end")
+    }
 
 
 class CopiesInFlight:
     """The copies of one function."""
 
-    def __init__(self, steps: Steps, forms: LoopForms, most_groups: int):
-        self.steps, self.forms, self.most_groups = steps, forms, most_groups
+    def __init__(self, steps: Steps, forms: LoopForms, most: dict[str, int]):
+        self.steps, self.forms, self.most = steps, forms, most
         self.comparisons = Comparisons(steps.accesses, collision)
         self.waited_for: dict[Op, int] = {}  # at each `wait`: the most groups that may be in flight
 
@@ -35,8 +39,9 @@ class CopiesInFlight:
             self._fail(access, state, op)
 
     def waited(self, op: Op, state: State) -> None:
-        drains = state.committed and not op.attrs["groups"]  # says that all is there, if only to a reader
-        self.waited_for[op] = max(self.waited_for.get(op, 0), len(state.groups), drains)
+        copies = state.copies
+        drains = copies.committed and not op.attrs["groups"]  # says that all is there, if only to a reader
+        self.waited_for[op] = max(self.waited_for.get(op, 0), len(copies.groups), drains)
 
     def check_waits(self) -> None:
         """A `wait` that leaves as many groups in flight as there can be never waits: what is read behind it may not be
@@ -62,13 +67,16 @@ class CopiesInFlight:
     def _fail(self, access: int, state: State, op: Op) -> NoReturn:
         touches = self.steps.accesses.touches
         touch, hit = touches[access], self.comparisons.met(access, state.in_flight)
-        if hit & state.open:
-            first, met = "commit() the copy and wait(0)", hit & state.open
+        copies = state.copies
+        if not hit & copies.all:
+            self._fail_of_store(touch, next(members(hit)), op)
+        if hit & copies.open:
+            first, met = "commit() the copy and wait(0)", hit & copies.open
         else:
-            newer, met = next((i, hit & group) for i, group in enumerate(reversed(state.groups)) if hit & group)
-            first = NEVER if newer + 1 == self.most_groups else f"wait({newer})"
+            newer, met = next((i, hit & group) for i, group in enumerate(reversed(copies.groups)) if hit & group)
+            first = NEVER if newer + 1 == self.most["end"] else f"wait({newer})"
         flying = next(members(met))
-        other, copy = touches[flying], self._copy_of(flying)
+        other, copy = touches[flying], self._begun_by(flying)
         line = "" if copy is None or copy.loc is None else f" of {_line(copy, op)}"
         if touch.bond is not None:
             copied = f"the copy{line} from '{other.memory.name}'"
@@ -80,10 +88,19 @@ class CopiesInFlight:
         others = "" if first == NEVER else ", or a ring of more slots" if same else ", or use another slot"
         raise TileError("hazard", op.loc, message + (f": {same}" if same else ""), f"{first} first{others}")
 
-    def _copy_of(self, flying: int) -> Op | None:
-        """The copy that an access in flight belongs to: of several that became one access, one nearest to it."""
-        copies = [op for op in walk(self.steps.function.body) if op.spec.in_flight]
-        return self.steps.origin(flying, copies)
+    def _fail_of_store(self, touch: Touch, flying: int, op: Op) -> NoReturn:
+        other, store = self.steps.accesses.touches[flying], self._begun_by(flying)
+        line = "" if store is None or store.loc is None else f" of {_line(store, op)}"
+        tensor = other.memory if store is None else operand(store, "tensor")
+        name = "" if tensor is None else tensor.name
+        does = "releases what the block did" if touch.bond is not None else f"accesses '{touch.memory.name}'"
+        message = f"this {does} while the store{line} of '{name}' in bulk may be in flight"
+        raise TileError("hazard", op.loc, message, f"stage {name}: shared")
+
+    def _begun_by(self, flying: int) -> Op | None:
+        """What an access in flight belongs to: of several that became one access, one nearest to it."""
+        begun = [op for op in walk(self.steps.function.body) if op.spec.in_flight or op.spec.leaves]
+        return self.steps.origin(flying, begun)
 
     def _same_slot(self, copy: Op, flying: Touch, op: Op, touch: Touch) -> str | None:
         """Which two slots of a ring are one: that of a copy in flight, told by the round of the access, and that of the

@@ -15,45 +15,83 @@ from lowering.passes.barriers.touches import Touch
 PART_BITS = 5  # accesses of a set that are changed as one
 
 
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """Accesses in flight, as sets: of copies into shared memory, or of stores in bulk out of it."""
+
+    groups: tuple[int, ...] = ()  # committed, oldest first
+    open: int = 0  # not committed
+    committed: bool = False  # some were, waited for or not
+
+    def joined(self, other: Flight) -> Flight:
+        # Groups are matched from the newest: what may be in flight on either way.
+        pairs = zip_longest(reversed(self.groups), reversed(other.groups), fillvalue=0)
+        groups = tuple(mine | theirs for mine, theirs in pairs)[::-1]
+        return Flight(groups, self.open | other.open, self.committed or other.committed)
+
+    def each(self, change: Callable[[int], int]) -> Flight:
+        return Flight(tuple(map(change, self.groups)), change(self.open), self.committed)
+
+    def begun(self, accesses: int) -> Flight:
+        return replace(self, open=self.open | accesses)
+
+    def ended(self, most: int) -> Flight:
+        """Open accesses become a group. Of more than `most` groups, the oldest become one."""
+        groups = (*self.groups, self.open)
+        if len(groups) > most:
+            groups = (groups[0] | groups[1], *groups[2:])
+        return Flight(groups, 0, True)
+
+    def waited(self, left: int) -> tuple[Flight, int]:
+        """All groups but the newest have landed: what is left, and their accesses."""
+        done = self.groups[: max(0, len(self.groups) - left)]
+        return replace(self, groups=self.groups[len(done) :]), reduce(or_, done, 0)
+
+    @property
+    def all(self) -> int:
+        return reduce(or_, self.groups, self.open)
+
+
 @dataclass(slots=True)
 class State:
-    """What no barrier has ordered and what copies are in flight, as sets of accesses (see `OpenAccesses`)."""
+    """What no barrier has ordered and what is in flight, as sets of accesses (see `OpenAccesses`).
+
+    copies: into shared memory. stores: in bulk, as far as they read shared memory; sent: what they write, of which
+    nothing tells in the kernel that it is there.
+    """
 
     pending: int = 0
-    groups: tuple[int, ...] = ()  # committed copies, oldest first
-    open: int = 0  # copies not committed
-    committed: bool = False  # some were, waited for or not
+    copies: Flight = Flight()
+    stores: Flight = Flight()
+    sent: int = 0
 
     def copy(self) -> State:
         return replace(self)
 
     def merge(self, other: State) -> None:
         self.pending |= other.pending
-        self.open |= other.open
-        self.committed |= other.committed
-        # Groups are matched from the newest: what may be in flight on either way.
-        pairs = zip_longest(reversed(self.groups), reversed(other.groups), fillvalue=0)
-        self.groups = tuple(mine | theirs for mine, theirs in pairs)[::-1]
+        self.copies, self.stores = self.copies.joined(other.copies), self.stores.joined(other.stores)
+        self.sent |= other.sent
 
     def each(self, change: Callable[[int], int]) -> State:
-        return State(change(self.pending), tuple(map(change, self.groups)), change(self.open), self.committed)
+        return State(change(self.pending), self.copies.each(change), self.stores.each(change), change(self.sent))
 
-    def commit(self, most: int) -> None:
-        """Open copies become a group. Of more than `most` groups, the oldest become one."""
-        self.groups += (self.open,)
-        self.open, self.committed = 0, True
-        if len(self.groups) > most:
-            self.groups = (self.groups[0] | self.groups[1], *self.groups[2:])
+    def land(self, left: int, stores: bool) -> None:
+        """All groups but the newest have landed: what copies have written, or stores have read, is as if each thread
+        had done it just now."""
+        if stores:
+            self.stores, done = self.stores.waited(left)
+        else:
+            self.copies, done = self.copies.waited(left)
+        self.pending |= done
 
-    def wait(self, left: int) -> None:
-        """All groups but the newest are there: what they wrote is as if each thread had written it just now."""
-        done = self.groups[: max(0, len(self.groups) - left)]
-        self.groups = self.groups[len(done) :]
-        self.pending = reduce(or_, done, self.pending)
+    @property
+    def flying(self) -> tuple[Flight, Flight, int]:
+        return self.copies, self.stores, self.sent
 
     @property
     def in_flight(self) -> int:
-        return reduce(or_, self.groups, self.open)
+        return self.copies.all | self.stores.all | self.sent
 
 
 class OpenAccesses:

@@ -63,7 +63,7 @@ class BarrierWalk:
         """What is not ordered behind a block that is entered with `state`."""
         if not self.again or self.branch is not None:
             return self._through(block, state.copy())
-        known, key = self.outcomes[block], (state.pending, state.groups, state.open)
+        known, key = self.outcomes[block], (state.pending, *state.flying)
         if key not in known:
             known[key] = self._through(block, state.copy())
         return known[key].copy()
@@ -89,10 +89,14 @@ class BarrierWalk:
             elif op.spec.orders == "threads":
                 self._ordered(state, op.attrs["scope"])
             elif op.spec.orders == "group":
-                state.commit(self.copies.most_groups)
+                state.copies = state.copies.ended(self.copies.most["end"])
+            elif op.spec.orders == "stores":
+                state.stores = state.stores.ended(self.copies.most["their end"])
             elif op.spec.orders == "end":
                 self.copies.waited(op, state)
-                state.wait(op.attrs["groups"])
+                state.land(op.attrs["groups"], stores=False)
+            elif op.spec.orders == "their end":
+                state.land(op.attrs["groups"], stores=True)
             elif op.spec.effects is not None:
                 self._access(block, op, state)
             position += 1 + len(steps) - count
@@ -120,12 +124,12 @@ class BarrierWalk:
     def _branch_of_threads(self, block: Block, op: Op, state: State) -> None:
         """A branch or a loop that threads take one by one holds no barrier: what it needs is put before it."""
         self.branch = 0
-        inside = State(0, state.groups, state.open, state.committed)
+        inside = State(0, *state.flying)
         inside = self._loop(op, inside) if op.spec.loops else self._one_after_the_other(op, inside)
         accesses, self.branch = self.branch, None
         self._need(block, op, members(accesses), state)
         state.pending |= self.order.rounds.of(op).leaving(inside.pending)
-        state.groups, state.open, state.committed = inside.groups, inside.open, inside.committed
+        state.copies, state.stores, state.sent = inside.flying
 
     def _one_after_the_other(self, op: Op, state: State) -> State:
         """Behind a branch of which some threads take one side while others take the other one."""
@@ -142,7 +146,10 @@ class BarrierWalk:
                 self.copies.check(access, flying, state, op)
         self._need(block, op, numbers, state)
         if op.spec.in_flight:
-            state.open |= accesses
+            state.copies = state.copies.begun(accesses)
+        elif op.spec.leaves:
+            reads = sum(1 << access for access in numbers if not self.steps.accesses.touches[access].write)
+            state.stores, state.sent = state.stores.begun(reads), state.sent | accesses & ~reads
         else:
             state.pending |= accesses
         if self.branch is not None:

@@ -1,0 +1,227 @@
+"""Stores in bulk (`stage c: bulk`): a tile of results leaves shared memory by boxes, while its block goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from warpgroup_products import arrays, check, check_refused, text
+
+import dsl
+from dsl.kernels.variant import Request
+from dsl.studies.verify import verify_kernel
+from dsl.text.program import parse_program
+from runtime import FindingError, Kernel, assemble, device_facts
+
+BULK, TILES, TWO = "stage a, b: bulk", "persistent 1", "pipeline p: 2"
+NAMED, SINGLE = "    instruction acc: wgmma\n", "by single warps"
+SAMPLES = Path(__file__).parents[2] / "samples"
+OUT = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "s8": np.int8}
+CASES: dict[str, tuple[str, str, tuple[int, ...], tuple[int, int, int], list[str]]] = {
+    "f32, two panels": ("f16", "f32", (64, 64, 64, 4), (192, 128, 128), [BULK, TILES, TWO]),
+    "f16, odd edges": ("f16", "f16", (128, 128, 64, 8), (200, 136, 192), [BULK, TILES, TWO]),
+    "a block a tile": ("f16", "f32", (64, 64, 64, 4), (70, 40, 128), [BULK, TWO]),
+    "no roles": ("f16", "f16", (64, 64, 64, 4), (136, 264, 128), [TILES, "pipeline p: 3"]),
+    "single warps": ("f16", "f16", (64, 64, 32, 4), (136, 72, 128), [TILES, "pipeline p: 3", SINGLE]),
+    "single warps, roles": ("f16", "f32", (64, 64, 32, 4), (136, 72, 128), [BULK, TILES, TWO, SINGLE]),
+    "bytes": ("s8", "s32", (64, 64, 128, 4), (70, 72, 160), [BULK, TILES, TWO]),
+    "bytes to bytes": ("s8", "s8", (64, 64, 128, 4), (72, 80, 160), [BULK, TILES, TWO]),
+    "e4m3 to bf16": ("e4m3", "bf16", (64, 64, 128, 4), (72, 80, 160), [BULK, TILES, TWO]),
+    "two slots": ("s8", "s32", (64, 128, 128, 4), (136, 136, 160), [BULK, TILES, TWO, "parts acc: 64, 32"]),
+    "three parts": ("s8", "s32", (64, 96, 128, 4), (136, 200, 160), [BULK, TILES, TWO, "parts acc: 64, 32"]),
+    "one thread": ("f16", "f16", (64, 64, 64, 4), (136, 72, 128), [BULK, TILES, TWO, 'choose issue.c: "block"']),
+    "clusters": ("f16", "f16", (64, 64, 64, 4), (192, 72, 192), [BULK, TWO, "cluster 2"]),
+    "clusters, tiles": ("f16", "f16", (64, 64, 64, 4), (320, 72, 192), [BULK, TILES, TWO, "cluster 2"]),
+    "shared among blocks": ("f16", "f32", (64, 64, 64, 4), (64, 64, 512), [BULK, TWO, "split p: 2"]),
+    "equal shares": ("f16", "f32", (64, 64, 64, 4), (136, 136, 512), [BULK, TWO, "split p: stream"]),
+}
+
+
+def source(tiles: tuple[int, ...], lines: list[str]) -> str:
+    """A schedule with c in bulk."""
+    made = text(*tiles, "stage c: bulk", *(line for line in lines if line != SINGLE)).replace(
+        "f32|s32|f16", "f32|s32|f16|s8|bf16"
+    )
+    return made.replace(NAMED, "") if SINGLE in lines else made
+
+
+def compiled(case: str, device: str) -> tuple[Any, Any, Any, Any, Any]:
+    """The kernel of a case, c, a, b, and c as it should be."""
+    dtype, out, tiles, (m, n, k), lines = CASES[case]
+    _, a, b, wanted = arrays(dtype, m, n, k)
+    made = dsl.parse(source(tiles, lines), device=device).compile("product", m=m, n=n, k=k, T=dtype, O=out)
+    c = np.full((m, n), 77, OUT[out])
+    return made, c, a, b, wanted.astype(np.int64).astype(OUT[out]) if c.dtype.kind == "i" else wanted
+
+
+def few_blocks(ptx: str, most: int = 4) -> str:
+    """For a device of so few multiprocessors that a block has several tiles."""
+    return ptx.replace('"sms"', str(most))
+
+
+def near(found: Any, wanted: Any) -> None:
+    if found.dtype.kind == "i":
+        assert np.array_equal(found, wanted)
+    else:
+        most = {2: 2.0**-8, 4: 2.0**-10}[found.dtype.itemsize] * max(1.0, np.abs(wanted).max())
+        assert np.abs(found.astype(np.float64) - wanted).max() <= most
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("case", CASES)
+def test_products_are_numpys(case: str, device: str) -> None:
+    """Blocks of the emulator have several tiles each."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("TMA is sm_90's")
+    made, c, a, b, wanted = compiled(case, device)
+    Kernel(few_blocks(made.ptx), device=device)(c, a, b)
+    near(c, wanted)
+    assert "global.shared::cta.tile.bulk_group" in made.ptx
+
+
+def faulty(case: str) -> tuple[list[str], Any, Any, Any]:
+    made, c, a, b, _ = compiled(case, "emulator")
+    return few_blocks(made.ptx, 2).splitlines(), c, a, b
+
+
+def lines_with(lines: list[str], word: str) -> list[int]:
+    return [i for i, line in enumerate(lines) if word in line]
+
+
+def without(word: str, which: int) -> Callable[[list[str]], None]:
+    def change(lines: list[str]) -> None:
+        del lines[lines_with(lines, word)[which]]
+
+    return change
+
+
+def without_barrier(which: int) -> Callable[[list[str]], None]:
+    """The barrier ahead of what is written in a slot, or of what reads it."""
+
+    def change(lines: list[str]) -> None:
+        first = lines_with(lines, "wait_group.read")[0]
+        del lines[[i for i in lines_with(lines, "bar.warp.sync") if i > first][which]]
+
+    return change
+
+
+FAULTS: dict[str, tuple[Callable[[list[str]], None], str]] = {
+    "a slot is written before it is read": (without("wait_group.read", 0), "is written before the copy is complete"),
+    "others write before it is known to be read": (without_barrier(0), "that another thread has read"),
+    "what is written is not fenced": (without("fence.proxy.async", 0), "written without a fence.proxy.async behind it"),
+    "others have not written": (without_barrier(1), "that another thread has written"),
+    "no group is ended": (without("bulk.commit_group", 0), "is written before the copy is complete"),
+    "a block ends early": (without("wait_group.read", -1), "the block may end before this copy has read"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_goes_wrong_is_found(name: str) -> None:
+    """Each part of what a store becomes is needed: the emulator tells of what goes wrong without it."""
+    change, message = FAULTS[name]
+    lines, c, a, b = faulty("f32, two panels")
+    change(lines)
+    with pytest.raises(FindingError, match=message):
+        Kernel("\n".join(lines) + "\n", device="emulator")(c, a, b)
+
+
+def test_a_warp_waits_for_no_other_one() -> None:
+    """It stores the rows that it has made; one thread that stores for all meets them before and behind."""
+    by_warps, by_one = (compiled(case, "emulator")[0].ptx for case in ("f16, odd edges", "one thread"))
+    assert by_warps.count("bar.sync 1, 256;") == 0 and by_one.count("bar.sync 1, 128;") == 2
+    assert by_warps.count("bulk_group [") == 2 and by_warps.count("stmatrix") > 0
+
+
+def test_a_slot_is_waited_for_alone() -> None:
+    """Of three parts in two slots, the third one waits for the first, and the next tile's for what was last there."""
+    lines = compiled("three parts", "emulator")[0].ptx.splitlines()
+    assert [lines[i].split()[-1] for i in lines_with(lines, "wait_group.read")] == ["0;", "2;", "1;", "0;"]
+
+
+@pytest.mark.parametrize(("dtype", "out", "parts"), [("f16", "f16", ""), ("s8", "s32", "parts acc: 128, 32")])
+def test_nothing_spills(dtype: str, out: str, parts: str) -> None:
+    size = {"f16": 64, "s8": 128}[dtype]
+    lines = [BULK, TILES, "pipeline p: 3", *([parts] if parts else [])]
+    module = dsl.parse(source((128, 256, size, 8), lines), device="emulator")
+    made = assemble(module.compile("product", m=4096, n=4096, k=4096, T=dtype, O=out).ptx, "sm_90a")
+    assert made.spill_stores == 0 and "C75" not in made.log, made.log
+
+
+def test_all_stages_mean_the_same() -> None:
+    dtype, out, tiles, (m, n, k), lines = CASES["three parts"]
+    c, a, b, _ = arrays(dtype, m, n, k)
+    types = {"T": dtype, "O": out}
+    program = parse_program(source(tiles, lines), "stores.tile")
+    found = verify_kernel(
+        program, Request("product", "groups", {"m": m, "n": n, "k": k}, types), {"c": c, "a": a, "b": b}
+    )
+    assert found.divergence is None and found.undecided is None, str(found.divergence)
+
+
+SAMPLE_LINES = {"    stage c: size(O) == 2\n": "    stage c: bulk\n"}
+
+
+def test_an_epilogue_of_the_sample() -> None:
+    """Bias, activation and residual, in the sample's schedule but for the line."""
+    source = (SAMPLES / "matmul.tile").read_text()
+    for old, new in SAMPLE_LINES.items():
+        assert old in source
+        source = source.replace(old, new)
+    random = np.random.default_rng(0)
+    (m, n, k), kind = (136, 264, 128), np.float16
+    x, w, bias = (random.standard_normal(shape).astype(kind) for shape in ((m, k), (n, k), (n,)))
+    residual, y = random.standard_normal((m, n)).astype(kind), np.zeros((m, n), kind)
+    module = dsl.parse(source, device="emulator")
+    module.product(y, x, w.T, None, bias, residual, 0.5, None, schedule="bulk", ACT="relu")
+    wanted = np.maximum(x.astype(np.float64) @ w.astype(np.float64).T + bias, 0) + 0.5 * residual
+    near(y, wanted)
+
+
+PLAIN = source((64, 64, 64, 4), [BULK])
+STORE = "    c[i : i + TM, j : j + TN] = acc.to(O)\n"
+
+
+def changed(*changes: tuple[str, str]) -> str:
+    made = PLAIN
+    for old, new in changes:
+        assert old in made
+        made = made.replace(old, new)
+    return made
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a target before": (source((64, 64, 64, 4), [SINGLE]), {"arch": "sm_80"}, "sm_80 has no such copies"),
+    "rows that begin anywhere": (PLAIN, {"n": 1022}, "8 bytes of its rows are known to be aligned neighbours"),
+    "a mask": (changed((STORE, STORE.replace("c[", "store(c[").replace("] = acc", "], acc").replace(
+        "acc.to(O)", "acc.to(O), mask=arange(TN)[None, :] < 40)"))), {}, "its mask says more than that"),
+    "a tensor that is read, too": (changed((STORE, "    acc = acc + c[i, j].to(f32)\n" + STORE)), {},
+                                   "the kernel accesses it elsewhere, too in line"),
+    "a tile of narrow rows": (source((64, 8, 64, 4), [BULK]), {"O": "f16"}, "a box of .* elements of 2 bytes"),
+    "a tile that memory has not": (source((128, 256, 64, 8), [BULK, "pipeline p: 4"]), {},
+                                   "the kernel needs .* bytes of shared memory"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_stored_so_is_told(name: str) -> None:
+    check_refused(*REFUSED[name])
+
+
+def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
+    """`fits` asks for the box of what is stored, too."""
+    module = dsl.parse(
+        PLAIN + "schedule plain of product:\n    TM, TN, TK, warps = 64, 64, 64, 4\n\n"
+        "dispatch multiply(c, a, b):\n    when fits(product with groups): product with groups\n"
+        "    otherwise: product with plain\n",
+        device="emulator",
+    )
+    for n, schedule in ((72, "groups"), (70, "plain")):
+        c, a, b, wanted = arrays("f16", 64, n, 128)
+        module.multiply(c, a, b)
+        check(c, wanted)
+        (step,) = module.multiply.plan(module.multiply.facts({"c": c, "a": a, "b": b})).steps
+        assert step.request.schedule == schedule

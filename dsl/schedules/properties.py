@@ -117,13 +117,19 @@ class NameOf(Takes):
 
 
 class Switch(Takes):
-    """One of two words, or a condition that chooses the second: so that it can be tuned; or one of others."""
+    """One of two words, or a condition that chooses the second: so that it can be tuned; or one of others. `where`
+    chooses among all of these."""
 
     def __init__(self, off: str, on: str, *others: str):
         self.words, self.text = (off, on, *others), f"{'|'.join((off, on, *others))}|CONDITION"
 
     def read(self, setting: Setting, evaluate: Numbers) -> str:
         (node,) = setting.values
+        while isinstance(node, ast.Call) and getattr(node.function, "id", "") == "where" and len(node.args) == 3:
+            chosen = evaluate(node.args[0])
+            if not isinstance(chosen, bool):
+                break
+            node = node.args[1 if chosen else 2]
         if isinstance(node, ast.Name) and node.id in self.words:
             return node.id
         try:
@@ -438,7 +444,7 @@ _ROWS = (
         Switch("registers", "shared", "bulk"),
         "`shared`: what loops load of these tensors goes through shared memory, by copies; `bulk`: by copies of whole "
         "boxes (TMA, sm_90), which a warp of its own starts, and of what is stored by boxes that leave while the block "
-        "goes on; `registers`: it does not. "
+        "goes on; `registers`: it does not; `where(n % 8 == 0, bulk, shared)` chooses. "
         "By itself, what feeds products does where 4 aligned bytes or more are copied at a time. A value that `loop` "
         "does in parts stays there from loop to loop.",
         "stage a, b: shared",

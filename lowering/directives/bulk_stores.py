@@ -30,7 +30,10 @@ from lowering.shared_map import row_swizzle
 from lowering.targets import Target
 from lowering.types import SharedType
 
-SLOTS = 2
+MOST_AT_ONCE = 32768
+"""Bytes of parts that are on their way at once. Two parts of 16 KB take 0.947 and 0.986 of the time that stores of
+threads take (s32 results of s8 products of 4096 and 8192, H100), one 0.951 and 0.986; of parts of 32 KB, beside which
+two slots leave the ring one slot less, one takes 0.973 and 0.996 (bf16 of e4m3), two 0.988 and 1.000."""
 
 
 def bulk_stores(function: Function, target: Target) -> None:
@@ -111,7 +114,7 @@ def _slots(function: Function, facts: Analysis, stores: list[Op], head: Block) -
             "slots",
             tensor.name or "tensor",
             options,
-            str(min(SLOTS, len(ops))),
+            str(min(max(1, MOST_AT_ONCE // (prod(shape) * tensor.dtype.bytes)), 2, len(ops))),
             loc=ops[0].loc,
             because="a part is made while the one before it is stored" if len(ops) > 1 else "it is stored as a whole",
             costs={name: count * prod(shape) * tensor.dtype.bytes for name, count in options.items()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import compress
+from itertools import compress, pairwise
 from math import prod
 from operator import or_
 from typing import Any
@@ -31,8 +31,9 @@ LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
 
 @dataclass(frozen=True, slots=True)
 class BoxAxis:
-    """Of a box along an axis of its tensor: the first element, and how many. They are along the axis `along` of the
-    tile, one more every `step` elements of it; -1 where all of the tile has the same."""
+    """Of a box along an axis of its tensor, or along that and those ahead of it that no axis of the box names, joined:
+    the first element, and how many. They are along the axis `along` of the tile, one more every `step` elements of it;
+    -1 where all of the tile has the same."""
 
     axis: int
     first: Value
@@ -95,6 +96,11 @@ class CopiedBox:
             if tap is not None
         ]
         return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"])
+
+    def joined(self, extents: Sequence[int]) -> dict[int, int]:
+        """The extents of its axes, of those of the tensor's own."""
+        named = sorted(axis.axis for axis in self.axes)
+        return {axis: prod(extents[before + 1 : axis + 1]) for before, axis in pairwise([-1, *named])}
 
     @property
     def outermost(self) -> int:
@@ -212,9 +218,9 @@ def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class BoxMap:
-    """The map of a tensor for boxes of one kind. axes: of the tensor, the innermost first; box: elements along each, or
-    of a window channels and pixels; walks: of a window, lower and upper end and step along each axis but the first and
-    the last; swizzle: bytes of a row within which pieces change places, 0 without."""
+    """The map of a tensor for boxes of one kind. axes: of the tensor, the innermost first, as in `BoxAxis`; box:
+    elements along each, or of a window channels and pixels; walks: of a window, lower and upper end and step along each
+    axis but the first and the last; swizzle: bytes of a row within which pieces change places, 0 without."""
 
     tensor: str
     axes: tuple[int, ...]

@@ -1,8 +1,11 @@
-"""Which loads are boxes of a tensor, for one instruction to copy (PTX ISA, "Tensors"): slices, and windows of images.
+"""Which accesses are boxes of a tensor, for one instruction to copy (PTX ISA, "Tensors"): slices, windows of images.
 
 A window (there "im2col mode") is what a tap of a filter sees. Its rows are pixels, one behind the other through the
 rows and images of a result; each is a step further in the tensor, and all are read by the same distance away. So
 `x[image, row, column, c : c + 64]` is one if image, row and column are digits of the number of a pixel.
+
+Where these digits are all of the indices, and rows and images lie one behind the other as their numbers do, they are
+one axis of the tensor, and a run of pixels is a slice of that. So results of images are stored.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from lowering.digits import Digit, Digits, TileIndex
 from lowering.fold import constant_of
 from lowering.forms import Forms, linear
 from lowering.ir import Op, Value
+
+NO_DIGITS = "its indices are no slices, and not the digits of one number"
 
 
 class NoBox(Exception):
@@ -40,8 +45,11 @@ class Subscript:
         return self.index.digits[0] if self.index.digits else None
 
 
-def box_of_access(digits: Digits, subscripts: list[Subscript], shape: tuple[int, ...]) -> CopiedBox:
-    """The box that an access of this shape is: of slices, if they are, else a window. Raises NoBox."""
+def box_of_access(
+    digits: Digits, subscripts: list[Subscript], shape: tuple[int, ...], windows: bool, contiguous: bool
+) -> CopiedBox:
+    """The box that an access of this shape is: of slices, if they are, else a window, where the access may be one, else
+    of slices of joined axes, if the tensor is contiguous. Raises NoBox."""
     own = [each for each in subscripts if each.axis is not None]
     beside = [each.index for each in subscripts if each.axis is None]
     if not own or any(index.digits or constant_of(index.start) != 0 for index in beside):
@@ -51,17 +59,67 @@ def box_of_access(digits: Digits, subscripts: list[Subscript], shape: tuple[int,
             raise NoBox(f"its index along axis {each.axis} is made of several counts")
     slices = {each: _slice(digits, each, shape) for each in own}
     if None not in slices.values():
-        axes = tuple(axis for axis in slices.values() if axis is not None)
-        if all(_covers(axes, along, shape) for along in range(len(shape))):
-            return CopiedBox(axes)
-        raise NoBox("it reads elements several times")
-    wrong = NoBox("its indices are no slices, and not the digits of one number")
+        return _of_slices(slices.values(), shape)
+    wrong = NoBox(NO_DIGITS)
+    if windows:
+        try:
+            return _window(digits, slices, shape)
+        except NoBox as reason:
+            wrong = reason
+    joined = [_slice(digits, each, shape) for each in _joined(digits.b, own)] if contiguous else [None]
+    if None in joined:
+        raise wrong
+    return _of_slices(joined, shape)
+
+
+def _of_slices(slices: Iterable[BoxAxis | None], shape: tuple[int, ...]) -> CopiedBox:
+    axes = tuple(axis for axis in slices if axis is not None)
+    if all(_covers(axes, along, shape) for along in range(len(shape))):
+        return CopiedBox(axes)
+    raise NoBox("it reads elements several times")
+
+
+def _joined(b: Builder, own: list[Subscript]) -> list[Subscript]:
+    """The subscripts, the innermost axis first, neighbours as one whose indices are neighbouring digits of one number:
+    the lower one counts all of its axis, so that the next one is as far away as memory has it. An axis of one element
+    is one with any neighbour."""
+    joined: list[Subscript] = []
+    for each in sorted(own, key=lambda each: -1 if each.axis is None else each.axis, reverse=True):
+        whole = _as_one(b, joined[-1], each) if joined else None
+        if whole is None:
+            joined.append(each)
+        else:
+            joined[-1] = whole
+    return joined
+
+
+def _as_one(b: Builder, low: Subscript, high: Subscript) -> Subscript | None:
+    lower, upper = low.digit, high.digit
+    if high.extent == 1 and constant_of(high.index.start) == 0 and upper is None:
+        return low
+    if lower is None or upper is None or not lower.count or lower.count != low.extent:
+        return None
+    if constant_of(low.index.start) != 0 or replace(lower, step=lower.step * lower.count, count=upper.count) != upper:
+        return None
+    digit, by = replace(lower, count=lower.count * upper.count), b.index(lower.count)
+    extent = high.extent * lower.count if isinstance(high.extent, int) else b.value("mul", high.extent, by)
+    return replace(
+        low,
+        index=TileIndex(b.value("mul", high.index.start, by), (digit,)),
+        extent=extent,
+        outside=(low.outside[0] or high.outside[0], low.outside[1] or high.outside[1]),
+    )
+
+
+def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tuple[int, ...]) -> CopiedBox:
+    """The window that an access is, of whose indices these are slices, or none. Raises NoBox."""
+    wrong = NoBox(NO_DIGITS)
     for along in range(len(shape)):
-        walked = [each for each in own if each.digit is not None and each.digit.axis == along]
+        walked = [each for each in slices if each.digit is not None and each.digit.axis == along]
         rest = {each: axis for each, axis in slices.items() if each not in walked and axis is not None}
         others = [axis for axis in range(len(shape)) if axis != along]
         is_whole = all(_covers(rest.values(), axis, shape) for axis in others)
-        if walked and len(walked) + len(rest) == len(own) and is_whole:
+        if walked and len(walked) + len(rest) == len(slices) and is_whole:
             try:
                 return _Window(digits, walked, rest, shape[along]).box()
             except NoBox as reason:

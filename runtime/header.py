@@ -33,6 +33,7 @@ from runtime.tensor_map import (
 
 SCHEMA = 1
 PREFIX = "//dsl "
+MOST_OF_AXES = 64
 MAX_LINE = 1 << 20
 ADDRESSES = ("pointer", "workspace", "record", "timeline")
 """Kinds of arguments that are an address."""
@@ -131,9 +132,9 @@ class Argument:
     """One `.param` of the entry. `of` is the tensor, scalar, table, dim or workspace that it comes from; none for a
     record and a timeline.
 
-    Of a map, a tensor map for copies by TMA: `axes` of its tensor, the innermost first; `box`, elements along each of
-    them that one copy moves; `swizzle`, 0 or bytes (see `TensorMap`). With a `window`, for im2col copies, `box` is
-    channels and pixels.
+    Of a map, a tensor map for copies by TMA: `axes` of its tensor, the innermost first, of a contiguous one without
+    those that are joined to the next one; `box`, elements along each of them that one copy moves; `swizzle`, 0 or bytes
+    (see `TensorMap`). With a `window`, for im2col copies, `box` is channels and pixels.
     """
 
     kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record", "timeline", "map"]
@@ -379,7 +380,7 @@ def _argument(row: Fields) -> Argument:
     elif kind in ("dim", "workspace"):
         argument = Argument(kind, row.name("name"))  # type: ignore[arg-type]
     elif kind == "stride":
-        argument = Argument("stride", row.name("of"), row.integer("axis", 0, 63))
+        argument = Argument("stride", row.name("of"), row.integer("axis", 0, MOST_OF_AXES - 1))
     elif kind == "map":
         argument = _map(row)
     elif kind in ("pointer", "scalar", "table"):
@@ -391,7 +392,7 @@ def _argument(row: Fields) -> Argument:
 
 
 def _map(row: Fields) -> Argument:
-    of, axes = row.name("of"), row.integers("axes", MAP_RANKS, 0, MAP_RANKS[-1] - 1)
+    of, axes = row.name("of"), row.integers("axes", MAP_RANKS, 0, MOST_OF_AXES - 1)
     window = _window(row, len(axes))
     if window is None:
         box = row.integers("box", MAP_RANKS, 1, MOST_OF_BOX)
@@ -509,13 +510,13 @@ def _capability(arch: str) -> int:
 
 
 def _check_map(header: Header, argument: Argument, tensor: HeaderTensor, fields: Fields, where: str) -> None:
-    rank = len(tensor.dims)
+    rank, axes = len(tensor.dims), sorted(argument.axes)
     if _capability(header.arch) < FIRST_WITH_MAPS:
         fields.fail(where, f"is a map, which {header.arch} does not have")
-    if sorted(argument.axes) != list(range(rank)):
+    if axes != list(range(rank)) and (tensor.strided or len({*axes}) < len(axes) or axes[-1] != rank - 1):
         fields.fail(f"{where}.axes", f"is {list(argument.axes)}, not each of the {rank} axes of {tensor.name} once")
-    if argument.window is None and len(argument.box) != rank:
-        fields.fail(f"{where}.box", f"has {len(argument.box)} extents for the {rank} axes of {tensor.name}")
+    if argument.window is None and len(argument.box) != len(axes):
+        fields.fail(f"{where}.box", f"has {len(argument.box)} extents for the {len(axes)} axes of {tensor.name}")
     if (fault := box_fault(argument.box[0] * DTYPES[tensor.dtype].bytes, argument.swizzle)) is not None:
         fields.fail(f"{where}.box", fault)
     if tensor.align % MAP_POINTER:  # what is aligned less is then refused with each call's pointers

@@ -4,6 +4,8 @@ cuTensorMapEncodeIm2col)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
 from typing import Protocol
 
 from runtime.arrays import Array
@@ -104,16 +106,19 @@ def box_fault(row_bytes: int, swizzle: int) -> str | None:
 def of_array(array: Array, argument: MapArgument) -> TensorMap:
     """The map of `argument` (a map of the tensor that `array` is for). Raises LaunchError for an array that has none.
 
+    An axis that it does not name is joined to the next one: the array is contiguous then, as the header asks.
     An axis of one element has any stride: the map gets one that is legal, as nothing is ever that far away.
     """
     name, size = argument.of, array.itemsize
     if array.pointer % MAP_POINTER:
         message = f"{name} is aligned to {array.pointer & -array.pointer} bytes, a tensor map takes {MAP_POINTER}"
         raise LaunchError("array", message, "pass a copy")
-    extents = tuple(array.shape[axis] for axis in argument.axes)
-    strides = [array.strides[axis] * size for axis in argument.axes]
+    own = own_axes(argument.axes)
+    extents = tuple(prod(array.shape[each] for each in own[axis]) for axis in argument.axes)
+    strides = [_stride(array, own[axis]) * size for axis in argument.axes]
     for axis, extent, stride in zip(argument.axes, extents, strides, strict=True):
-        where = f"axis {axis} of {name}"
+        joined = f", joined from {own[axis][0]} on," if len(own[axis]) > 1 else ""
+        where = f"axis {axis} of {name}{joined}"
         if not 1 <= extent <= MOST_OF_EXTENT:
             message = f"{where} has {extent} elements, a tensor map takes 1 to {MOST_OF_EXTENT}"
             raise LaunchError("shape", message, "compile a variant without tensor maps")
@@ -123,6 +128,16 @@ def of_array(array: Array, argument: MapArgument) -> TensorMap:
         _check_window(name, argument.axes, extents, argument.window)
     outer = tuple(stride if extent > 1 else MAP_PIECE for extent, stride in zip(extents[1:], strides[1:], strict=True))
     return TensorMap(size, extents, outer, argument.box, argument.swizzle, argument.window)
+
+
+def own_axes(axes: tuple[int, ...]) -> dict[int, range]:
+    """By axis of a map, the axes of its array that it is: itself, and those ahead of it that the map does not name."""
+    return {axis: range(before + 1, axis + 1) for before, axis in pairwise([-1, *sorted(axes)])}
+
+
+def _stride(array: Array, axes: range) -> int:
+    """From an element to the next one along axes that are joined: those of one element have any stride."""
+    return array.strides[next((axis for axis in reversed(axes) if array.shape[axis] > 1), axes[-1])]
 
 
 def _check_window(name: str, axes: tuple[int, ...], extents: tuple[int, ...], window: Window) -> None:

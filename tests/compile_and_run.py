@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -20,7 +21,7 @@ from lowering.verify import verify
 from runtime.emulator import Memory, Result, TensorMapArgument, emulate
 from runtime.emulator.memory import DevicePointer
 from runtime.expressions import compile_expression
-from runtime.tensor_map import TensorMap
+from runtime.tensor_map import TensorMap, own_axes
 
 NUMPY = {
     "i1": np.dtype(bool), "s8": np.dtype("i1"), "s16": np.dtype("i2"), "s32": np.dtype("i4"), "s64": np.dtype("i8"),
@@ -98,7 +99,8 @@ def compile_kernel(
 
 def tensor_map(map: BoxMap, array: Any) -> TensorMap:
     """Of an array that a kernel copies boxes of."""
-    extents = tuple(array.shape[axis] for axis in map.axes)
+    own = own_axes(map.axes)
+    extents = tuple(prod(array.shape[each] for each in own[axis]) for axis in map.axes)
     strides = tuple(array.strides[axis] for axis in map.axes[1:])
     return TensorMap(array.itemsize, extents, strides, map.box, map.swizzle)
 

@@ -486,20 +486,22 @@ def read(
         fill = builder.ir.broadcast(fill, place.offset.tile.shape)
     cache, evict = policy(builder, access, cache, evict)
     builder.place(loc)
-    of_box, more = _named_box(builder, place, mask)
+    of_box, more = _named_box(builder, access, place, mask, windows=True)
     named = operands_of(place, {"mask": joined, "other": fill} | of_box)
     return builder.ir.access("load", named, cache=cache, evict=evict, **more).result
 
 
-def _named_box(builder: Building, place: Place, mask: Binding) -> tuple[dict[str, Value | None], dict[str, object]]:
+def _named_box(
+    builder: Building, access: Access, place: Place, mask: Binding, windows: bool
+) -> tuple[dict[str, Value | None], dict[str, object]]:
     """The operands and attributes that an access has of its box, or of why it is none."""
-    box = _box(builder, place, mask)
+    box = _box(builder, access, place, mask, windows)
     if isinstance(box, CopiedBox):
         return box.operands, box.attrs
     return {}, {} if box is None else {"no_box": box}
 
 
-def _box(builder: Building, place: Place, mask: Binding) -> CopiedBox | str | None:
+def _box(builder: Building, access: Access, place: Place, mask: Binding, windows: bool) -> CopiedBox | str | None:
     """The box that an access is, which nothing but its edges masks, or why it is none; None where nobody asks."""
     if place.subscripts is None or isinstance(place.subscripts, str):
         return place.subscripts
@@ -509,7 +511,8 @@ def _box(builder: Building, place: Place, mask: Binding) -> CopiedBox | str | No
     said = builder.ir.broadcast(mask, shape) if isinstance(mask, Value) else None
     try:
         check_mask(digits, said, place.subscripts)
-        return box_of_access(digits, place.subscripts, shape)
+        contiguous = isinstance(access.memory, Tensor) and not access.memory.parameter.strided
+        return box_of_access(digits, place.subscripts, shape, windows, contiguous)
     except NoBox as reason:
         return str(reason)
 
@@ -538,7 +541,7 @@ def write(
             "type", loc, "a scalar is stored by one thread, which may not take this branch", "index by the tile"
         )
     cache, evict = policy(builder, access, cache, evict)
-    of_box, more = _named_box(builder, place, mask)
+    of_box, more = _named_box(builder, access, place, mask, windows=False)
     named = operands_of(place, {"mask": joined, "value": stored} | of_box)
     order_of = {"order": order} if order else {}
     builder.ir.access("store", named, cache=cache, evict=evict, **order_of, **more)

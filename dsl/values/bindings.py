@@ -27,7 +27,8 @@ POISON = _Poison()
 @dataclass(slots=True)
 class Tensor:
     """A tensor parameter, or a view of one: extents and element strides by axis. in_order: they are row-major. axes:
-    which of the parameter's own axes each is, none for one of one element; None of a view whose axes are others."""
+    which of the parameter's own axes each is, none for one of one element; an own axis that is none of them is joined
+    to the next one, as p to q in `reshape(y, [n, p * q, k])`. None of a view whose axes are others."""
 
     parameter: Parameter
     value: Value

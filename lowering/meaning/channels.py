@@ -45,7 +45,8 @@ def _bulk_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
     memory, tensor, channel = op.operands[0], operand(op, "tensor"), operand(op, "channel")
     slot = operand(op, "slot")
     assert tensor is not None and channel is not None and slot is not None and isinstance(memory.type, SharedType)
-    box, (extents, strides) = CopiedBox.of(op), dims_of(run, tensor)
+    box, (own, strides) = CopiedBox.of(op), dims_of(run, tensor)
+    extents = box.joined(own)
     at, inside = np.zeros((), np.int64), np.ones((), bool)
     for axis, index in zip(box.axes, (_walked if box.walks else _sliced)(run, op, box, extents), strict=True):
         at, inside = at + index * strides[axis.axis], inside & (index >= 0) & (index < extents[axis.axis])
@@ -63,7 +64,7 @@ def _bulk_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 
-def _sliced(run: Run, op: Op, box: CopiedBox, extents: list[int]) -> list[Array]:
+def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
     """The indices of a box along each axis, the innermost of which is the last of each array."""
     rank = len(box.axes)
     return [
@@ -72,7 +73,7 @@ def _sliced(run: Run, op: Op, box: CopiedBox, extents: list[int]) -> list[Array]
     ]
 
 
-def _walked(run: Run, op: Op, box: CopiedBox, extents: list[int]) -> list[Array]:
+def _walked(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
     """The indices of a window along each axis: [pixels, channels]."""
     channels, *walked, last = box.axes
     pixel, each = np.arange(walked[0].extent)[:, None], 1

@@ -152,8 +152,8 @@ def _bulk_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     if mask is not None and not mask:
         return []
     box, target = CopiedBox.of(op), run.memory(tensor)
-    extents, strides = dims_of(run, tensor)
-    shape = shape_of(box)
+    own, strides = dims_of(run, tensor)
+    extents, shape = box.joined(own), shape_of(box)
     at, inside = np.zeros(shape, np.int64), np.ones(shape, bool)
     for axis in box.axes:
         counted = np.arange(axis.extent).reshape([-1 if each == axis.along else 1 for each in range(len(shape))])

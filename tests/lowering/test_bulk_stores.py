@@ -15,6 +15,7 @@ import dsl
 from dsl.kernels.variant import Request
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
+from lowering.location import TileError
 from runtime import FindingError, Kernel, assemble, device_facts
 
 BULK, TILES, TWO = "stage a, b: bulk", "persistent 1", "pipeline p: 2"
@@ -223,3 +224,96 @@ def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
         check(c, wanted)
         (step,) = module.multiply.plan(module.multiply.facts({"c": c, "a": a, "b": b})).steps
         assert step.request.schedule == schedule
+
+
+SPREAD = """
+kernel spread(y: T[n, p, q, c], x: T[n, p, q, c]; T in s8|f16, TN, TC):
+    grid cdiv(n * p * q, TN) * cdiv(c, TC)
+    first, at = block(0) // cdiv(c, TC) * TN, block(0) % cdiv(c, TC) * TC
+    pixel, channel = first + arange(TN), at + arange(TC)
+    image, spot = pixel // (p * q), pixel % (p * q)
+    made = reshape(x, [n * p * q, c])[first : first + TN, at : at + TC]
+    there = (image < n)[:, None] & (channel < c)[None, :]
+    store(y[image[:, None], (spot // q)[:, None], (spot % q)[:, None], channel[None, :]], made + made, mask=there)
+
+schedule boxes of spread:
+    warps = 4
+    persistent 1
+    stage y: bulk
+    specialize p, q, c
+"""
+WHOLE = "y[image[:, None], (spot // q)[:, None], (spot % q)[:, None], channel[None, :]]"
+ROWS = "reshape(y, [n, p * q, c])[image[:, None], spot[:, None], channel[None, :]]"
+BEHIND = "transpose(reshape(y, [n, p * q, c, 1]), [0, 2, 1, 3])[image[:, None], channel[None, :], spot[:, None], 0]"
+JOINED: dict[str, tuple[str, tuple[int, ...], int]] = {
+    "images, rows, columns": (WHOLE, (3, 5, 7, 64), 32),
+    "rows and columns are one already": (ROWS, (3, 5, 7, 64), 32),
+    "channels ahead of pixels in a view": (BEHIND, (5, 3, 3, 80), 16),
+    "tiles in an image": (WHOLE, (2, 8, 16, 64), 32),
+    "a row an image": (WHOLE, (9, 1, 7, 64), 32),
+    "a column an image": (WHOLE, (9, 7, 1, 64), 32),
+    "a pixel an image": (WHOLE, (50, 1, 1, 64), 32),
+    "one image": (ROWS, (1, 9, 9, 64), 64),
+}
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("case", JOINED)
+def test_digits_of_a_number_are_one_axis(case: str, device: str) -> None:
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("TMA is sm_90's")
+    access, shape, pixels = JOINED[case]
+    x = np.random.default_rng(len(case)).integers(-60, 60, shape).astype(np.int8)
+    y, (n, p, q, c) = np.full(shape, 77, np.int8), shape
+    module = dsl.parse(SPREAD.replace(WHOLE, access), device=device)
+    made = module.compile("spread", T="s8", TN=pixels, TC=64, n=n, p=p, q=q, c=c)
+    Kernel(few_blocks(made.ptx, 2), device=device)(y, x)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert ".bulk_group [" in made.ptx
+
+
+def test_all_stages_store_to_joined_axes() -> None:
+    shape = dict(zip("npqc", (3, 5, 7, 64), strict=True))
+    x, y = np.ones((3, 5, 7, 64), np.int8), np.zeros((3, 5, 7, 64), np.int8)
+    program = parse_program(f"{SPREAD}    TN, TC = 32, 64\n", "spread.tile")
+    found = verify_kernel(program, Request("spread", "boxes", shape, {"T": "s8"}), {"y": y, "x": x})
+    assert found.divergence is None and found.undecided is None, str(found.divergence)
+
+
+NOT_JOINED: dict[str, tuple[tuple[str, str], str]] = {
+    "axes that lie apart": (("y: T[n, p, q, c]", "y: T[n, p, q, c; strided]"), "no slices, and not the digits of one"),
+    "rows beyond": (("spot // q", "spot // q + 1"), "no mask says that its index along axis 1 is not behind"),
+    "rows of others": (("y: T[n, p, q, c]", "y: T[n, 6, q, c]"), "no slices, and not the digits of one number"),
+    "no mask of images": (("(image < n)[:, None] & ", ""), "no mask says that its index along axis 0 is not behind"),
+    "a mask of fewer images": (("image < n", "image < n - 1"), "its mask says more than"),
+    "extents that are not known": (("specialize p, q, c", "specialize c"), "its index along axis 0 is not told by"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_JOINED)
+def test_what_is_no_run_of_pixels_is_told(name: str) -> None:
+    change, message = NOT_JOINED[name]
+    assert change[0] in SPREAD
+    module = dsl.parse(SPREAD.replace(*change), device="emulator")
+    strides = {"y": (10000, 1024, 64, 1)} if "strided" in change[1] else {}
+    with pytest.raises(TileError, match=message) as caught:
+        module.compile("spread", T="s8", TN=32, TC=64, n=3, p=5, q=7, c=64, strides=strides)
+    assert caught.value.loc is not None
+
+
+def test_results_of_a_convolution() -> None:
+    """Pixels of several images, rows of 64 and 128 channels, what is added, and edges of both."""
+    text = (SAMPLES / "int8_conv.tile").read_text()
+    head, schedule, rest = text.partition("schedule bulk of conv_nhwc:")
+    assert "    stage y, bias: shared\n" in rest
+    source = (
+        head + schedule + rest.replace("    stage y, bias: shared\n", "    stage y: bulk\n    stage bias: shared\n", 1)
+    )
+    random = np.random.default_rng(1)
+    x, f = random.integers(-9, 10, (3, 9, 9, 128), np.int8), random.integers(-9, 10, (160, 1, 1, 128), np.int8)
+    bias, z = random.integers(-50, 50, 160).astype(np.float32), random.integers(-99, 99, (3, 5, 5, 160), np.int8)
+    y = np.full(z.shape, 77, np.int8)
+    module = dsl.parse(source, device="emulator")
+    module.conv_nhwc(y, x, f, bias, z, 0.125, 1.0, 0.5, 6.0, 2, 2, 0, 0, 1, 1, schedule="bulk")
+    sums = x[:, ::2, ::2].astype(np.float64) @ f[:, 0, 0].T.astype(np.float64)
+    np.testing.assert_array_equal(y, np.clip(np.rint(sums * 0.125 + bias + 0.5 * z), -128, 127))

@@ -318,8 +318,13 @@ REFUSED = {
     ),
     "a view of other axes": (
         "x[image[:, None], i[:, None], j[:, None],",
-        "reshape(x, [n, h * w, c])[image[:, None], (i * w + j)[:, None],",
+        "reshape(x, [n, h / 2, w * 2, c])[image[:, None], i[:, None], j[:, None],",
         "a view that has other axes",
+    ),
+    "pixels of a view by a mask of rows": (
+        "x[image[:, None], i[:, None], j[:, None],",
+        "reshape(x, [n, h * w, c])[image[:, None], (i * w + j)[:, None],",
+        "its mask says more than",
     ),
     "from right to left": ("+ t % S * DW", "- t % S * DW", "a tap whose distance is -2 to 0"),
     "steps too long": ("SW = 1", "SW = 9", "pixels 9 apart"),

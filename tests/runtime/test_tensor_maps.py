@@ -192,6 +192,10 @@ def array(shape: tuple[int, ...], strides: tuple[int, ...] | None = None, dtype:
         (array((1, 40), strides=(-40, 1)), (1, 0), (40, 1), (16,)),
         (array((30, 1), strides=(4, 7)), (1, 0), (1, 30), (16,)),
         (array((40,), dtype="f64"), (0,), (40,), ()),
+        (array((5, 30, 40)), (2, 1), (40, 150), (160,)),
+        (array((5, 30, 40)), (2,), (6000,), ()),
+        (array((5, 6, 7, 40)), (3, 2, 0), (40, 42, 5), (160, 6720)),
+        (array((5, 30, 1, 40), strides=(1200, 40, 7, 1)), (3, 2), (40, 150), (160,)),
     ],
 )
 def test_the_map_of_an_array(given: Array, axes: tuple[int, ...], extents: Any, strides: Any) -> None:

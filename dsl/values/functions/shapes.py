@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -149,7 +150,7 @@ def _view(b: Building, loc: Loc, source: Any, shape: tuple) -> Any:
 
 
 def _own_axes(source: Tensor, dims: list[int | Value]) -> tuple[int | None, ...] | None:
-    """The axes of a view in which there is nothing new but axes of one element."""
+    """The axes of a view in which there is nothing new but axes of one element, and neighbours that are one."""
     if source.axes is None:
         return None
     left = list(zip(source.dims, source.axes, strict=True))
@@ -160,7 +161,13 @@ def _own_axes(source: Tensor, dims: list[int | Value]) -> tuple[int | None, ...]
         elif dim == 1:
             own.append(None)
         else:
-            return None
+            wanted = _factors_of([dim])
+            made = (count for count in range(2, len(left) + 1) if _factors_of([d for d, _ in left[:count]]) == wanted)
+            joined = next(made, 0)
+            if not joined or None in [axis for _, axis in left[:joined]]:
+                return None
+            own.append(left[joined - 1][1])
+            del left[:joined]
     return None if left else tuple(own)
 
 
@@ -186,6 +193,12 @@ class _Factors(Forms[tuple[int, tuple[int, ...]]]):
 
 
 _FACTORS = _Factors()
+
+
+def _factors_of(dims: Sequence[int | Value]) -> tuple[int, tuple[int, ...]]:
+    """Of the product of all."""
+    found = [(dim, ()) if isinstance(dim, int) else _factors(dim) for dim in dims]
+    return prod(number for number, _ in found), tuple(sorted(each for _, ids in found for each in ids))
 
 
 def _factors(value: Value) -> tuple[int, tuple[int, ...]]:

@@ -108,7 +108,13 @@ def test_each_wait_stands_between_marks(case: str) -> None:
                 assert is_edge(before, BARRIERS, True) and is_edge(behind, BARRIERS, False)
                 assert before.attrs["line"] == line_of(function_of(case, "barriers"), op) > 0
     wanted = {
-        "product": {"wait for a free slot", "wait for a full slot", "wait for products", "barrier of the block"},
+        "product": {
+            "wait for a free slot",
+            "wait for a full slot",
+            "wait for products",
+            "barrier of the warp",
+            "wait for stores",
+        },
         "convolution": {"barrier of the block", "wait for copies"},
     }
     assert found == wanted[case]

@@ -299,6 +299,6 @@ def test_large_products_spill_nothing(dtype: str, size: int) -> None:
         absent={"scale", "bias", "residual", "row_scale"}, strides={"a": (size, 1), "b": (1, size)},
         align=dict.fromkeys("abc", 16),
     )  # fmt: skip
-    assert kernel.ptx.count("multicast::cluster") == 1
+    assert kernel.ptx.count("multicast::cluster") == {"f16": 1, "s8": 256 // 32}[dtype]  # one for each part of c
     made = assemble(kernel.ptx, "sm_90a")
     assert made.spill_stores == 0 and "C75" not in made.log, made.log

@@ -427,7 +427,7 @@ def test_a_variant_by_its_strides() -> None:
     with pytest.raises(TileError, match="2 bytes of its rows are known to be aligned"):
         module.compile("product", "bulk", absent=absent, **request)
     made = module.compile("product", "bulk", absent=absent, strides={"a": (4096, 1), "b": (1, 4096)}, **request)
-    assert made.ptx.count("cp.async.bulk.tensor") == 2
+    assert made.ptx.count("shared::cluster.global.tile") == 2
     with pytest.raises(TileError, match="no strided tensor 'c'") as told:
         module.compile("product", "bulk", absent=absent, strides={"c": (4096, 1)}, **request)
     assert told.value.hint == "a, b"

@@ -49,7 +49,7 @@ def box_of_access(
     digits: Digits, subscripts: list[Subscript], shape: tuple[int, ...], windows: bool, contiguous: bool
 ) -> CopiedBox:
     """The box that an access of this shape is: of slices, if they are, else a window, where the access may be one, else
-    of slices of joined axes, if the tensor is contiguous. Raises NoBox."""
+    of slices of joined axes, if the tensor is contiguous; of what is no window joined axes are first. Raises NoBox."""
     own = [each for each in subscripts if each.axis is not None]
     beside = [each.index for each in subscripts if each.axis is None]
     if not own or any(index.digits or constant_of(index.start) != 0 for index in beside):
@@ -57,6 +57,8 @@ def box_of_access(
     for each in own:
         if len(each.index.digits) > 1:
             raise NoBox(f"its index along axis {each.axis} is made of several counts")
+    if contiguous and not windows:  # whole images in a tile are slices of several axes, and a store takes one
+        own = _joined(digits.b, own)
     slices = {each: _slice(digits, each, shape) for each in own}
     if None not in slices.values():
         return _of_slices(slices.values(), shape)

@@ -254,6 +254,7 @@ JOINED: dict[str, tuple[str, tuple[int, ...], int]] = {
     "a column an image": (WHOLE, (9, 7, 1, 64), 32),
     "a pixel an image": (WHOLE, (50, 1, 1, 64), 32),
     "one image": (ROWS, (1, 9, 9, 64), 64),
+    "images in a tile": (WHOLE, (5, 4, 4, 64), 32),
 }
 
 

@@ -125,7 +125,7 @@ class DeviceArray:
 
         host = numpy.empty(self.array.size, numpy_dtype(self.dtype))
         self.allocation.copy_out(host.ctypes.data, host.nbytes)
-        return numpy.ndarray(self.shape, host.dtype, host.data, 0, self._byte_strides)
+        return numpy.ndarray(self.shape, host.dtype, host.view(numpy.uint8).data, 0, self._byte_strides)
 
 
 def device_of_pointer(pointer: int) -> int:

@@ -103,9 +103,10 @@ OF_TYPES = {
     **dict.fromkeys(("min", "max"), INTEGERS | HALVES),
     "inc": {"u32"},
     "dec": {"u32"},
-    **dict.fromkeys(("and", "or", "xor"), INTEGERS),
+    **dict.fromkeys(("and", "or", "xor"), INTEGERS - {"s64"}),
 }
-"""Operation of a tensor's reduction → types of its elements (PTX ISA, "cp.reduce.async.bulk.tensor")."""
+"""Operation of a tensor's reduction → types of its elements (PTX ISA, "cp.reduce.async.bulk.tensor"; bits of s64, which
+that does not exclude, are an illegal instruction on an H100)."""
 
 
 class BulkReduction:
@@ -134,9 +135,9 @@ def reduction_of(opcode: tuple[str, ...]) -> BulkReduction | None:
 
 
 def bulk_step(name: str, type_name: str) -> Callable[[Any, Any], Any]:
-    """Sums of f32 flush subnormals, as the ISA says of those that there are; other floats keep them."""
+    """Subnormals are kept: in sums of f32, too, where the ISA allows to flush them and an H100 does not."""
     if name == "add" and type_name in {"f16", "bf16", "f32"}:
-        return lambda old, b: numerics.add(old, b, type_name, ftz=type_name == "f32")
+        return lambda old, b: numerics.add(old, b, type_name)
     if name in {"min", "max"} and type_name in HALVES:
         extreme = numerics.minimum if name == "min" else numerics.maximum
         return lambda old, b: extreme(old, b, type_name)

@@ -146,6 +146,7 @@ def test_workspaces_of_a_launch_are_there(module: Any) -> None:
 
 def test_two_launches_are_planned(module: Any) -> None:
     """Nothing would tell, of the second one, that it is refused, before the first is made."""
+    module.asked.options.update({"overlap.start": "behind", "overlap.next": "end"})  # the fake has no attributes
     for number in (0, 3):
         module.twofold(array(number), array(number + 1), array(number + 2), 1.0)
     assert (module.planned, len(module.driver.launches)) == (2, 4)

@@ -70,7 +70,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         {**square(4096), **FUSED},
     ],
     **{("grouped", name): [{**square(512), "g": 3}] for name in ("tile", "bulk")},
-    **{("by_blocks", name): [{**square(512), "kb": 4, "nb": 4}] for name in ("tile", "bulk")},
+    **{("by_blocks", name): [{**square(512), "kb": 4, "nb": 4}] for name in ("tile", "bulk", "pairs")},
     **{("quantised", name): [{**square(512), "k": 1024, "kh": 512, "groups": 8}] for name in ("tile", "bulk")},
     ("attend", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],

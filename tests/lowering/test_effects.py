@@ -57,8 +57,9 @@ CHANNELS = {
     "turn_begin": {"waits"},
     "turn_end": {"arrives"},
     "release": {"synchronizes", "arrives"},
+    "bulk_fence": {"orders"},
 }
-"""Operations on the barriers of channels, and what their rows do."""
+"""Operations on the barriers of channels, and the fence of stores by boxes: what their rows do."""
 
 
 def check(op: Op, rows: list[Instruction]) -> None:
@@ -75,7 +76,8 @@ def check(op: Op, rows: list[Instruction]) -> None:
     others = {e.action for row in rows for e in row.effects if e.action not in ACCESSES}
     of_memory = [row for row in rows if any(e.action in ACCESSES for e in row.effects)]
     assert (op.spec.orders is not None) == bool(others), (op.name, others)
-    assert op.spec.joint == any(row.convergent for row in of_memory), op.name
+    stores_for_all = op.name == "bulk_store"  # one lane, what all of its warp or block have made
+    assert op.spec.joint == (stores_for_all or any(row.convergent for row in of_memory)), op.name
     assert op.spec.in_flight == any(e.completion == "commit group" for e in done), op.name
     if op.spec.joins_lanes:
         assert rows and any(row.convergent for row in rows), op.name

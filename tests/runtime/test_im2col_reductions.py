@@ -13,6 +13,7 @@ from tensor_map_kernel import swizzled
 from test_im2col_copies import skip_without_maps
 
 from runtime import Kernel
+from runtime.errors import FindingError
 
 OUT = """
     ld.param.u64 %out, [pixels_0]; cvta.to.global.u64 %out, %out;
@@ -56,7 +57,22 @@ def places(probe: Probe) -> Any:
     return same.pixels()
 
 
-PROBES = [replace(probe, offsets=(0,) * (probe.rank - 2)) for probe in map(at_random, range(100)) if probe.size == 4]
+def is_done(probe: Probe) -> bool:
+    """By an H100: the window stays within the array, and channels end at multiples of 16 bytes."""
+    return min(probe.window.lower) >= 0 >= max(probe.window.upper) and probe.shape[-1] % 4 == 0
+
+
+WORDS = [replace(probe, offsets=(0,) * (probe.rank - 2)) for probe in map(at_random, range(240)) if probe.size == 4]
+PROBES = list(filter(is_done, WORDS))
+
+
+@pytest.mark.parametrize("instruction", [COPY, ADD])
+def test_pixels_that_a_device_would_not_copy_are_refused(instruction: str) -> None:
+    refused = [probe for probe in WORDS if not is_done(probe)][:12]
+    for probe in refused:
+        given, array = np.zeros(probe.bytes, np.uint8), probe.array.base.copy()[..., : probe.shape[-1]]
+        with pytest.raises(FindingError, match="out of shared memory"):
+            Kernel(text_of(probe, instruction), device="emulator")(given, array, *probe.first, *probe.offsets)
 
 
 @pytest.mark.parametrize("part", range(2))

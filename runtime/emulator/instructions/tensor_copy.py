@@ -124,7 +124,7 @@ class TensorOperands:
         if placed.map.window is None:
             return [box_at(placed, corner) for corner in corners.tolist()]
         for lane, (corner, offset) in enumerate(zip(corners.tolist(), offsets.tolist(), strict=True)):
-            if message := pixel_fault(placed, corner, offset) or (out_fault(placed) if self.is_out else ""):
+            if message := pixel_fault(placed, corner, offset) or (out_fault(placed, corner) if self.is_out else ""):
                 g.launch.report(Kind.TENSOR_MAP, message, g, lane, self.site)
                 raise BadLanes(np.arange(g.n) == lane)
         return [pixels_at(placed, *each) for each in zip(corners.tolist(), offsets.tolist(), strict=True)]
@@ -168,15 +168,17 @@ def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str
     return f"the first pixel is of image {corner[-1]}" if corner[-1] < 0 else ""
 
 
-def out_fault(placed: PlacedMap) -> str:
-    """What an H100 does not do with pixels out of shared memory, which no manual says (25 maps tried, driver
-    580.159.04): a window that leaves the array is an illegal instruction; behind channels that end in the middle of 16
-    bytes it writes the rest of these."""
+def out_fault(placed: PlacedMap, corner: list[int]) -> str:
+    """What an H100 does not do with pixels out of shared memory, which no manual says (45 boxes tried, driver
+    580.159.04): a window that leaves the array, or a box that begins ahead of its channels, is an illegal instruction;
+    behind channels that end in the middle of 16 bytes it writes the rest of these."""
     window, channels = placed.map.window, placed.map.extents[0]
     assert window is not None
     for axis, (lower, upper) in enumerate(zip(window.lower, window.upper, strict=True), 1):
         if lower < 0 or upper > 0:
             return f"pixels of a window that leaves the array along axis {axis} cannot be copied out of shared memory"
+    if corner[0] < 0:
+        return f"pixels cannot be copied out of shared memory from channel {corner[0]} on"
     if channels * placed.map.element_bytes % UNIT:
         return f"pixels go out of shared memory in parts of {UNIT} bytes, of which the channels end in the middle"
     return ""

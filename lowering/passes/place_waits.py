@@ -116,13 +116,14 @@ def _make_one(function: Function, block: Block, run: list[Op]) -> None:
 def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     """The sums of another product of the block, that nothing takes behind this one, if this one is to begin in their
     registers: then it begins at 0 and says so."""
-    total, users = product.operands[-1], uses(function.body)
-    if len(product.results) > 1 or constant_of(total) != 0:
+    if len(product.results) > 1 or constant_of(product.operands[-1]) != 0:
         return None
     at, waits = block.ops.index(product), OPS["product_wait"]
     sums = [op.results[0] for op in block.ops[:at] if op.spec is waits and op.results[0].type == product.result.type]
-    spent = sums[-1] if sums else None
-    if spent is None or not all(user in block.ops for user in users.get(spent, ())):
+    if not sums:
+        return None
+    spent = sums[-1]
+    if not all(user in block.ops for user in uses(function.body).get(spent, ())):
         return None
     _, *later = _until_last(block.ops[at:], spent) or [product]
     own = _made_of(later, {product.result})  # the wait, and what is made of the sums

@@ -24,13 +24,16 @@ def decrement(old: Any, b: Any) -> Any:
     return np.where((old == 0) | (old > b), b, old - old.dtype.type(1))
 
 
-OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+UFUNCS: dict[str, np.ufunc] = {
     "add": np.add,
     "min": np.minimum,
     "max": np.maximum,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
+}
+OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    **UFUNCS,
     "exch": exchange,
     "inc": increment,
     "dec": decrement,

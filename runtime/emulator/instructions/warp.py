@@ -12,6 +12,7 @@ import numpy as np
 from ..code import Code, Op, Values
 from ..findings import Kind
 from ..reader import Operand, Pair, PtxInstruction
+from ..reductions import UFUNCS
 from .registry import instruction
 
 LANE = np.arange(32, dtype=np.int64)
@@ -168,16 +169,6 @@ def match(code: Code, ins: PtxInstruction) -> Op:
     return run
 
 
-REDUCTIONS: dict[str, np.ufunc] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-
-
 @instruction("redux.sync", effect=True, sync="warp")
 def redux(code: Code, ins: PtxInstruction) -> Op:
     operation, type_name = ins.opcode[2], ins.opcode[-1]
@@ -185,7 +176,7 @@ def redux(code: Code, ins: PtxInstruction) -> Op:
         raise code.error("redux.sync of floats is not supported")
     a, mask = code.read(ins.operands[1], type_name), code.meet(ins.operands[2])
     d = code.write(ins.operands[0], type_name)
-    function = REDUCTIONS[operation]
+    function = UFUNCS[operation]
 
     def run(v: Values, g: Any) -> None:
         teams, _ = members(g, v[mask])

@@ -266,10 +266,7 @@ def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
     name = f"cvt.pack.sat.{to}.s32.b32"
     upper = w.template(name, [s32[3], s32[2], "0"], op)[0]
     word = w.template(name, [s32[1], s32[0], upper], op)[0]
-    vector = w.let(f"bitcast i32 {word} to <4 x i8>")
-    out = [w.let(f"extractelement <4 x i8> {vector}, i32 {k}") for k in range(4)]
-    w.words.packed[tuple(out)] = word
-    return out
+    return w.words.apart(word, "i8")
 
 
 def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
@@ -279,10 +276,7 @@ def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
     halves = [_pair_of_fp8(w, wide[i], wide[i + 1], to, rounding, op) for i in (0, 2)]
     both = w.let(f"insertelement <2 x i16> poison, i16 {halves[0]}, i32 0")
     word = w.let(f"bitcast <2 x i16> {w.let(f'insertelement <2 x i16> {both}, i16 {halves[1]}, i32 1')} to i32")
-    vector = w.let(f"bitcast i32 {word} to <4 x i8>")
-    out = [w.let(f"extractelement <4 x i8> {vector}, i32 {k}") for k in range(4)]
-    w.words.packed[tuple(out)] = word
-    return out
+    return w.words.apart(word, "i8")
 
 
 def _pair_of_fp8(w: Writer, low: str, high: str, to: DType, rounding: str | None, op: Op | None) -> str:

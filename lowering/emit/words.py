@@ -30,7 +30,8 @@ class Words:
     """What is known of words with several elements.
 
     registers: of values; held: of values that matrix instructions give and take, the words alone.
-    packed: elements that came or were made as one word. bytes: the word that a byte is of, and its bits there.
+    packed: elements that came or were made as one word. halves: of two bytes that did, the word, and its bits below
+    them. bytes: the word that a byte is of, and its bits there.
     byte_flags: the same of the byte that a comparison with zero is of; true if it asks for not zero.
     """
 
@@ -39,6 +40,7 @@ class Words:
         self.registers = Registers(self)
         self.held: dict[Value, list[str]] = {}
         self.packed: dict[tuple[str, ...], str] = {}
+        self.halves: dict[tuple[str, ...], tuple[str, int]] = {}
         self.bytes: dict[str, tuple[str, int]] = {}
         self.byte_flags: dict[str, tuple[str, int, bool]] = {}
 
@@ -58,6 +60,9 @@ class Words:
             if len(elements) == 1:
                 (only,) = elements
                 return [into_carrier(text, only, dtype, "i16") if llvm != "i8" else let(f"zext i8 {only} to i16")]
+            word, below = self.halves.get(tuple(elements), ("", 0))
+            if word:  # joined byte by byte, an epilogue that stores two bytes a thread has 2 instructions a byte more
+                return [let(f"trunc i32 {let(f'lshr i32 {word}, {below}') if below else word} to i16")]
             return [let(f"bitcast <2 x i8> {self._vector(elements, 'i8')} to i16")]
         if bits == 64:
             out = []
@@ -107,12 +112,19 @@ class Words:
             per = 32 // bits
             out = []
             for r in registers:
-                many = let(f"bitcast i32 {r} to <{per} x {narrow}>")
-                elements = [let(f"extractelement <{per} x {narrow}> {many}, i32 {k}") for k in range(per)]
+                out += self.apart(r, narrow, bits)
                 if bits == 8:
-                    self.bytes.update({e: (r, 0xFF << 8 * k) for k, e in enumerate(elements)})
-                self.packed[tuple(elements)] = r
-                out += elements
+                    self.bytes.update({e: (r, 0xFF << 8 * k) for k, e in enumerate(out[-per:])})
         if dtype is I1:
             out = [let(f"icmp ne i8 {e}, 0") for e in out]
         return out
+
+    def apart(self, word: str, llvm: str, bits: int = 8) -> list[str]:
+        """The elements of a word, which are that word again where they are asked for together."""
+        count = 32 // bits
+        many = self.text.let(f"bitcast i32 {word} to <{count} x {llvm}>")
+        elements = [self.text.let(f"extractelement <{count} x {llvm}> {many}, i32 {k}") for k in range(count)]
+        self.packed[tuple(elements)] = word
+        if bits == 8:
+            self.halves |= {tuple(elements[k : k + 2]): (word, 8 * k) for k in (0, 2)}
+        return elements

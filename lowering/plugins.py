@@ -216,6 +216,7 @@ OPEN = {
     "vector": "a value whose layout nothing else says: `.tile`, `.op`, `.warps`, `.axis`, `.widest`",
     "swizzle": "a shared tile: `.type`, `.phases` of its accesses, `.bits` of an offset that may move, `.widest` bytes",
     "grouped": "the kernel's `Function`",
+    "columns": "the kernel's `Function`",
     "exchange": "a value that changes layout: `.value`, `.layout`, `.op`, `.warps`",
 }
 """The kinds of choices that plug-ins may add options to, and what `About.of` is there."""

@@ -1,4 +1,4 @@
-"""`grouped 8`, `order descending`, `persistent 1`, `cluster 2`: which tiles of a grid blocks take, and in which order.
+"""`grouped 8`, `order descending`, `columns 4`, `persistent 1`, `cluster 2`: which tiles of a grid blocks take, and when.
 
 **grouped.** Blocks start in the order of the grid's first axis. Those that run at once then have as many rows of tiles
 as the grid has, and few columns: together they read nearly all of one operand. In groups of 8 rows of tiles they read
@@ -9,8 +9,15 @@ about as much of both, which the L2 holds. By itself it is done where a product 
 first of them the greatest `block(0)`. By itself it is so where the rounds of a loop grow with `block(0)`, as those of
 causal attention do: the longest blocks start first, and none is left to run alone. Not where blocks wait for others.
 
+**columns.** Where rounds grow or shrink so, each column of tiles (`block(1)`, a head) begins with its longest blocks,
+the last one, too: these run on when all others are done. So 4 columns go side by side, the longest tiles of all first.
+64 causal heads of 4096 keys, 2048 blocks on 132 multiprocessors: the last one ends at 1.06 of an equal share where one
+column follows the other, and at 1.00 of it where four go together. More than that read more of the L2.
+
 **persistent.** As many blocks are launched as run at once, N on each multiprocessor. Each goes through every so many-th
-tile, in a loop around all that the kernel does. Copies of `pipeline` go on from tile to tile. Never by itself.
+tile, in a loop around all that the kernel does. Copies of `pipeline` go on from tile to tile. Never by itself. Nobody
+takes a tile because he is free: where rounds grow or shrink along a column, each block gets pairs, of the longest tile
+that is left of some columns with the shortest one (choice `deal`).
 
 **cluster.** Where copies in bulk are asked for, the blocks of a cluster take neighbouring tiles along the first axis at
 the same time, so that each may copy for all (`multicast.py`). What is dealt is as many tiles in a row as a cluster has
@@ -29,6 +36,7 @@ from lowering.builder import Builder
 from lowering.directives.places import also
 from lowering.directives.slices import located
 from lowering.directives.stage import BULK, feeds_product, is_load, place_of
+from lowering.directives.tile_order import TileOrder
 from lowering.fold import constant_of
 from lowering.forms import Forms
 from lowering.ir import Block, Function, Op, Value, replace_uses, uses, walk
@@ -38,7 +46,8 @@ from lowering.ops.memory import BONDS, by_threads, leave_out, space_of, writes
 from lowering.plugins import Opening
 from lowering.types import INDEX, TileType
 
-USUAL = 8
+USUAL, ABREAST = 8, 4
+"""Rows of a group, and columns that go side by side, where nothing is said."""
 GROUPS = (1, 2, 4, 8, 16)
 MOST = 1024
 AT_ONCE = (0, 1, 2, 4)
@@ -51,15 +60,19 @@ def grid(function: Function) -> None:
     at_once = _blocks_at_once(function, cluster)
     group = max(1, _rows_of_group(function) // cluster)
     falls = _descends(function)
+    columns = 1 if group > 1 else _columns_of_group(function, falls)
+    in_pairs = bool(at_once) and cluster == 1 and columns % 2 == 0 and _deals_pairs(function, falls)
+    order = TileOrder(group, falls, columns, in_pairs)
     if at_once:
-        _make_persistent(function, at_once, group, falls, cluster)
-    elif group > 1 or falls or cluster > 1:
-        _make_ordered(function, group, falls, cluster)
+        _make_persistent(function, at_once, order, cluster)
+    elif order.changes or cluster > 1:
+        _make_ordered(function, order, cluster)
 
 
 def may_deal(function: Function) -> bool:
     """Whether blocks may get other tiles."""
     is_named = bool(function.number("persistent", 0)) or _blocks_of_cluster(function) > 1
+    is_named = is_named or "columns" in function.attrs or _growth(function) < 0
     return is_named or _may_group(function) or _may_descend(function)
 
 
@@ -89,16 +102,62 @@ def _rows_of_group(function: Function) -> int:
     return group
 
 
+def _columns_of_group(function: Function, falls: bool) -> int:
+    """How many columns of tiles go side by side; 1: one column after another."""
+    named, loc = function.number("columns", 0), _line(function, "columns")
+    if named > 1 and not _reads_both(function):
+        message = "there is no order of tiles to choose: the kernel does not read block(0) and block(1)"
+        raise TileError("schedule", loc, message, "tiles of a grid of two axes have columns")
+    if named > 1 and (bond := _bond(function)) is not None:
+        message = f"blocks wait for others or say that they are done ({bond}): they start in their order"
+        raise TileError("schedule", loc, message, "columns 1")
+    if not named and not _may_go_abreast(function, falls):
+        return 1
+    rule = named or ABREAST
+    columns: int = function.choices.choose(
+        "columns",
+        "grid",
+        {str(each): each for each in dict.fromkeys((*GROUPS, rule))},
+        str(rule),
+        loc=loc,
+        because="the longest blocks of several columns start first, not those of one",
+        pinned=loc if named else None,
+        line="columns {option}",
+        opening=Opening(function, _no_group),
+    )
+    return columns
+
+
+def _may_go_abreast(function: Function, falls: bool) -> bool:
+    """Whether each column of tiles begins with its longest blocks."""
+    return _growth(function) == (1 if falls else -1) and _reads_both(function) and _bond(function) is None
+
+
+def _deals_pairs(function: Function, falls: bool) -> bool:
+    """Whether a block that takes several tiles gets a long one and a short one in turn."""
+    if not _may_go_abreast(function, falls):
+        return False
+    deals: bool = function.choices.choose(
+        "deal",
+        "grid",
+        {"pairs": True, "turns": False},
+        "pairs",
+        loc=_line(function, "persistent"),
+        because="rounds differ from tile to tile: a long one and a short one have as many as any other two",
+    )
+    return deals
+
+
 def _no_group(value: Any) -> str:
-    """What is wrong with a plug-in's number of rows."""
-    return "" if type(value) is int and 1 <= value <= MOST else f"a group has 1 to {MOST} rows of tiles"
+    """What is wrong with a plug-in's number of rows or columns."""
+    return "" if type(value) is int and 1 <= value <= MOST else f"a group has 1 to {MOST} of them"
 
 
 def _descends(function: Function) -> bool:
     """Whether blocks take the tiles along the first axis from the last one down."""
     if not _may_descend(function):
         return False
-    grows, named, bond = _rounds_grow(function), function.word("order"), _bond(function)
+    grows, named, bond = _growth(function) > 0, function.word("order"), _bond(function)
     if named == "descending" and not any(_is_first(op) for op in walk(function.body)):
         message = "there is no order of tiles to choose: the kernel does not read block(0)"
         raise TileError("schedule", _line(function, "order"), message, "tiles along the grid's first axis are ordered")
@@ -120,7 +179,7 @@ def _descends(function: Function) -> bool:
 
 def _may_descend(function: Function) -> bool:
     """Whether anything is to be said of the order along the first axis."""
-    return function.word("order") is not None or (_rounds_grow(function) and _bond(function) is None)
+    return function.word("order") is not None or (_growth(function) > 0 and _bond(function) is None)
 
 
 def _is_first(op: Op) -> bool:
@@ -128,11 +187,11 @@ def _is_first(op: Op) -> bool:
     return op.spec.of_grid == "block" and op.attrs["axis"] == 0
 
 
-def _rounds_grow(function: Function) -> bool:
-    """Whether a loop has the more rounds the greater `block(0)` is, and none the fewer."""
+def _growth(function: Function) -> int:
+    """1 where a loop has the more rounds the greater `block(0)` is, and none the fewer; -1 where one has the fewer."""
     known = _Slopes()
-    slopes = [known.of_rounds(op) for op in walk(function.body) if op.spec.counters]
-    return 1 in slopes and -1 not in slopes
+    slopes = {known.of_rounds(op) for op in walk(function.body) if op.spec.counters} - {0, None}
+    return slopes.pop() or 0 if len(slopes) == 1 else 0
 
 
 class _Slopes(Forms[int]):
@@ -278,7 +337,7 @@ def _blocks_at_once(function: Function, cluster: int) -> int:
 # ---- what is made ----
 
 
-def _make_ordered(function: Function, group: int, falls: bool, cluster: int) -> None:
+def _make_ordered(function: Function, order: TileOrder, cluster: int) -> None:
     b, head = Builder(located(function, function.body.ops[0])), Block()
     with b.region(head):
         rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
@@ -287,11 +346,11 @@ def _make_ordered(function: Function, group: int, falls: bool, cluster: int) -> 
         if cluster > 1:
             sizes = [in_ir(b, function, function.grid[0], _line(function, "cluster"))]
             rows, tile[0] = _clusters(b, sizes[0], cluster), b.value("cluster_id", axis=0, blocks=cluster)
-        if group > 1:
+        if order.rows > 1 or order.columns > 1:
             number = b.value("add", tile[0], b.value("mul", tile[1], rows))
-            tile = _tile_of_group(b, number, rows, columns, group)
-        if falls:
-            tile[0] = _from_the_end(b, tile[0], rows)
+            tile = order.tile(b, number, rows, columns)
+        else:
+            tile[0] = order.row(b, tile[0], rows)
         if cluster > 1:
             tile[0], there = _tile_of_block(b, function, tile[0], sizes[0], cluster)
     replace_grid(function, tile, sizes)
@@ -347,20 +406,7 @@ def _write_where(function: Function, there: Value | None) -> None:
             block.ops[at:at] = before.ops
 
 
-def _tile_of_group(b: Builder, number: Value, rows: Value, columns: Value, group: int) -> list[Value]:
-    """Row and column of a tile by its number: groups of rows one after another, in a group one column after another."""
-    each = b.value("mul", b.index(group), columns)
-    first = b.value("mul", b.value("floordiv", number, each), b.index(group))
-    high = b.value("minimum", b.value("sub", rows, first), b.index(group))
-    within = b.value("mod", number, each)
-    return [b.value("add", first, b.value("mod", within, high)), b.value("floordiv", within, high)]
-
-
-def _from_the_end(b: Builder, number: Value, count: Value) -> Value:
-    return b.value("sub", b.value("sub", count, b.index(1)), number)
-
-
-def _make_persistent(function: Function, at_once: int, group: int, falls: bool, cluster: int) -> None:
+def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster: int) -> None:
     """A loop over tiles around the kernel, from the number of the block on, in steps of how many blocks there are; in
     clusters, over those of one."""
     body = function.body
@@ -372,19 +418,11 @@ def _make_persistent(function: Function, at_once: int, group: int, falls: bool, 
         if cluster > 1:
             first, step = b.value("cluster_id", axis=0, blocks=cluster), b.value("floordiv", step, b.index(cluster))
             rows = _clusters(b, rows, cluster)
-        left = b.value("sub", b.value("mul", b.value("mul", rows, sizes[1]), sizes[2]), first)
-        count = b.value("floordiv", b.value("add", left, b.value("sub", step, b.index(1))), step)
+        count = order.tiles_of_block(b, first, step, [rows, *sizes[1:]])
         zero, one = b.index(0), b.index(1)
     turn = Value(TileType((), INDEX), name="tile")
     with b.region(inside):
-        number = b.value("add", first, b.value("mul", turn, step))
-        plane = b.value("mul", rows, sizes[1])
-        flat = b.value("mod", number, plane)
-        tile = [b.value("mod", flat, rows), b.value("floordiv", flat, rows), b.value("floordiv", number, plane)]
-        if group > 1:
-            tile[:2] = _tile_of_group(b, flat, rows, sizes[1], group)
-        if falls:
-            tile[0] = _from_the_end(b, tile[0], rows)
+        tile = order.tile_of_block(b, turn, first, step, [rows, *sizes[1:]])
         if cluster > 1:
             tile[0], there = _tile_of_block(b, function, tile[0], sizes[0], cluster)
     replace_grid(function, tile, sizes)

@@ -95,7 +95,7 @@ PASSES = (
     Pass("check_names", on_function(check_names.check_names)),
     # Before layouts and barriers, which take what directives make for written by hand. `pipeline` first of those that
     # make loops anew: what is peeled or unrolled has its rounds in the right order then.
-    Pass("grid", on_function(grid.grid), reads=("grouped", "order", "persistent"), deals=grid.may_deal),
+    Pass("grid", on_function(grid.grid), reads=("grouped", "order", "columns", "persistent"), deals=grid.may_deal),
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("tabulate", on_function(tabulate.tabulate), reads=("tabulate",)),
     Pass("parts", on_function(parts.parts), reads=("parts",)),

@@ -274,6 +274,75 @@ def test_blocks_that_wait_for_others_start_in_their_order() -> None:
     assert caught.value.loc is not None and caught.value.loc.line == 12
 
 
+TRIANGLE = """
+kernel k(y: s32[rows, columns, planes], made: s32[blocks], z: s32[rows]):
+    grid rows, columns, planes
+    i, done = block(0), 0
+    for j in range({rounds}):
+        done += z[j]
+    atomic_add(y[i, block(1), block(2)], 1, order=relaxed)
+    atomic_add(made[asm("mov.u32 {{d}}, %ctaid.x;", s32)], done, order=relaxed)
+
+schedule s of k:
+    warps = 1
+    {lines}
+"""
+
+
+def rounds_of_blocks(rounds: str, lines: str, grid: tuple[int, int, int]) -> list[int]:
+    """How many rounds each block has made, which takes each tile once."""
+    rows, args = grid[0], {"y": np.zeros(grid, np.int32), "made": np.zeros(4096, np.int32)}
+    args["z"] = np.ones(rows, np.int32)
+    launch(compile_kernel(TRIANGLE.format(rounds=rounds, lines=lines), args), args)
+    assert (args["y"] == 1).all()
+    made: list[int] = args["made"].tolist()
+    assert sum(made) == grid[1] * grid[2] * rows * (rows + 1) // 2
+    return made
+
+
+@pytest.mark.parametrize("lines", ["columns {}", "persistent 1\n    columns {}", "persistent 0\n    columns {}"])
+@pytest.mark.parametrize("columns", [1, 2, 3, 4])
+@pytest.mark.parametrize("rounds", ["0, i + 1", "0, rows - i"])
+@pytest.mark.parametrize("grid", [(1, 1, 1), (5, 7, 3), (16, 9, 1)])
+def test_columns_side_by_side_take_each_tile_once(lines: str, columns: int, rounds: str, grid: tuple[int, int, int]) -> None:
+    rounds_of_blocks(rounds, lines.format(columns), grid)
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+def test_a_row_of_columns_goes_ahead_of_the_next_one(order: str) -> None:
+    """5 rows of tiles, 3 columns of which 2 go side by side: what blocks 0, 1, 2 … of the machine take."""
+    args = {"y": np.zeros((15, 2), np.int32)}
+    launch(compile_kernel(TILES.format(rows=5).replace("grouped 2", f"columns 2\n    order {order}"), args), args)
+    rows = range(5) if order == "ascending" else range(4, -1, -1)
+    wanted = [(row, column) for columns in ((0, 1), (2,)) for row in rows for column in columns]
+    assert [tuple(tile) for tile in args["y"].tolist()] == wanted
+
+
+@pytest.mark.parametrize("rounds", ["0, i + 1", "0, rows - i"])
+@pytest.mark.parametrize(("grid", "odd"), [((16, 40, 1), 0), ((15, 9, 5), 8)])
+def test_blocks_get_a_long_tile_with_a_short_one(rounds: str, grid: tuple[int, int, int], odd: int) -> None:
+    """Two or three pairs each; of an odd number of tiles one, of the middle, is alone."""
+    made = sorted(count for count in rounds_of_blocks(rounds, "persistent 1", grid) if count)
+    pair, single = grid[0] + 1, [] if not odd else [odd]
+    assert {count % pair for count in made} == {0, *single} and made[-1] - made[0] <= pair
+    assert len(made) == 132
+
+
+def test_tiles_are_dealt_in_turn_where_that_is_chosen() -> None:
+    made = rounds_of_blocks("0, i + 1", "persistent 1\n    choose deal.grid: turns", (16, 40, 1))
+    assert len({count % 17 for count in made}) > 2
+
+
+def test_columns_of_a_grid_of_one_axis_are_refused() -> None:
+    text = GROWING.format(rounds="0, i + 1", more="") + "    columns 2\n"
+    with pytest.raises(TileError, match="no order of tiles to choose"):
+        order_of(text)
+    text = TRIANGLE.format(rounds="0, i + 1", lines="columns 2").replace("relaxed", "acq_rel")
+    args = {"y": np.zeros((2, 2, 2), np.int32), "made": np.zeros(4, np.int32), "z": np.zeros(2, np.int32)}
+    with pytest.raises(TileError, match="they start in their order"):
+        compile_kernel(text, args)
+
+
 def test_verify_compares_the_longest_first() -> None:
     """Sums of as many rows as the block has before it: by another order of blocks, the same memory."""
     program = parse_program(GROWING.format(rounds="0, i + 1", more=""))

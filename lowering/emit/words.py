@@ -60,9 +60,9 @@ class Words:
             if len(elements) == 1:
                 (only,) = elements
                 return [into_carrier(text, only, dtype, "i16") if llvm != "i8" else let(f"zext i8 {only} to i16")]
-            word, below = self.halves.get(tuple(elements), ("", 0))
-            if word:  # joined byte by byte, an epilogue that stores two bytes a thread has 2 instructions a byte more
-                return [let(f"trunc i32 {let(f'lshr i32 {word}, {below}') if below else word} to i16")]
+            whole, below = self.halves.get(tuple(elements), ("", 0))
+            if whole:  # joined byte by byte, an epilogue that stores two bytes a thread has 2 instructions a byte more
+                return [let(f"trunc i32 {let(f'lshr i32 {whole}, {below}') if below else whole} to i16")]
             return [let(f"bitcast <2 x i8> {self._vector(elements, 'i8')} to i16")]
         if bits == 64:
             out = []

@@ -233,6 +233,7 @@ class Function:
     holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
     loc: Loc | None = None
     in_branches: frozenset[str] = frozenset()  # names that branches define, which constants may leave out
+    written_out: set[str] = field(default_factory=set)  # counters of loops that `unroll NAME: all` has left none of
     void: list[tuple[str, Loc]] = field(default_factory=list)  # those that the schedule names and this variant has not
 
     def number(self, name: str, default: int = 0) -> int:

@@ -502,21 +502,25 @@ class KernelBuilder(Tiles):
             bounds = [self.constant(a, "a bound of 'for static'") for a in iterable.args]
             if not all(isinstance(b, int) for b in bounds) or (len(bounds) == 3 and bounds[2] == 0):
                 self.error("constant", iterable.loc, "the bounds of a range are integers, the step not 0")
-            turns = range(*bounds)  # type: ignore[arg-type]
-            count = max(0, -(-(turns.stop - turns.start) // turns.step))
-            if count > self.ir.budget.steps:
-                self.error("limit", iterable.loc, f"{count} unrolled rounds", "use a run-time loop")
-            for i in turns:
-                self.scope.names[node.name] = i
-                self.statements(node.body)
+            self.written_out(node, range(*bounds))  # type: ignore[arg-type]
             return
         start, stop, step = self.bounds(iterable)
+        unroll = self.function.by_subject("unroll", int).get(node.name, 1)
+        if not unroll:
+            known = [constant_of(each) for each in (start, stop, step)]
+            if None in known:
+                loc = self.function.lines.get(("unroll", node.name), iterable.loc)
+                hint = f"specialize what it hangs on, or unroll {node.name}: 4"
+                self.error("schedule", loc, f"loop '{node.name}' has a number of rounds that is no constant", hint)
+            self.function.written_out.add(node.name)
+            self.written_out(node, range(*map(int, known)))  # type: ignore[arg-type]
+            return
         carried = self.carried(node.body, node.loc, skip=node.name)
         counter = Value(start.type, name=node.name)
         first = [v for _, c in carried for v in leaves(c)]
         block = Block([counter, *(Value(v.type) for v in first)])
         self.place(node.loc)
-        made = self.ir.op("for", [start, stop, step, *first], [block], unroll=self.unroll_of(node.name))
+        made = self.ir.op("for", [start, stop, step, *first], [block], unroll=unroll)
         self.facts.enter_loop(made)
         self.ir.block.ops.pop()
         self.scope.names[node.name] = counter
@@ -526,6 +530,15 @@ class KernelBuilder(Tiles):
         self.end(block, values)
         self.ir.block.ops.append(made)
         self.name_results(carried, made.results)
+
+    def written_out(self, node: ast.For, turns: range) -> None:
+        """The rounds of a loop one after another."""
+        count = max(0, -(-(turns.stop - turns.start) // turns.step))
+        if count > self.ir.budget.steps:
+            self.error("limit", node.loc, f"{count} unrolled rounds", "use a run-time loop")
+        for i in turns:
+            self.scope.names[node.name] = i
+            self.statements(node.body)
 
     def bounds(self, iterable: ast.Call) -> list[Value]:
         """Start, stop and step of a range; numbers take the type of the bounds that are values."""
@@ -552,9 +565,6 @@ class KernelBuilder(Tiles):
         if number is None and (self.facts.of(step).low or 0) <= 0:
             self.error("constant", iterable.args[-1].loc, "the step of a range is a constant or known to be positive")
         return [start, stop, step]
-
-    def unroll_of(self, name: str) -> int:
-        return self.function.by_subject("unroll", int).get(name, 1)
 
     def _while(self, node: ast.While) -> None:
         carried = self.carried(node.body, node.loc)

@@ -111,6 +111,17 @@ def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.name if isinstance(value, ast.Def) else value for name, value in known.items()}
 
 
+def _decided(tree: Any, constants: Mapping[str, Any]) -> Any:
+    """A tree without the choices that constants make: a kernel that deals its tiles computes what is left of it."""
+    from runtime.expressions import compile_expression
+
+    if not isinstance(tree, list):
+        return tree
+    if tree[0] == "where" and (condition := compile_expression(tree[1])).names <= constants.keys():
+        return _decided(tree[2 if condition.evaluate(constants) else 3], constants)
+    return [tree[0], *(_decided(each, constants) for each in tree[1:])]
+
+
 def source_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -517,7 +528,7 @@ class _Variant:
         if not 1 <= len(node.extents) <= 3:
             raise TileError("syntax", node.loc, f"a grid has 1 to 3 extents; this has {len(node.extents)}")
         names = self._tree_names(builder, special)
-        trees = [to_tree(e, names, self.types) for e in node.extents]
+        trees = [_decided(to_tree(e, names, self.types), constants) for e in node.extents]
         return trees + [1] * (3 - len(trees))
 
     def _requires(

@@ -160,17 +160,19 @@ class Whole(Takes):
         return number
 
 
-class WholeOrStream(Whole):
-    """How many, or `stream`, which reads as 0."""
+class WholeOr(Whole):
+    """How many, or a word, which reads as 0."""
 
-    text = "N|stream"
+    def __init__(self, word: str, low: int, high: int | None = None):
+        super().__init__(low, high)
+        self.word, self.text = word, f"N|{word}"
 
     def read(self, setting: Setting, evaluate: Numbers) -> int:
         (node,) = setting.values
-        return 0 if isinstance(node, ast.Name) and node.id == "stream" else super().read(setting, evaluate)
+        return 0 if isinstance(node, ast.Name) and node.id == self.word else super().read(setting, evaluate)
 
     def said(self, value: int) -> str:
-        return str(value or "stream")
+        return str(value or self.word)
 
 
 class InstructionSetting(Takes):
@@ -433,7 +435,7 @@ _ROWS = (
     PropertyRow(
         "split",
         "counter",
-        WholeOrStream(1, 65535),
+        WholeOr("stream", 1, 65535),
         "The rounds of this loop, which only adds to sums, or joins as the reduction behind it does, are dealt to N "
         "blocks for each tile. The last of them to arrive joins what they made, in order, and does what follows. 1: "
         "one block does all rounds. `stream`: as many blocks as run at once take equal shares of the rounds of all "
@@ -520,7 +522,14 @@ _ROWS = (
         "or static where the extent is no power of two.",
         "loop v, 1: static 512",
     ),
-    PropertyRow("unroll", "counter", Whole(1), "Rounds of this loop of the run in one; 1 leaves it.", "unroll p: 4"),
+    PropertyRow(
+        "unroll",
+        "counter",
+        WholeOr("all", 1),
+        "Rounds of this loop of the run in one; 1 leaves it. `all`: its rounds, of a constant number, are written out "
+        "ahead of all else, as those of a `for static`.",
+        "unroll p: 4",
+    ),
     PropertyRow(
         "peel",
         "counter",

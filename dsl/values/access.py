@@ -12,6 +12,7 @@ from typing import Any
 from dsl.text import tree as ast
 from dsl.values.bindings import Access, Binding, SharedTile, Table, Tensor, describe
 from dsl.values.building import Building
+from dsl.values.linear_index import IndexTerm, joined
 from lowering.boxes import CopiedBox
 from lowering.builder import MAX_TILE, broadcast_shapes
 from lowering.digits import Digit, Digits, TileIndex
@@ -209,9 +210,10 @@ class _Axis:
 
 @dataclass(slots=True)
 class _Parts:
-    """What an access comes to: summands of its offset, conditions of its mask, bounds to assert."""
+    """What an access comes to: summands of its offset, those of index tiles, conditions of its mask, bounds."""
 
     offsets: list[Value] = field(default_factory=list)
+    terms: list[IndexTerm] = field(default_factory=list)
     masks: list[Value] = field(default_factory=list)
     bounds: list[tuple[int, Value]] = field(default_factory=list)
 
@@ -232,6 +234,7 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
         else:
             found.masks += _edges(builder, axis.sub, axis.extent) + _outside_edges(builder, axis.sub, axis.beyond)
             found.offsets.append(_scaled(builder, _indexed(builder, axis.sub), axis.stride))
+    found.offsets += [_scaled(builder, term.index, term.stride) for term in joined(ir, found.terms)]
     offset = ir.broadcast(_sum(builder, found.offsets), form.shape)
     mask: Value | None = None
     for each in found.masks:
@@ -349,7 +352,7 @@ def _resolve_tile(builder: Building, axis: _Axis, form: _Form, unmasked: Loc | N
         _check_tile(builder, sub, axis.extent, axis.number, unmasked)
     if builder.function.attrs.get("strict_bounds"):
         found.bounds += [(axis.number, ir.broadcast(edge, form.shape)) for edge in _edges(builder, index, axis.extent)]
-    found.offsets.append(_scaled(builder, index, axis.stride))
+    found.terms.append(IndexTerm(index, axis.stride))
 
 
 def _is_tile(sub: Any) -> bool:

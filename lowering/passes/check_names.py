@@ -48,10 +48,12 @@ def check_names(function: Function) -> None:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
             raise TileError("name", instruction.loc, message, closest(name, names))
     for (row, name), loc in function.lines.items():
-        if row not in OF_LOOPS:
+        if row not in OF_LOOPS or (row == "unroll" and name in function.written_out):
             continue
         if name not in counters and name in function.in_branches:
             function.void.append((name, loc))
         elif name not in counters:
             hint = closest(name, counters) or "a loop is named by its counter; one 'for static' is unrolled as it is"
+            if name in function.written_out:
+                hint = f"'unroll {name}: all' leaves no loop"
             raise TileError("name", loc, f"the kernel has no loop over '{name}'", hint)

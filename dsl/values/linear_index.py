@@ -1,0 +1,63 @@
+"""Offsets of accesses by index tiles: `y[spot // q, spot % q]` is `spot` steps along the last axis from `y[0, 0]`, if
+the first axis has its elements q such steps apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+
+from lowering.builder import Builder
+from lowering.fold import constant_of
+from lowering.ir import Value
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTerm:
+    """Of an offset: an index, and elements from one to the next."""
+
+    index: Value
+    stride: int | Value
+
+
+def joined(b: Builder, terms: list[IndexTerm]) -> list[IndexTerm]:
+    """The same sum, a quotient and a remainder of one number as that number where they are all of it. Two of them: with
+    images joined to their pixels, too, stores of a thread are all one pointer's, and ptxas keeps 188 registers for 142
+    (int8, 1 x 1, 64 to 256 channels: 131 us in place of 95).
+    """
+    for low, high in permutations(terms, 2):
+        whole = _whole(b, high, low)
+        if whole is not None:
+            return [whole if term is low else term for term in terms if term is not high]
+    return terms
+
+
+def _whole(b: Builder, high: IndexTerm, low: IndexTerm) -> IndexTerm | None:
+    quotient, rest = _parted(high.index, "floordiv"), _parted(low.index, "mod")
+    if quotient is None or rest is None or quotient != rest or high.index.tile != low.index.tile:
+        return None
+    number, by = rest
+    known = constant_of(by)
+    if isinstance(low.stride, int) and isinstance(high.stride, int) and known is not None:
+        fits = high.stride == low.stride * known
+    else:
+        one, stride = _one(by), low.stride if isinstance(low.stride, Value) else b.index(low.stride)
+        fits = one is not None and high.stride is b.value("mul", one, stride)
+    return IndexTerm(b.reshape(number, low.index.tile.shape), low.stride) if fits else None
+
+
+def _parted(index: Value, name: str) -> tuple[Value, Value] | None:
+    """The number and the divisor of which an index is the quotient, or what it leaves."""
+    while index.op is not None and index.op.spec.reshapes and index.op.operands[0].tile.size == index.tile.size:
+        index = index.op.operands[0]
+    if index.op is None or index.op.name != name:
+        return None
+    number, by = index.op.operands
+    return number, by
+
+
+def _one(value: Value) -> Value | None:
+    """The scalar that a tile repeats."""
+    while value.op is not None and value.op.spec.reshapes:
+        value = value.op.operands[0]
+    return None if value.tile.shape else value

@@ -26,7 +26,6 @@ NO_CHOICE = {
     "lowering/passes/layouts/anchors.py:products": "the pin that a schedule has given of a product",
     "lowering/passes/layouts/anchors.py:chained_layout": "what avoids an exchange; `neighbours` chooses it",
     "lowering/passes/lower_matrix_accesses.py:feeding": "names of one value",
-    "lowering/passes/place_waits.py:_read_meanwhile": "the one operation that takes the sums first, which is the wait",
     "lowering/directives/kept.py:_source": "the load that brings what is kept: its own, if copies can do that",
 }
 """file, or file:function → why."""

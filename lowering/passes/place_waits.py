@@ -4,6 +4,9 @@ A round of a pipelined loop waits for its operands, starts the copies of a later
 barrier the products go first: copies are started while they run. That these go elsewhere is known then: they stood
 between the barrier and the loads, and `insert_barriers` has found nothing to order.
 
+A product that adds to the sums of the one before it begins behind that, and both are waited for once, as the taps of a
+filter are.
+
 Products of adjacent parts, as 128 x 192 has three of 64 columns, are one first, which reads the left operand once. Not
 those that begin at 0: their sums are added to others in registers, which have no room for all at once.
 
@@ -41,7 +44,7 @@ def _in_block(function: Function, block: Block) -> None:
     for op in list(block.ops):
         for region in op.regions:
             _in_block(function, region)
-        if chosen(op) is not None:
+        if chosen(op) is not None and not _is_gone_on_with(function, block, op):
             wait = Op(OPS["product_wait"], op.results, [each.type for each in op.results], {}, (), op.loc)
             for made, result in zip(wait.results, op.results, strict=True):
                 made.stands_for(result)
@@ -53,8 +56,18 @@ def _in_block(function: Function, block: Block) -> None:
             if spent is not None:
                 _go_behind(block, [op, wait], spent)
             _begin_early(block, op, set() if spent is None else _made_of(block.ops, {spent}))
-    for op in [op for op in block.ops if chosen(op) is not None]:
+    for op in [op for op in block.ops if op.spec is OPS["product_wait"]]:
         _read_meanwhile(block, op)
+
+
+def _is_gone_on_with(function: Function, block: Block, product: Op) -> bool:
+    """Whether another product adds to these sums alone, begun behind this one: both are waited for then."""
+    taking = uses(function.body).get(product.results[0], [])
+    if len(product.results) > 1 or len(taking) != 1 or taking[0] not in block.ops:
+        return False
+    (other,) = taking
+    between = block.ops[block.ops.index(product) + 1 : block.ops.index(other)]
+    return chosen(other) is not None and other.operands[2] is product.result and all(map(_may_pass, between))
 
 
 def _end_turn_first(block: Block, wait: Op) -> None:
@@ -185,9 +198,9 @@ def _may_pass(op: Op) -> bool:
     return starts_copies or op.spec.pure or bool(op.attrs.get("in_place"))
 
 
-def _read_meanwhile(block: Block, product: Op) -> None:
+def _read_meanwhile(block: Block, wait: Op) -> None:
     """Moves what is read behind a product, and hangs on no sums of it, between its begin and the wait for it."""
-    at = next(i for i, op in enumerate(block.ops) if product.results[0] in op.operands)
+    at = block.ops.index(wait)
     behind = list(takewhile(_may_go_before, block.ops[at + 1 :]))
     later = _made_of(behind, set(block.ops[at].results))
     needed = {op for op in behind if op.spec.accesses == "read" and not op.attrs.get("in_place")} - later

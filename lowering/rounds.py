@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lowering.fold import constant_of
 from lowering.ir import Block, Op, Value, clone
+from lowering.loop_forms import rounds_of
 from lowering.ops import OPS
 from lowering.types import TileType
 
@@ -42,3 +44,11 @@ def hand_on(loops: Sequence[Op], following: Sequence[Value]) -> None:
     for loop in reversed(loops):
         loop.regions[0].ops[-1].operands += following
         following = loop.results[len(loop.results) - len(following) :]
+
+
+def known_rounds(loop: Op) -> int | None:
+    """How many rounds a loop has, where that is known."""
+    start, stop, step = (constant_of(v) for v in loop.operands[:3])
+    if start is None or stop is None or not step:
+        return None
+    return rounds_of(int(start), int(stop), int(step))

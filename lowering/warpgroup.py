@@ -26,6 +26,8 @@ WARPS = 4
 """Of a group."""
 ROWS = 64
 """Of an instruction, 16 a warp."""
+EIGHT = 8
+"""Rows whose places a descriptor takes for granted: they lie one behind the other."""
 STEP = 32
 """Bytes along K of an instruction."""
 WIDTHS = {128: 1, 64: 2, 32: 3}
@@ -44,12 +46,13 @@ TYPES = {
 @dataclass(frozen=True, slots=True)
 class Panels:
     """How an operand lies in a slot, from `base` bytes on: `rows` rows of `width` bytes, and behind them the next ones.
-    across: a row is of one step along K; else it goes along K."""
+    across: a row is of one step along K; else it goes along K, and from eight rows to the next eight are `eights`."""
 
     width: int
     rows: int
     across: bool
     base: int = 0
+    eights: int = EIGHT
 
     def step(self, number: int) -> int:
         """Bytes to where an instruction's part along K begins, by the instruction's number."""
@@ -60,14 +63,14 @@ class Panels:
 
     def group(self) -> int:
         """Bytes to the 64 rows of the product of the next group."""
-        return (ROWS * 2 // self.width * self.rows if self.across else ROWS) * self.width
+        return (ROWS * 2 // self.width * self.rows if self.across else ROWS // EIGHT * self.eights) * self.width
 
     @property
     def fields(self) -> int:
         """Of a descriptor, without its start (PTX ISA, "Matrix Descriptor"): the swizzle, from eight rows to the next
         eight, and, of an operand across K, from a panel to the next one."""
         panel = self.rows * self.width >> 4 if self.across else 1
-        return WIDTHS[self.width] << 62 | (8 * self.width >> 4) << 32 | panel << 16
+        return WIDTHS[self.width] << 62 | (self.eights * self.width >> 4) << 32 | panel << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +206,11 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     rows, columns = op.result.tile.shape
     run = memory.type.shape[-1]
     panels = () if run == columns else (columns // run,)
-    start = start_of_whole(offset, (rows, columns), run)
-    if (
-        memory.type.shape[-2 - len(panels) :] != (*panels, rows, run)
-        or start is None
-        or not all(map(only_copies, users[memory]))
-    ):
+    start, held, eights = start_of_whole(offset, (rows, columns), run), (*panels, rows, run), EIGHT
+    if "window" in op.attrs:
+        (first, eights), held = op.attrs["window"], (memory.type.shape[-2], columns)
+        start = first * columns
+    if memory.type.shape[-len(held) :] != held or start is None or not all(map(only_copies, users[memory])):
         return "is not a whole slot that copies fill"
     width = run * memory.dtype.bytes
     if width not in WIDTHS:
@@ -217,7 +219,9 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
         return "lies across K, which elements of 16 bits alone may: as a and b.T of arrays [m, k] and [n, k] do"
     if (rows if across else columns) * size % STEP or (across and not right and columns % ROWS):
         return f"has {rows} x {columns} elements; {STEP} bytes along K are one step"
-    return StagedOperand(op, Panels(width, rows, across, start * memory.dtype.bytes))
+    if across and "window" in op.attrs:
+        return "lies across K in a box with its halo, where rows of eight are not together"
+    return StagedOperand(op, Panels(width, rows, across, start * memory.dtype.bytes, eights))
 
 
 def sums_layout(shape: tuple[int, int], warps: int) -> Layout:

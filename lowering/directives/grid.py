@@ -1,4 +1,4 @@
-"""`grouped 8`, `order descending`, `columns 4`, `persistent 1`, `cluster 2`: which tiles of a grid blocks take, and when.
+"""`grouped 8`, `order descending`, `columns 4`, `persistent 1`, `cluster 2`: which tiles blocks take, and when.
 
 **grouped.** Blocks start in the order of the grid's first axis. Those that run at once then have as many rows of tiles
 as the grid has, and few columns: together they read nearly all of one operand. In groups of 8 rows of tiles they read

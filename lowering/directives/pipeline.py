@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from lowering.builder import Builder
+from lowering.directives.lasting import choose_lasting
 from lowering.directives.places import Split, also, is_linear, split
-from lowering.directives.roles import roles
+from lowering.directives.roles import around, roles
 from lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of, without
 from lowering.directives.stage import CopyHead, feeds_product, is_load
 from lowering.directives.stage import copy as make_copy
@@ -31,10 +32,9 @@ from lowering.facts import Analysis, Facts, facts_now
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, clone, replace_uses, uses, walk
 from lowering.location import TileError
-from lowering.loop_forms import rounds_of
 from lowering.ops import OPS, operand
 from lowering.ops.memory import writes
-from lowering.rounds import carry, hand_on
+from lowering.rounds import carry, hand_on, known_rounds
 from lowering.targets import Target
 from lowering.types import I1, INDEX, SharedType, TileType
 
@@ -109,6 +109,8 @@ def pipeline(function: Function, target: Target) -> None:
     for number, nest in enumerate(found):
         rest = [each for each in found[number + 1 :] if each.name in said]
         later = sum((said[each.name] - 1) * each.head.bytes for each in rest)
+        if nest.head.is_bulk:
+            nest.head.lasting = choose_lasting(function, around(function, nest.inner), nest.head.copies)
         slots = _slots(function, target, facts, nest, said, later)
         if nest.head.is_bulk:
             roles(function, target, nest.inner, nest.head, slots)
@@ -241,14 +243,6 @@ def _held(function: Function, nest: Nest) -> int:
 def _read_in(op: Op) -> list[Value]:
     """What an operation takes, and all that stand in it."""
     return [*op.operands, *(v for region in op.regions for each in walk(region) for v in each.operands)]
-
-
-def known_rounds(loop: Op) -> int | None:
-    """How many rounds a loop has, where that is known."""
-    start, stop, step = (constant_of(v) for v in loop.operands[:3])
-    if start is None or stop is None or not step:
-        return None
-    return rounds_of(int(start), int(stop), int(step))
 
 
 def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] | None:

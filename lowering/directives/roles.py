@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from lowering.boxes import CopiedBox
 from lowering.builder import Builder
+from lowering.directives.lasting import copied_ahead
 from lowering.directives.multicast import multicast
 from lowering.directives.slices import located, without
 from lowering.directives.stage import BULK, CopyHead, shared_tile, taken_names
@@ -40,9 +41,7 @@ MOST_OF_ROLE = 240
 
 def roles(function: Function, target: Target, inner: Op, head: CopyHead, slots: int) -> None:
     """Parts the copies at the head of a loop's body from all the rest. TileError `instruction` where they cannot be."""
-    loops, around = [inner], parents(function.body)
-    while loops[0] in around:
-        loops.insert(0, around[loops[0]])
+    loops = around(function, inner)
     wrong = _misfit(function, head, loops)
     if wrong is not None:
         loc = function.lines.get(("stage", _name_of(head.copies[0])))
@@ -53,12 +52,16 @@ def roles(function: Function, target: Target, inner: Op, head: CopyHead, slots: 
     with b.region(allocated):
         taken = taken_names(function.body)
         tile = shared_tile(b, f"{name}_channel", taken, SharedType((2 * slots,), U64))
-    channel = _Channel(tile, _numbered(b, loops, f"{name}_round", main), slots)
+    channel = _Channel(tile, _numbered(b, loops, f"{name}_round", main, int(bool(head.lasting))), slots)
     tiles = [op for op in function.body.ops if op.spec.allocates]
-    main.ops += [*without(function.body.ops, set(tiles)), Op(OPS["yield"], [], [], {}, (), inner.loc)]
+    rest = without(function.body.ops, set(tiles))
+    _copy_ahead(b, loops, head, rest)
+    main.ops += [*rest, Op(OPS["yield"], [], [], {}, (), inner.loc)]
     fetch = _fetching(function, main, channel)
     blocks = multicast(function, target, fetch)
     _multiplying(b, inner, head, channel, blocks)
+    if head.lasting:
+        _await_first(b, main, channel)
     registers = _registers(function, target)
     attrs = {"slots": slots, "fetchers": WARPS, "registers": registers, "turns": 0} | _of_blocks(blocks)
     function.attrs["fetchers"] = WARPS
@@ -76,11 +79,31 @@ class _Channel:
     slots: int
 
 
-def _numbered(b: Builder, loops: list[Op], name: str, before: Block) -> Value:
-    """The number of a round of the innermost loop, from 0 on, which all loops around carry."""
+def around(function: Function, inner: Op) -> list[Op]:
+    """A loop and the operations around it, the outermost first."""
+    loops, outside = [inner], parents(function.body)
+    while loops[0] in outside:
+        loops.insert(0, outside[loops[0]])
+    return loops
+
+
+def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> None:
+    """Puts what is copied once ahead of the loops: number 0, which is released as soon as it is there."""
+    if not head.lasting:
+        return
+    with b.region(Block()) as ahead:
+        copied_ahead(b, loops, head.lasting)
+    inner = loops[-1].regions[0]
+    inner.ops = without(inner.ops, set(head.lasting))
+    at = ops.index(loops[0])
+    ops[at:at] = ahead.ops
+
+
+def _numbered(b: Builder, loops: list[Op], name: str, before: Block, first: int) -> Value:
+    """The number of a round of the innermost loop, from the first on, which all loops around carry."""
     behind, body = Block(), loops[-1].regions[0]
     with b.region(before):
-        start = b.index(0)
+        start = b.index(first)
     (number,) = carry(loops, [start], [name])
     with b.region(behind):
         following = b.value("add", number, b.index(1))
@@ -119,10 +142,10 @@ def _of_blocks(blocks: int) -> dict[str, int]:
 def _multiplying(b: Builder, inner: Op, head: CopyHead, channel: _Channel, blocks: int) -> None:
     """The loop without its copies: it waits for a number, reads its slot of the tiles, now rings, and frees it."""
     body, first, last = inner.regions[0], Block(), Block()
-    rings = list(dict.fromkeys(copy.operands[0] for copy in head.copies))
-    for tile in rings:
+    rings = {copy.operands[0]: 1 if copy in head.lasting else channel.slots for copy in head.copies}
+    for tile, slots in rings.items():
         assert tile.op is not None and isinstance(tile.type, SharedType)
-        type = SharedType((channel.slots, *tile.type.shape), tile.type.dtype, ring=True)
+        type = SharedType((slots, *tile.type.shape), tile.type.dtype, ring=True)
         tile.op.attrs["type"] = tile.type = type
     with b.region(first):
         b.op("filled", [channel.tile, channel.number], slots=channel.slots)
@@ -136,6 +159,22 @@ def _multiplying(b: Builder, inner: Op, head: CopyHead, channel: _Channel, block
         if op.operands and op.operands[0] in rings and "slot" not in op.attrs.get("has", ["slot"]):
             op.operands.insert(1, channel.number)
             op.attrs["has"] = [op.attrs["has"][0], "slot", *op.attrs["has"][1:]]
+
+
+def _await_first(b: Builder, main: Block, channel: _Channel) -> None:
+    """In the place of what is copied once, ahead of the loops, the wait for it. Its slot has nothing to be read."""
+    copies = [op for op in main.ops if _is_box(op)]
+    with b.region(Block()) as made:
+        number = b.index(0)
+        b.op("filled", [channel.tile, number], slots=channel.slots)
+        b.op("release", [channel.tile, number], slots=channel.slots)
+    at = main.ops.index(copies[0])
+    main.ops[at:at] = made.ops
+    main.ops = without(main.ops, set(copies))
+
+
+def _is_box(op: Op) -> bool:
+    return op.spec.in_flight and "box" in op.attrs
 
 
 def _fetching(function: Function, main: Block, channel: _Channel) -> Block:
@@ -160,21 +199,23 @@ def _values(block: Block) -> list[Value]:
     return found
 
 
-def _copy_boxes(function: Function, block: Block, channel: _Channel, number: Value) -> None:
-    """Boxes in the place of the copies of a body that was made once more."""
-    for region in [region for op in walk(block) for region in op.regions]:
-        copies = [op for op in region.ops if op.spec.in_flight and "box" in op.attrs]
+def _copy_boxes(function: Function, block: Block, channel: _Channel, of_round: Value) -> None:
+    """Boxes in the place of the copies of a body that was made once more; those ahead of its loops are number 0."""
+    for region in [block, *(region for op in walk(block) for region in op.regions)]:
+        copies = [op for op in region.ops if _is_box(op)]
         if not copies:
             continue
         b, made = Builder(located(function, copies[0])), Block()
         with b.region(made):
+            lasting: dict[str, object] = {"lasting": True} if region is block else {}
+            number = b.index(0) if lasting else of_round
             size = sum(CopiedBox.of(op).size * op.operands[0].dtype.bytes for op in copies)
             b.op("fill", [channel.tile, number], bytes=size, slots=channel.slots)
             for op in copies:
                 b.place = (located(function, op), None)
                 parts = {"memory": op.operands[0], "slot": number, "tensor": operand(op, "tensor")}
                 box = CopiedBox.of(op)
-                b.access("bulk_copy", parts | {"channel": channel.tile} | box.operands, **box.attrs)
+                b.access("bulk_copy", parts | {"channel": channel.tile} | box.operands, **box.attrs, **lasting)
         at = region.ops.index(copies[-1])
         region.ops[at:at] = made.ops
         region.ops = without(region.ops, set(copies))

@@ -22,13 +22,14 @@ are neighbours, there is no `cp.async` to hide anything, and loads stay as they 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
 from lowering.boxes import BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_fault
 from lowering.builder import Builder
+from lowering.directives.halo import Halo, halo_of
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of, without
 from lowering.directives.wide import Wide, blocks_of
@@ -389,11 +390,13 @@ def bits(value: Value) -> int:
 
 @dataclass(slots=True)
 class CopyHead:
-    """The copies at the head of a loop's body, and what closes their group and waits for it."""
+    """The copies at the head of a loop's body, and what closes their group and waits for it. lasting: those of them
+    that are done once, ahead of the loop."""
 
     copies: list[Op]
     commit: Op
     wait: Op
+    lasting: list[Op] = field(default_factory=list)
 
     @property
     def is_bulk(self) -> bool:
@@ -403,7 +406,7 @@ class CopyHead:
     @property
     def bytes(self) -> int:
         """Of one slot of the ring."""
-        types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies)]
+        types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies if op not in self.lasting)]
         return sum(type.bytes for type in types if isinstance(type, SharedType))
 
 
@@ -411,7 +414,8 @@ class CopyHead:
 class Staged:
     """A load that goes through shared memory. axes: of the tile that is loaded, in the order in which they lie there:
     what are neighbours in global memory are neighbours, so that copies are wide. place: the elements' places. run: so
-    many elements of a row lie together, and behind them those of the next row. at: elements of the tile ahead of it."""
+    many elements of a row lie together, and behind them those of the next row. at: elements of the tile ahead of it.
+    halo: of which it is the window of a number, whose first one copies it for all."""
 
     load: Op
     axes: tuple[int, ...]
@@ -419,6 +423,8 @@ class Staged:
     place: Value
     run: int
     at: int = 0
+    halo: Halo | None = None
+    number: int = 0
 
     @property
     def is_turned(self) -> bool:
@@ -438,12 +444,15 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     taken = taken_names(function.body)
     with b.region(allocated):
         staged = [_staged(function, b, facts, load, taken, uses(function.body)) for load in loads]
-        staged = _side_by_side(b, staged)
+        staged = _side_by_side(b, _with_halos(b, staged))
     with b.region(head):
         for each in staged:
             b.place = (each.load.loc or b.loc, None)
             source, mask = _offset_and_mask(each.load)
-            _copies(b, facts, each, source, mask)
+            if each.halo is not None:
+                _copy_halo(b, each)
+            else:
+                _copies(b, facts, each, source, mask)
         b.place = (loop.loc or b.loc, None)
         b.op("commit")
         b.op("wait", groups=0)
@@ -615,13 +624,50 @@ def _staged(
     return Staged(load, axes, tile, offsets_within(b, shape, run), run)
 
 
+def _with_halos(b: Builder, staged: list[Staged]) -> list[Staged]:
+    """Those that are windows of one box see it in one tile, of whole eights of rows, as swizzles go by them."""
+    several: dict[tuple[Any, ...], list[Staged]] = {}
+    for each in staged:
+        load = each.load
+        if load.attrs.get(BULK) and each.axes == (0, 1) and each.run == load.result.tile.shape[1]:
+            several.setdefault((load.operands[0], load.result.tile), []).append(each)
+    seen: dict[Op, Staged] = {}
+    for windows in several.values():
+        shape = windows[0].load.result.tile.shape
+        boxes = [CopiedBox.of(each.load).columns(b, each.axes, shape, 0, each.run) for each in windows]
+        halo = halo_of(boxes)
+        if halo is None:
+            continue
+        first = windows[0].tile
+        assert first.op is not None and isinstance(first.type, SharedType)
+        rows = -(-halo.rows // SWIZZLED_ROWS) * SWIZZLED_ROWS
+        first.op.attrs["type"] = first.type = SharedType((rows, shape[1]), first.type.dtype)
+        first.op.attrs["dictated"] = row_swizzle(shape[1] * first.type.dtype.bytes)
+        for number, each in enumerate(windows):
+            row = b.value("mul", *b.same_shape([halo.row(b, number), b.index(shape[1])]))
+            column = b.value("arange", extent=shape[1])
+            place = b.value("add", b.broadcast(b.reshape(row, (shape[0], 1)), shape), b.broadcast(column, shape))
+            seen[each.load] = replace(each, tile=first, place=place, halo=halo, number=number)
+    left_out = {each.tile.op for each in staged} - {seen.get(each.load, each).tile.op for each in staged}
+    b.block.ops = [op for op in b.block.ops if op not in left_out]
+    return [seen.get(each.load, each) for each in staged]
+
+
+def _copy_halo(b: Builder, each: Staged) -> None:
+    """The copy of a halo, for all its windows. What it reads its box alone says."""
+    assert each.halo is not None
+    if each.number == 0:
+        place = offsets_within(b, (each.halo.rows, each.run))
+        copy(b, each.tile, None, place, each.load.operands[0], None, None, box=each.halo.box)
+
+
 def _side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
     """Parts of one load that boxes bring lie one behind the other in one tile, so that products by warp groups that
     differ in them alone can be one (`place_waits`). Not of rows in several panels."""
     parts: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
-        if load.attrs.get(BULK) and load.loc is not None and each.run == each.place.tile.shape[-1]:
+        if load.attrs.get(BULK) and load.loc is not None and each.run == each.place.tile.shape[-1] and not each.halo:
             parts.setdefault((load.operands[0], load.loc, load.result.tile), []).append(each)
     moved: dict[Op, Staged] = {}
     for several in parts.values():
@@ -695,7 +741,9 @@ def _loaded(b: Builder, staged: Staged) -> list[Op]:
     ops, load = Block(), staged.load
     with b.region(ops):
         b.place = (load.loc or b.loc, None)
-        made = b.access("load", {"memory": staged.tile, "offset": staged.place}, cache=None, evict=None).result
+        window = None if staged.halo is None else staged.halo.window(staged.number)
+        more = {} if window is None else {"window": window}
+        made = b.access("load", {"memory": staged.tile, "offset": staged.place}, cache=None, evict=None, **more).result
         if staged.is_turned:
             back = tuple(staged.axes.index(axis) for axis in range(len(staged.axes)))
             made = b.op("transpose", [made], axes=back).result

@@ -13,7 +13,7 @@ from lowering.boxes import CopiedBox, shape_of
 from lowering.formats import Array, held, load, spread, stored, to_bf16
 from lowering.formats import store as to_memory
 from lowering.ir import Op, Value
-from lowering.layout import row_major
+from lowering.meaning.boxes import dims_of, of_box
 from lowering.meaning.run import MeaningMemory, Outside, Run, meaning
 from lowering.ops import operand
 from lowering.types import BF16, DType, SharedType
@@ -37,13 +37,6 @@ class ElementAccess:
 def _named(run: Run, op: Op, name: str) -> Array | None:
     value = operand(op, name)
     return None if value is None else run[value]
-
-
-def dims_of(run: Run, tensor: Value) -> tuple[list[int], list[int]]:
-    """Extents and strides of a tensor, in elements."""
-    p = next(each for each in run.function.params if each.value is tensor)
-    extents = [d if isinstance(d, int) else run.arguments.dims[d] for d in p.dims]
-    return extents, [int(run[stride]) for stride in p.strides] if p.strides else row_major(extents)
 
 
 def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool = True) -> ElementAccess:
@@ -116,14 +109,17 @@ def _note(run: Run, op: Op, a: ElementAccess) -> None:
 
 @meaning("copy")
 def _copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Elements that are masked off become zeros."""
+    """Elements that are masked off become zeros, and so do those of a box that are outside of the tensor."""
     shared, tensor = op.operands[0], operand(op, "tensor")
     assert tensor is not None
-    source = access(run, op, tensor, "source")
     target = access(run, op, shared, masked=False)
-    size = int(np.prod(source.shape, dtype=np.int64))
-    data = np.zeros(size, stored(shared.dtype))
-    data[slice(None) if source.on is None else source.on] = source.memory.data[source.at]
+    if operand(op, "source") is None:
+        data = of_box(run, op, tensor)
+    else:
+        source = access(run, op, tensor, "source")
+        size = int(np.prod(source.shape, dtype=np.int64))
+        data = np.zeros(size, stored(shared.dtype))
+        data[slice(None) if source.on is None else source.on] = source.memory.data[source.at]
     run.open_group.append((target.memory, target.at, data if target.on is None else data[target.on]))
     return []
 

@@ -111,7 +111,7 @@ class Run:
         self.open_group: list[tuple[MeaningMemory, np.ndarray, np.ndarray]] = []
         self.stores: list[list[Callable[[], None]]] = []
         self.open_stores: list[Callable[[], None]] = []
-        self.filled: dict[Value, dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray]]]] = {}
+        self.filled: dict[Value, dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]] = {}
         self.tiles: dict[Value, MeaningMemory] = {}
         self.bytes: np.ndarray | None = None
 

@@ -10,7 +10,6 @@ from math import prod
 from typing import Any
 
 from lowering.budget import Budget
-from lowering.directives.pipeline import known_rounds
 from lowering.directives.slices import slice_of, without
 from lowering.directives.stage import adds_products
 from lowering.facts import Analysis, facts_now, in_order
@@ -19,7 +18,7 @@ from lowering.ir import Block, Function, Op, Rewriter, Value, clone, walk
 from lowering.location import TileError
 from lowering.loop_forms import rounds_of
 from lowering.ops import OPS, space_of
-from lowering.rounds import several_rounds
+from lowering.rounds import known_rounds, several_rounds
 from lowering.types import DTYPES, DType, TileType, int_range
 
 

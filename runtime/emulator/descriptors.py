@@ -75,13 +75,15 @@ def pattern(rest: int, rows: int, across: bool) -> Pattern:
 
 
 def check_starts(starts: Any, bits: int, across: bool) -> None:
-    """A tile begins at a multiple of eight of its rows, an operand in the first row of eight. Raises Unfit.
+    """Where K lies along the rows, an operand begins in any row of a tile, since a swizzle goes by addresses, at one of
+    the steps of 32 bytes; across, in the first row of eight. Raises Unfit.
 
-    Where K lies along the rows an instruction takes 32 bytes of them: what begins elsewhere is a tile at a wrong place.
+    An H100 reads 64 rows so from each row of three swizzles on, and with 8 to 26 rows from eight to the next eight: all
+    of 3192 such operands are right with no base offset, and 2508 wrong with that of their first row.
     """
     width = CHUNK << bits
     bad = starts % (8 * width) >= width
-    if bits and bad.any():
+    if bits and across and bad.any():
         start = int(starts[np.flatnonzero(bad)[0]])
         raise Unfit(
             f"begins at {start:#x}, in row {start % (8 * width) // width} of the eight that its swizzle of {width} "

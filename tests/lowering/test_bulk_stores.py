@@ -17,6 +17,7 @@ from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
 from lowering.location import TileError
 from runtime import FindingError, Kernel, assemble, device_facts
+from tests.compile_and_run import few_blocks
 
 BULK, TILES, TWO = "stage a, b: bulk", "persistent 1", "pipeline p: 2"
 NAMED, SINGLE = "    instruction acc: wgmma\n", "by single warps"
@@ -57,11 +58,6 @@ def compiled(case: str, device: str) -> tuple[Any, Any, Any, Any, Any]:
     made = dsl.parse(source(tiles, lines), device=device).compile("product", m=m, n=n, k=k, T=dtype, O=out)
     c = np.full((m, n), 77, OUT[out])
     return made, c, a, b, wanted.astype(np.int64).astype(OUT[out]) if c.dtype.kind == "i" else wanted
-
-
-def few_blocks(ptx: str, most: int = 4) -> str:
-    """For a device of so few multiprocessors that a block has several tiles."""
-    return ptx.replace('"sms"', str(most))
 
 
 def near(found: Any, wanted: Any) -> None:

@@ -44,6 +44,9 @@ CASES = {
     "negated": Case("f32", "f16", "f16", 16, signs=(-1, 1)),
     "negated twice": Case("f32", "f16", "f16", 16, signs=(-1, -1)),
     "from zero": Case("f32", "f16", "f16", 32, starts_at_zero=True),
+    "s8 from the third row on": Case("s32", "s8", "s8", 16, Side(1, first=3, eights=10), Side(2, first=7), k_bytes=64),
+    "windows of 32 bytes": Case("s32", "s8", "s8", 24, Side(3, first=13, eights=9), Side(3, first=2, eights=13), 32),
+    "f16 windows, two panels": Case("f32", "f16", "f16", 32, Side(1, first=22, eights=12), Side(2, first=1), 256),
     "s8 from zero": Case("s32", "s8", "s8", 16, starts_at_zero=True),
 }
 
@@ -158,7 +161,6 @@ REFUSED = {
     "sums are touched, and nothing fences": ({"fence": ""}, "no wgmma.fence stands between"),
     "sums are set behind the fence": ({"fence": f"{FENCE}\nmov.f32 %f0, 0f00000000;"}, "stands between"),
     "another shape takes the sums": ({"commit": f"{NARROW}\n{COMMIT}"}, "which takes it otherwise"),
-    "an operand begins in the second row of eight": ({"products": "add.u32 %r1, %r1, 128;\n{products}"}, "in row 1 of"),
     "a tile in the middle of a step": ({"products": "add.u32 %r1, %r1, 16;\n{products}"}, "which is no multiple of 32"),
 }  # fmt: skip
 

@@ -16,10 +16,17 @@ BITS = {0: 0, 1: 3, 2: 2, 3: 1}
 
 @dataclass(frozen=True)
 class Side:
-    """One operand. mode: of the descriptor; across: its rows are neighbours in memory."""
+    """One operand. mode: of the descriptor; across: its rows are neighbours in memory; first: the row of its tile that
+    it begins with; eights: rows from eight of them to the next eight, where they do not lie across."""
 
     mode: int = 1
     across: bool = False
+    first: int = 0
+    eights: int = 8
+
+    def rows_of_tile(self, rows: int) -> int:
+        """How many rows its tile has, whole eights."""
+        return -(-(self.first + rows // 8 * self.eights) // 8) * 8
 
 
 @dataclass(frozen=True)
@@ -65,13 +72,13 @@ def place(side: Side, rows: int, k_bytes: int, size: int) -> tuple[Any, int, int
     offsets = np.zeros((rows, k), np.int64)
     panels = -(-k_bytes // width)
     if not side.across:
-        stride = 8 * width if side.mode else 128
-        panel = rows * width
+        stride = side.eights * width if side.mode else 128
+        panel = side.rows_of_tile(rows) * width
         leading = panel if side.mode == 0 else 16
         for r in range(rows):
             for e in range(k):
                 byte = e * size
-                at = byte // width * panel + r // 8 * stride + r % 8 * width + byte % width
+                at = byte // width * panel + r // 8 * stride + (side.first + r % 8) * width + byte % width
                 offsets[r, e] = swizzled(at, side.mode)
         return offsets, leading, stride, panel * panels
     many = width // size  # rows side by side
@@ -95,7 +102,7 @@ def step(side: Side, rows: int, i: int) -> int:
         return i * 16 * width
     if side.mode == 0:
         return i * 2 * rows * width
-    return 32 * i // width * rows * width + 32 * i % width
+    return 32 * i // width * side.rows_of_tile(rows) * width + 32 * i % width + side.first * width
 
 
 def descriptor(side: Side, leading: int, stride: int) -> int:

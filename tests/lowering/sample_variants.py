@@ -89,6 +89,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ],
     ("conv", "groups"): [images(256, 14, 256, 3), images(512, 7, 512, 3)],
     ("conv_nhwc", "bulk"): [innermost(256, 14, 256, 3), innermost(512, 7, 1000, 3), innermost(256, 7, 512, 1)],
+    ("conv_nhwc", "taps"): [innermost(64, 56, 64, 3), innermost(32, 13, 48, 5)],
     ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     ("tiled", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     **{(f"{arg}fold", "wide"): [{"n": 1 << 20}, {"n": 70001}] for arg in ("", "arg_")},
@@ -162,7 +163,7 @@ TYPES = {
 }
 """Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""
 
-FIRST = {("conv", "groups"): 1, ("conv_nhwc", "bulk"): 3}
+FIRST = {("conv", "groups"): 1, ("conv_nhwc", "bulk"): 3, ("conv_nhwc", "taps"): 3}
 """How many of the first types a schedule takes, if not all: warp groups multiply no s4, nothing that is converted."""
 LEAST = {"e4m3": 89}
 """Types whose instructions not every target has, with the first that has them."""

@@ -304,7 +304,9 @@ def rounds_of_blocks(rounds: str, lines: str, grid: tuple[int, int, int]) -> lis
 @pytest.mark.parametrize("columns", [1, 2, 3, 4])
 @pytest.mark.parametrize("rounds", ["0, i + 1", "0, rows - i"])
 @pytest.mark.parametrize("grid", [(1, 1, 1), (5, 7, 3), (16, 9, 1)])
-def test_columns_side_by_side_take_each_tile_once(lines: str, columns: int, rounds: str, grid: tuple[int, int, int]) -> None:
+def test_columns_side_by_side_take_each_tile_once(
+    lines: str, columns: int, rounds: str, grid: tuple[int, int, int]
+) -> None:
     rounds_of_blocks(rounds, lines.format(columns), grid)
 
 

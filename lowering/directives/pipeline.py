@@ -60,8 +60,10 @@ class Nest:
         del self.loops[0]
 
     def drop_single_rounds(self, function: Function) -> None:
-        """Of loops in one another, one that has a single round is no loop, as that over the taps of a filter of one."""
-        for loop in [] if self.loops[0].attrs.get("tiles") else list(self.loops):
+        """Of loops in one another, one that has a single round is no loop, as that over the taps of a filter of one.
+        Not that over the tiles of a block, nor one in it whose threads copy ahead for the next tile."""
+        of_tiles = bool(self.loops[0].attrs.get("tiles"))
+        for loop in [] if of_tiles and not self.head.is_bulk else self.loops[of_tiles:]:
             if len(self.loops) == 1 or known_rounds(loop) != 1:
                 continue
             body, at = loop.regions[0], self.loops.index(loop)

@@ -36,7 +36,7 @@ from lowering.directives.wide import Wide, blocks_of
 from lowering.facts import Analysis, facts_now
 from lowering.fold import is_zero_of_bits
 from lowering.ir import Block, Function, Op, Value, in_line, replace_uses, uses, walk
-from lowering.location import TileError, closest
+from lowering.location import Loc, TileError, closest
 from lowering.ops import operand
 from lowering.ops.control import started
 from lowering.ops.memory import moved_by, writes
@@ -236,6 +236,7 @@ class _Choosing:
         self.written = {op.operands[0] for op in walk(function.body) if writes(op)}
         held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
         self.room = target.shared - held
+        self.lines: set[tuple[Value, Loc | None]] = set()  # of tensors whose boxes they copy
 
     def way(self, load: Op, body: Block | None) -> str:
         """`shared`, `bulk`, or nothing: the schedule's word, or the choice's. TileError `schedule` where the word
@@ -270,8 +271,10 @@ class _Choosing:
             pinned=place if word else None,
             line=f"stage {name}: {{option}}",
         )
-        if staged:
+        key = load.operands[0], load.loc
+        if staged and (staged != BULK or key not in self.lines):  # windows of one line may be one box: `pipeline` knows
             self.room -= slot_bytes(load)
+            self.lines |= {key} if staged == BULK else set()
         return staged
 
     def no_box(self, load: Op, body: Block | None) -> tuple[str, str] | None:
@@ -300,7 +303,7 @@ class _Choosing:
             return "it is loaded with an eviction priority, which a copy has not", "leave out evict="
         if load.operands[0] in self.written:
             return "the kernel writes it, and a copy would read it earlier", f"stage {load.operands[0].name}: registers"
-        if slot_bytes(load) > self.room:
+        if slot_bytes(load) > self.room and (load.operands[0], load.loc) not in self.lines:
             return (
                 f"its tile has {slot_bytes(load)} bytes, and {max(self.room, 0)} of shared memory are left",
                 "a smaller tile",

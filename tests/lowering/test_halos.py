@@ -130,6 +130,45 @@ def test_all_stages_mean_the_same(name: str, again: str) -> None:
     assert found.divergence is None and found.undecided is None, str(found.divergence)
 
 
+BLUR = """
+kernel blur(y: f32[h, w, c], x: f32[h, w, c]; R = 8, W = 16, TC = 32):
+    grid cdiv(h, R) * cdiv(w, W)
+    wide, place = cdiv(w, W), arange(R * W)
+    row, col = block(0) // wide * R + place // W, block(0) % wide * W + place % W
+    for c0 in range(0, c, TC):
+        at, total = c0 + arange(TC), zeros(f32[R * W, TC])
+        for t in range(9):
+            i, j = row + t // 3 - 1, col + t % 3 - 1
+            inside = (0 <= i) & (i < h) & (0 <= j) & (j < w)
+            total = total + load(x[i[:, None], j[:, None], at[None, :]], mask=inside[:, None] & (at < c)[None, :])
+        there = (row < h)[:, None] & (col < w)[:, None] & (at < c)[None, :]
+        store(y[row[:, None], col[:, None], at[None, :]], total, mask=there)
+
+schedule boxes of blur:
+    warps = 4
+    unroll t: all
+    stage x: bulk
+    pipeline c0: 2
+    persistent 2
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_neighbours_are_added_from_one_box(device: str) -> None:
+    """No products: threads read the windows, of tiles that reach beyond both edges, without conflicts."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("TMA is sm_90's")
+    x = np.random.default_rng(1).integers(-9, 10, (21, 50, 64)).astype(np.float32)
+    padded = np.pad(x, ((1, 1), (1, 1), (0, 0)))
+    wanted = sum(padded[i : i + 21, j : j + 50] for i in range(3) for j in range(3))
+    y = np.full_like(x, np.nan)
+    made = dsl.parse(BLUR, device=device, arch="sm_90").compile("blur", h=21, w=50, c=64)
+    result = Kernel(few_blocks(made.ptx, 2), device=device).run(y, x, counters=device == "emulator")
+    np.testing.assert_array_equal(y, wanted)
+    assert made.ptx.count("cp.async.bulk.tensor") == 1
+    assert device == "cuda" or result.counters.totals.bank_conflicts == 0
+
+
 @pytest.mark.parametrize(("again", "at_once"), [("once", 9), ("always", 0)])
 def test_what_all_rounds_copy_is_copied_once(again: str, at_once: int) -> None:
     """Behind the first wait for a free slot, and ahead of the loops, stand those that are done once."""

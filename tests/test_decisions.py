@@ -17,7 +17,7 @@ NO_CHOICE = {
     "lowering/tensor_cores.py:fitting": "the instructions that exist and fit, which the caller chooses among; errors",
     "lowering/verify.py": "the first thing that is wrong",
     "lowering/directives/roles.py:_misfit": "the loop that an error names",
-    "lowering/directives/stage.py:flaw_of_box": "the one axis along which elements are neighbours; errors",
+    "lowering/directives/bulk.py:flaw_of_box": "the one axis along which elements are neighbours; errors",
     "lowering/passes/__init__.py:giver": "the one pass that gives something",
     "lowering/emit/calls.py:template": "whether the target has the instruction that was chosen",
     "lowering/emit/elementwise.py:_cast_one": "a conversion made anew is one instruction where there is one",

@@ -20,7 +20,8 @@ from __future__ import annotations
 from lowering.directives.kept import Kept, kept_of, words_of
 from lowering.directives.loop import in_parts, named_tiles, unknown_tile, usual_part, way_of
 from lowering.directives.rows import AnyRows, is_aligned, rows_of
-from lowering.directives.stage import is_load, unstage
+from lowering.directives.stage import unstage
+from lowering.directives.tile_loads import is_load
 from lowering.directives.wide import (
     Surroundings,
     Wide,

@@ -18,8 +18,10 @@ from math import prod
 
 from lowering.boxes import CopiedBox, with_box
 from lowering.builder import Builder
+from lowering.directives.bulk import BULK, SWIZZLED_ROWS, boxed, flaw_of_box
 from lowering.directives.slices import located
-from lowering.directives.stage import BULK, SWIZZLED_ROWS, boxed, flaw_of_box, is_store, shared_tile, taken_names
+from lowering.directives.staged import shared_tile, taken_names
+from lowering.directives.tile_loads import is_store
 from lowering.facts import Analysis, facts_now
 from lowering.ir import Block, Function, Op, Value, in_line, parents, walk
 from lowering.location import TileError

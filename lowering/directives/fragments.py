@@ -21,8 +21,8 @@ from math import prod
 from lowering.builder import Builder
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of
-from lowering.directives.stage import copy as make_copy
-from lowering.directives.stage import is_load
+from lowering.directives.staged import copy as make_copy
+from lowering.directives.tile_loads import is_load
 from lowering.facts import facts_now
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.location import TileError

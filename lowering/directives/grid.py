@@ -33,9 +33,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.builder import Builder
+from lowering.directives.bulk import BULK
 from lowering.directives.places import also
 from lowering.directives.slices import located
-from lowering.directives.stage import BULK, feeds_product, is_load, place_of
+from lowering.directives.tile_loads import feeds_product, is_load, place_of
 from lowering.directives.tile_order import TileOrder
 from lowering.fold import constant_of
 from lowering.forms import Forms

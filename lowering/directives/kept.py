@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
+from lowering.directives.bulk import BULK
 from lowering.directives.rows import AnyRows
-from lowering.directives.stage import BULK, is_load, place_of
+from lowering.directives.tile_loads import is_load, place_of
 from lowering.directives.wide import Wide, WideRegion, WideSubject, slices
 from lowering.facts import Analysis, facts_now
 from lowering.fold import is_zero_of_bits

@@ -21,7 +21,8 @@ from lowering.directives.kept import Kept, kept_of, words_of
 from lowering.directives.phases import LoopOfParts, StaticParts
 from lowering.directives.rows import AnyRows
 from lowering.directives.slices import without
-from lowering.directives.stage import WAYS, is_load, unstage
+from lowering.directives.stage import WAYS, unstage
+from lowering.directives.tile_loads import is_load
 from lowering.directives.wide import (
     Surroundings,
     Wide,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from lowering.builder import Builder
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import located
-from lowering.directives.stage import adds_products
+from lowering.directives.tile_loads import adds_products
 from lowering.directives.wide import Wide, is_reduction, name_of, where
 from lowering.facts import facts_now
 from lowering.ir import Block, Function, Op, Value, parents, replace_uses, uses, walk

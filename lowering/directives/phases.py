@@ -16,7 +16,8 @@ from lowering.directives.kept import Kept, places_of
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.rows import AnyRows, RowPart, RowParts
 from lowering.directives.slices import located
-from lowering.directives.stage import copy, is_load, shared_tile, taken_names
+from lowering.directives.staged import copy, shared_tile, taken_names
+from lowering.directives.tile_loads import is_load
 from lowering.directives.wide import Wide, WidePhase, WideRegion, made_in, slices, starts_with, tiles_of
 from lowering.facts import facts_now
 from lowering.fold import constant_of

@@ -26,8 +26,9 @@ from lowering.directives.lasting import choose_lasting
 from lowering.directives.places import Split, also, is_linear, split
 from lowering.directives.roles import around, roles
 from lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of, without
-from lowering.directives.stage import CopyHead, feeds_product, is_load
-from lowering.directives.stage import copy as make_copy
+from lowering.directives.staged import CopyHead
+from lowering.directives.staged import copy as make_copy
+from lowering.directives.tile_loads import feeds_product, is_load
 from lowering.facts import Analysis, Facts, facts_now
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, clone, replace_uses, uses, walk

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 
 from lowering.boxes import CopiedBox
 from lowering.builder import Builder
+from lowering.directives.bulk import BULK
 from lowering.directives.lasting import copied_ahead
 from lowering.directives.multicast import multicast
 from lowering.directives.slices import located, without
-from lowering.directives.stage import BULK, CopyHead, shared_tile, taken_names
+from lowering.directives.staged import CopyHead, shared_tile, taken_names
 from lowering.ir import Block, Function, Op, Value, clone, parents, walk
 from lowering.location import TileError
 from lowering.ops import OPS, operand

@@ -31,7 +31,8 @@ from lowering.builder import Builder
 from lowering.directives.grid import in_ir, replace_grid
 from lowering.directives.joins import PartialSums, Unsplit, inside, joined, partial_sums
 from lowering.directives.slices import impure, located, slice_of
-from lowering.directives.stage import is_load, unstage
+from lowering.directives.stage import unstage
+from lowering.directives.tile_loads import is_load
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, clone, in_line, replace_uses, walk
 from lowering.location import TileError

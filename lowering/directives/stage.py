@@ -22,16 +22,25 @@ are neighbours, there is no `cp.async` to hide anything, and loads stay as they 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import prod
-from typing import Any
 
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
-from lowering.boxes import BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_fault
+from lowering.boxes import CopiedBox
 from lowering.builder import Builder
-from lowering.directives.halo import Halo, halo_of
+from lowering.directives.bulk import BULK, LEAST_RUN, SWIZZLED_ROWS, boxed, flaw_of_box
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of, without
+from lowering.directives.staged import Staged, copy, copy_halo, shared_tile, side_by_side, taken_names, with_halos
+from lowering.directives.tile_loads import (
+    feeds_product,
+    is_load,
+    is_operand,
+    is_store,
+    offset_and_mask,
+    place_of,
+    slot_bytes,
+)
 from lowering.directives.wide import Wide, blocks_of
 from lowering.facts import Analysis, facts_now
 from lowering.fold import is_zero_of_bits
@@ -39,8 +48,8 @@ from lowering.ir import Block, Function, Op, Value, in_line, replace_uses, uses,
 from lowering.location import Loc, TileError, closest
 from lowering.ops import operand
 from lowering.ops.control import started
-from lowering.ops.memory import moved_by, writes
-from lowering.panels import MOST_OF_ROW, offsets_within
+from lowering.ops.memory import writes
+from lowering.panels import offsets_within
 from lowering.shared_map import row_swizzle
 from lowering.targets import Target
 from lowering.types import SharedType, TensorType, TileType
@@ -48,14 +57,6 @@ from lowering.warpgroup import asks_for, is_turn
 
 WAYS = {"shared": True, "registers": False}
 """Of a value that is done in parts, or of a result."""
-BULK = "bulk"
-WHAT_IS_A_BOX = "slices and scalars, or image, row and column as digits of a pixel's number: specialize h, w, p, q"
-SWIZZLED_ROWS = 8
-"""Rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
-LEAST_RUN = 32
-"""Bytes of a row, as one step of products takes them. A copy takes a pass over shared memory for each line of global
-memory whose bytes go together: where runs of this length are the rows of a tile, as channels in blocks are those of
-pixels, four of them are one line. As parts of longer rows they take up to four passes."""
 
 
 def stage(function: Function, target: Target) -> None:
@@ -97,21 +98,10 @@ def unstage(function: Function, names: Collection[str]) -> None:
         function.attrs["stage"] = {name: word for name, word in said.items() if name not in names}
 
 
-def is_load(op: Op) -> bool:
-    """A tile that a thread block loads from global memory."""
-    return op.spec.accesses == "read" and isinstance(op.operands[0].type, TensorType) and bool(op.result.tile.shape)
-
-
 def _behind_loops(body: Block) -> list[Op]:
     """Loads that stand behind a loop."""
     loops = [i for i, op in enumerate(body.ops) if op.spec.counters]
     return [op for op in body.ops[loops[0] + 1 :] if is_load(op)] if loops else []
-
-
-def is_store(op: Op) -> bool:
-    """A tile that a thread block stores in global memory."""
-    value = operand(op, "value") if op.spec.accesses == "write" else None
-    return value is not None and isinstance(op.operands[0].type, TensorType) and bool(value.tile.shape)
 
 
 def _stage_results(function: Function, target: Target, stores: list[Op], said: dict[str, str]) -> None:
@@ -311,133 +301,6 @@ class _Choosing:
         return None
 
 
-def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> tuple[str, str] | None:
-    """Why a load or a store of a tile is no box that one instruction copies (PTX ISA, "Tensors"), and what would fit;
-    None if it is."""
-    shape, size = moved_by(op).tile.shape, op.operands[0].dtype.bytes
-    if target.number < LEAST_ARCH:
-        return f"{target.arch} has no such copies", f"sm_{LEAST_ARCH}"
-    if "box" not in op.attrs:
-        return op.attrs.get("no_box", "it is no access of a tile"), WHAT_IS_A_BOX
-    if op.attrs["cache"] is not None:
-        return "a box has no cache operator", "leave out cache="
-    offset = operand(op, "offset")
-    assert offset is not None
-    rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset).run
-    if rows != MAX_BYTES:
-        known = f"{rows} bytes of its rows are known to be aligned neighbours"
-        return known, f"rows at multiples of {MAX_BYTES} bytes"
-    box, last = CopiedBox.of(op), runs.index(max(runs))
-    strides = next(p.strides for p in function.params if p.value is op.operands[0])
-    for axis in sorted(each.axis for each in box.axes):
-        if strides and facts.of(strides[axis]).low is None:
-            return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
-    if box.walks and box.axes[0].along != last:
-        return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
-    inner = shape[last]
-    message = f"a box of {list(shape)} elements of {size} bytes"
-    if min(inner, max(runs)) * size < LEAST_RUN or any(
-        extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1
-    ):
-        return message, f"at most {MOST_OF_BOX} rows of {LEAST_RUN} bytes or more"
-    rows = prod(shape) // inner
-    if rows * boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
-        return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
-    return box_fault(facts, box)
-
-
-def place_of(load: Op) -> list[Value]:
-    """What decides what a load reads."""
-    box = CopiedBox.of(load).operands.values() if "box" in load.attrs else ()
-    return [v for v in (*_offset_and_mask(load), *box) if v is not None]
-
-
-def _offset_and_mask(load: Op) -> tuple[Value | None, Value | None]:
-    return operand(load, "offset"), operand(load, "mask")
-
-
-def slot_bytes(load: Op) -> int:
-    return prod(load.result.tile.shape) * load.result.dtype.bytes
-
-
-def feeds_product(op: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether each element of what an operation makes becomes one of a product's operand: by itself, or through
-    elementwise operations and changes of shape."""
-    todo, seen = list(op.results), set(op.results)
-    while todo:
-        value = todo.pop()
-        for user in users.get(value, []):
-            if is_operand(user, value):
-                return True
-            if user.spec.pure and (user.spec.elementwise or any(bits(r) == bits(value) for r in user.results)):
-                todo += [r for r in user.results if r not in seen]
-                seen.update(user.results)
-    return False
-
-
-def is_operand(op: Op, value: Value) -> bool:
-    """Whether a product multiplies a value."""
-    return op.spec.product and value in op.operands[:2]
-
-
-def adds_products(loop: Op) -> bool:
-    """Whether a loop carries sums of products alone, and has no other products."""
-    body = loop.regions[0]
-    sums = body.ops[-1].operands
-    return bool(sums) and set(sums) == {op.result for op in body.ops if op.spec.product}
-
-
-def bits(value: Value) -> int:
-    return prod(value.tile.shape) * value.dtype.bits
-
-
-@dataclass(slots=True)
-class CopyHead:
-    """The copies at the head of a loop's body, and what closes their group and waits for it. lasting: those of them
-    that are done once, ahead of the loop."""
-
-    copies: list[Op]
-    commit: Op
-    wait: Op
-    lasting: list[Op] = field(default_factory=list)
-
-    @property
-    def is_bulk(self) -> bool:
-        """Whether some are copies of boxes."""
-        return any("box" in copy.attrs for copy in self.copies)
-
-    @property
-    def bytes(self) -> int:
-        """Of one slot of the ring."""
-        types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies if op not in self.lasting)]
-        return sum(type.bytes for type in types if isinstance(type, SharedType))
-
-
-@dataclass(slots=True)
-class Staged:
-    """A load that goes through shared memory. axes: of the tile that is loaded, in the order in which they lie there:
-    what are neighbours in global memory are neighbours, so that copies are wide. place: the elements' places. run: so
-    many elements of a row lie together, and behind them those of the next row. at: elements of the tile ahead of it.
-    halo: of which it is the window of a number, whose first one copies it for all."""
-
-    load: Op
-    axes: tuple[int, ...]
-    tile: Value
-    place: Value
-    run: int
-    at: int = 0
-    halo: Halo | None = None
-    number: int = 0
-
-    @property
-    def is_turned(self) -> bool:
-        return self.axes != tuple(range(len(self.axes)))
-
-    def turned(self, b: Builder, value: Value | None) -> Value | None:
-        """A tile of the load's shape, as it lies in shared memory."""
-        return b.value("transpose", value, axes=self.axes) if value is not None and self.is_turned else value
-
-
 def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> None:
     """The loads of one loop: their copies at the head of its body, and loads from shared memory where they stood."""
     body = loop.regions[0]
@@ -447,13 +310,13 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     taken = taken_names(function.body)
     with b.region(allocated):
         staged = [_staged(function, b, facts, load, taken, uses(function.body)) for load in loads]
-        staged = _side_by_side(b, _with_halos(b, staged))
+        staged = side_by_side(b, with_halos(b, staged))
     with b.region(head):
         for each in staged:
             b.place = (each.load.loc or b.loc, None)
-            source, mask = _offset_and_mask(each.load)
+            source, mask = offset_and_mask(each.load)
             if each.halo is not None:
-                _copy_halo(b, each)
+                copy_halo(b, each)
             else:
                 _copies(b, facts, each, source, mask)
         b.place = (loop.loc or b.loc, None)
@@ -478,7 +341,7 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
         taken = taken_names(function.body)
         staged = _staged(function, b, facts, load, taken, uses(function.body), False)
     with b.region(head):
-        source, mask = _offset_and_mask(load)
+        source, mask = offset_and_mask(load)
         _copies(b, facts, staged, source, mask)
         b.op("commit")
         b.op("wait", groups=0)
@@ -520,7 +383,7 @@ def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
         taken = taken_names(body)
         staged = _staged(function, b, facts, load, taken, uses(body), False)
     with b.region(ahead):
-        source, mask = (v if v is None else made_anew(b, part, {}, v) for v in _offset_and_mask(load))
+        source, mask = (v if v is None else made_anew(b, part, {}, v) for v in offset_and_mask(load))
         _copies(b, facts, staged, source, mask)
         for op in ahead.ops:
             if op.spec.in_flight:
@@ -552,22 +415,6 @@ def _read_by_each_product(
             op.operands = [loaded[-1].result if v is value else v for v in op.operands]
             again.setdefault(op, []).extend(loaded)
     return again
-
-
-def taken_names(block: Block) -> set[str]:
-    """Those of the shared tiles of a block."""
-    return {op.attrs["name"] for op in walk(block) if op.spec.allocates}
-
-
-def shared_tile(b: Builder, stem: str, taken: set[str], type: SharedType, **attrs: bool) -> Value:
-    """A new one, of a name that none has so far: `sa`, `sa2`."""
-    number, name = 2, stem
-    while name in taken:
-        name, number = f"{stem}{number}", number + 1
-    taken.add(name)
-    tile = b.op("shared_alloc", type=type, name=name, **attrs).result
-    tile.name = name
-    return tile
 
 
 def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
@@ -627,75 +474,6 @@ def _staged(
     return Staged(load, axes, tile, offsets_within(b, shape, run), run)
 
 
-def _with_halos(b: Builder, staged: list[Staged]) -> list[Staged]:
-    """Those that are windows of one box see it in one tile, of whole eights of rows, as swizzles go by them."""
-    several: dict[tuple[Any, ...], list[Staged]] = {}
-    for each in staged:
-        load = each.load
-        if load.attrs.get(BULK) and each.axes == (0, 1) and each.run == load.result.tile.shape[1]:
-            several.setdefault((load.operands[0], load.result.tile), []).append(each)
-    seen: dict[Op, Staged] = {}
-    for windows in several.values():
-        shape = windows[0].load.result.tile.shape
-        boxes = [CopiedBox.of(each.load).columns(b, each.axes, shape, 0, each.run) for each in windows]
-        halo = halo_of(boxes)
-        if halo is None:
-            continue
-        first = windows[0].tile
-        assert first.op is not None and isinstance(first.type, SharedType)
-        rows = -(-halo.rows // SWIZZLED_ROWS) * SWIZZLED_ROWS
-        first.op.attrs["type"] = first.type = SharedType((rows, shape[1]), first.type.dtype)
-        first.op.attrs["dictated"] = row_swizzle(shape[1] * first.type.dtype.bytes)
-        for number, each in enumerate(windows):
-            row = b.value("mul", *b.same_shape([halo.row(b, number), b.index(shape[1])]))
-            column = b.value("arange", extent=shape[1])
-            place = b.value("add", b.broadcast(b.reshape(row, (shape[0], 1)), shape), b.broadcast(column, shape))
-            seen[each.load] = replace(each, tile=first, place=place, halo=halo, number=number)
-    left_out = {each.tile.op for each in staged} - {seen.get(each.load, each).tile.op for each in staged}
-    b.block.ops = [op for op in b.block.ops if op not in left_out]
-    return [seen.get(each.load, each) for each in staged]
-
-
-def _copy_halo(b: Builder, each: Staged) -> None:
-    """The copy of a halo, for all its windows. What it reads its box alone says."""
-    assert each.halo is not None
-    if each.number == 0:
-        place = offsets_within(b, (each.halo.rows, each.run))
-        copy(b, each.tile, None, place, each.load.operands[0], None, None, box=each.halo.box)
-
-
-def _side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
-    """Parts of one load that boxes bring lie one behind the other in one tile, so that products by warp groups that
-    differ in them alone can be one (`place_waits`). Not of rows in several panels."""
-    parts: dict[tuple[Any, ...], list[Staged]] = {}
-    for each in staged:
-        load = each.load
-        if load.attrs.get(BULK) and load.loc is not None and each.run == each.place.tile.shape[-1] and not each.halo:
-            parts.setdefault((load.operands[0], load.loc, load.result.tile), []).append(each)
-    moved: dict[Op, Staged] = {}
-    for several in parts.values():
-        first = several[0].tile
-        assert first.op is not None and isinstance(first.type, SharedType)
-        if len(several) == 1:
-            continue
-        size = prod(first.type.shape)
-        first.op.attrs["type"] = first.type = SharedType((len(several), *first.type.shape), first.type.dtype)
-        for number, each in enumerate(several):
-            behind = b.broadcast(b.index(number * size), each.place.tile.shape)
-            place = b.value("add", behind, each.place) if number else each.place
-            moved[each.load] = replace(each, tile=first, place=place, at=number * size)
-    left_out = {each.tile.op for each in staged} - {moved.get(each.load, each).tile.op for each in staged}
-    b.block.ops = [op for op in b.block.ops if op not in left_out]
-    return [moved.get(each.load, each) for each in staged]
-
-
-def boxed(columns: int, rows: int, run: int, size: int) -> int:
-    """How many columns one copy takes of a tile that is copied by boxes, of which runs lie together in memory: those of
-    a swizzle, which goes by addresses, so that only whole periods of it are at the same places in each slot."""
-    most = MOST_OF_ROW // size if rows % SWIZZLED_ROWS == 0 else MOST_OF_BOX
-    return min(columns, most, *([run] if run * size >= LEAST_RUN else []))
-
-
 def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mask: Value | None) -> None:
     """The copies of what a load reads: one, or one for each run of its rows, which are the rows of other lines."""
     load, columns = each.load, each.place.tile.shape[-1]
@@ -715,21 +493,6 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
             place = maker.of(each.place, len(each.place.tile.shape) - 1)
             part = None if box is None else box.columns(exact, each.axes, shape, first, each.run)
             copy(exact, each.tile, None, place, load.operands[0], there, on, box=part)
-
-
-def copy(
-    b: Builder, tile: Value, slot: Value | None, place: Value, tensor: Value, source: Value | None, mask: Value | None,
-    cache: str | None = None, ahead: bool = False, box: CopiedBox | None = None,
-) -> None:  # fmt: skip
-    """A copy from places of a tensor to places of a shared tile, or of a slot of a ring. ahead: it is of a round that
-    runs ahead by all slots of the ring but one, and past the last one copies nothing. box: where these places are one,
-    for one instruction to copy."""
-    parts = {"memory": tile, "slot": slot, "offset": place, "tensor": tensor, "source": source, "mask": mask}
-    more: dict[str, object] = {"ahead": True} if ahead else {}
-    if box is not None:
-        parts |= box.operands
-        more |= box.attrs
-    b.access("copy", parts, cache=cache, bytes=0, **more)
 
 
 def _is_zero(value: Value) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from lowering.budget import Budget
 from lowering.directives.slices import slice_of, without
-from lowering.directives.stage import adds_products
+from lowering.directives.tile_loads import adds_products
 from lowering.facts import Analysis, facts_now, in_order
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Rewriter, Value, clone, walk

@@ -1,0 +1,65 @@
+"""What one instruction copies of a tensor to shared memory, or from there: boxes (PTX ISA, "Tensors")."""
+
+from __future__ import annotations
+
+from math import prod
+
+from lowering.access_width import MAX_BYTES, neighbours
+from lowering.boxes import BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_fault
+from lowering.facts import Analysis
+from lowering.ir import Function, Op
+from lowering.ops import operand
+from lowering.ops.memory import moved_by
+from lowering.panels import MOST_OF_ROW
+from lowering.targets import Target
+
+BULK = "bulk"
+WHAT_IS_A_BOX = "slices and scalars, or image, row and column as digits of a pixel's number: specialize h, w, p, q"
+SWIZZLED_ROWS = 8
+"""Rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
+LEAST_RUN = 32
+"""Bytes of a row, as one step of products takes them. A copy takes a pass over shared memory for each line of global
+memory whose bytes go together: where runs of this length are the rows of a tile, as channels in blocks are those of
+pixels, four of them are one line. As parts of longer rows they take up to four passes."""
+
+
+def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> tuple[str, str] | None:
+    """Why a load or a store of a tile is no box that one instruction copies (PTX ISA, "Tensors"), and what would fit;
+    None if it is."""
+    shape, size = moved_by(op).tile.shape, op.operands[0].dtype.bytes
+    if target.number < LEAST_ARCH:
+        return f"{target.arch} has no such copies", f"sm_{LEAST_ARCH}"
+    if "box" not in op.attrs:
+        return op.attrs.get("no_box", "it is no access of a tile"), WHAT_IS_A_BOX
+    if op.attrs["cache"] is not None:
+        return "a box has no cache operator", "leave out cache="
+    offset = operand(op, "offset")
+    assert offset is not None
+    rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset).run
+    if rows != MAX_BYTES:
+        known = f"{rows} bytes of its rows are known to be aligned neighbours"
+        return known, f"rows at multiples of {MAX_BYTES} bytes"
+    box, last = CopiedBox.of(op), runs.index(max(runs))
+    strides = next(p.strides for p in function.params if p.value is op.operands[0])
+    for axis in sorted(each.axis for each in box.axes):
+        if strides and facts.of(strides[axis]).low is None:
+            return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
+    if box.walks and box.axes[0].along != last:
+        return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
+    inner = shape[last]
+    message = f"a box of {list(shape)} elements of {size} bytes"
+    if min(inner, max(runs)) * size < LEAST_RUN or any(
+        extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1
+    ):
+        return message, f"at most {MOST_OF_BOX} rows of {LEAST_RUN} bytes or more"
+    rows = prod(shape) // inner
+    if rows * boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
+        return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
+    return box_fault(facts, box)
+
+
+def boxed(columns: int, rows: int, run: int, size: int) -> int:
+    """How many columns one copy takes of a tile that is copied by boxes, of which runs lie together in memory: those of
+    a swizzle, which goes by addresses, so that only whole periods of it are at the same places in each slot."""
+    most = MOST_OF_ROW // size if rows % SWIZZLED_ROWS == 0 else MOST_OF_BOX
+    return min(columns, most, *([run] if run * size >= LEAST_RUN else []))

@@ -310,7 +310,7 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> No
     taken = taken_names(function.body)
     with b.region(allocated):
         staged = [_staged(function, b, facts, load, taken, uses(function.body)) for load in loads]
-        staged = side_by_side(b, with_halos(b, staged))
+        staged = side_by_side(b, with_halos(function, b, staged))
     with b.region(head):
         for each in staged:
             b.place = (each.load.loc or b.loc, None)

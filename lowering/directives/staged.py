@@ -10,7 +10,7 @@ from lowering.boxes import CopiedBox
 from lowering.builder import Builder
 from lowering.directives.bulk import BULK, SWIZZLED_ROWS
 from lowering.directives.halo import Halo, halo_of
-from lowering.ir import Block, Op, Value, walk
+from lowering.ir import Block, Function, Op, Value, walk
 from lowering.panels import offsets_within
 from lowering.shared_map import row_swizzle
 from lowering.types import SharedType
@@ -94,7 +94,7 @@ def copy(
     b.access("copy", parts, cache=cache, bytes=0, **more)
 
 
-def with_halos(b: Builder, staged: list[Staged]) -> list[Staged]:
+def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Staged]:
     """Those that are windows of one box see it in one tile, of whole eights of rows, as swizzles go by them."""
     several: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
@@ -106,7 +106,7 @@ def with_halos(b: Builder, staged: list[Staged]) -> list[Staged]:
         shape = windows[0].load.result.tile.shape
         boxes = [CopiedBox.of(each.load).columns(b, each.axes, shape, 0, each.run) for each in windows]
         halo = halo_of(boxes)
-        if halo is None:
+        if halo is None or not _is_one(function, windows, halo):
             continue
         first = windows[0].tile
         assert first.op is not None and isinstance(first.type, SharedType)
@@ -121,6 +121,23 @@ def with_halos(b: Builder, staged: list[Staged]) -> list[Staged]:
     left_out = {each.tile.op for each in staged} - {seen.get(each.load, each).tile.op for each in staged}
     b.block.ops = [op for op in b.block.ops if op not in left_out]
     return [seen.get(each.load, each) for each in staged]
+
+
+def _is_one(function: Function, windows: list[Staged], halo: Halo) -> bool:
+    """Whether several windows are one box."""
+    load = windows[0].load
+    own = prod(load.result.tile.shape) * len(windows) * load.result.dtype.bytes
+    joined: bool = function.choices.choose(
+        "halo",
+        load.operands[0].name or "tensor",
+        {"joined": True, "apart": False},
+        "joined",
+        loc=load.loc,
+        because=f"{len(windows)} boxes of a round overlap",
+        costs={"joined": halo.box.size * load.result.dtype.bytes, "apart": own},
+        unit="bytes a round",
+    )
+    return joined
 
 
 def copy_halo(b: Builder, each: Staged) -> None:

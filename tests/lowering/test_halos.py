@@ -169,6 +169,14 @@ def test_neighbours_are_added_from_one_box(device: str) -> None:
     assert device == "cuda" or result.counters.totals.bank_conflicts == 0
 
 
+def test_windows_can_be_copied_apart() -> None:
+    arrays, wanted, given = problem("many tiles a block")
+    made = dsl.parse(f"{TEXT}    choose halo.x: apart\n", device="emulator", arch="sm_90a").compile("conv", **given)
+    Kernel(few_blocks(made.ptx, 3), device="emulator")(*arrays.values())
+    np.testing.assert_array_equal(arrays["y"], wanted)
+    assert made.ptx.count("cp.async.bulk.tensor.4d.shared::cluster") == 18
+
+
 @pytest.mark.parametrize(("again", "at_once"), [("once", 9), ("always", 0)])
 def test_what_all_rounds_copy_is_copied_once(again: str, at_once: int) -> None:
     """Behind the first wait for a free slot, and ahead of the loops, stand those that are done once."""

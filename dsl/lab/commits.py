@@ -89,6 +89,7 @@ def answer_of(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """What a `dsl` command does in a tree. Raises subprocess.TimeoutExpired."""
     paths = [str(tree), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("PYTHONPYCACHEPREFIX", None)  # none is written there, and pip's own lies beside the packages
     command = [sys.executable, "-m", "dsl", *words]
     how: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace", "timeout": TIME_LIMIT}
     return subprocess.run(command, cwd=tree, env=environment, **how)

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 
-def live_at_starts(exposed: list[set[str]], written: list[set[str]], targets: list[list[int]]) -> list[set[str]]:
+class Living:
     """For each block the registers that some way leads to a use of before they are written.
 
     `exposed` are those that a block uses before it writes them, `written` all that it writes, `targets` where it may go
-    on. A block is looked at again only when more lives behind it.
+    on. Sets of `names` are numbers here, a bit for each: of hundreds of registers in hundreds of blocks.
     """
-    live = [set(each) for each in exposed]
+
+    def __init__(self, exposed: list[set[str]], written: list[set[str]], targets: list[list[int]]):
+        some = set().union(*exposed)  # nothing else lives where a block starts
+        self.names = sorted(some)
+        bits = {name: 1 << at for at, name in enumerate(self.names)}
+        asked = [sum(map(bits.__getitem__, each)) for each in exposed]
+        kept = [~sum(map(bits.__getitem__, some & each)) for each in written]
+        self.at_starts = live_at_starts(asked, kept, targets)
+
+    def names_in(self, found: int) -> Iterator[str]:
+        """The registers of a set."""
+        while found:
+            lowest = found & -found
+            yield self.names[lowest.bit_length() - 1]
+            found ^= lowest
+
+
+def live_at_starts(exposed: list[int], kept: list[int], targets: list[list[int]]) -> list[int]:
+    """The sets of each block: `kept` is what it does not write. A block is looked at again only when more lives behind
+    it."""
+    live = list(exposed)
     before: list[list[int]] = [[] for _ in targets]
     for number, following in enumerate(targets):
         for target in following:
@@ -21,11 +42,12 @@ def live_at_starts(exposed: list[set[str]], written: list[set[str]], targets: li
     while waiting:
         number = waiting.popleft()
         is_waiting[number] = False
-        size = len(live[number])
+        found = live[number]
         for target in targets[number]:
-            live[number] |= live[target] - written[number]
-        if len(live[number]) == size:
+            found |= live[target] & kept[number]
+        if found == live[number]:
             continue
+        live[number] = found
         for each in before[number]:
             if not is_waiting[each]:
                 is_waiting[each] = True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from .alike import constant_stores
@@ -17,7 +19,7 @@ from .instructions import build
 from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
 from .knowledge import GPU, scope_of
 from .limits import MOST_VARIABLE
-from .liveness import live_at_starts
+from .liveness import Living
 from .logical_time import CLOCKS
 from .matrix import NO_PRODUCT, WarpProduct, warp_product
 from .order import components, weak_topological_order
@@ -76,13 +78,21 @@ class Segment:
     entries: list[int] = field(default_factory=list)
     exposed_slots: tuple[int, ...] = ()
     written_slots: frozenset[int] = frozenset()
-    live_slots: frozenset[int] = frozenset()
     counters: list[tuple[Site, str, WarpProduct]] = field(default_factory=list)
     steps: list[RegisterStep] = field(default_factory=list)
     arrival: list[Op] = field(default_factory=list)  # run when threads come to the rendezvous
     mask_name: str = ""
     size: int = 0
     only_leaves: bool = False
+    living: Living | None = None
+    slots: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def live_slots(self) -> frozenset[int]:
+        """Of the registers that live at its start; only threads that go different ways ask for them."""
+        if self.living is None:
+            return frozenset()
+        return frozenset(self.slots[name] for name in self.living.names_in(self.living.at_starts[self.number]))
 
 
 @dataclass
@@ -308,8 +318,8 @@ class EmulatedProgram:
     def allocate_slots(self) -> None:
         """Liveness, then a linear scan: registers whose lives do not overlap share a row."""
         exposed, written = exposed_and_written(self.segments)
-        live_in = live_at_starts(exposed, written, [segment.end.targets for segment in self.segments])
-        first, last = self.lives(live_in)
+        living = Living(exposed, written, [segment.end.targets for segment in self.segments])
+        first, last = self.lives(living)
         free: dict[int, list[int]] = {size: [] for size in REGISTER_DTYPE}
         active: list[tuple[int, int, int]] = []
         for name in sorted(first, key=lambda each: first[each]):
@@ -328,22 +338,18 @@ class EmulatedProgram:
         for number, segment in enumerate(self.segments):
             segment.exposed_slots = tuple(sorted({self.slots[name] for name in exposed[number]}))
             segment.written_slots = frozenset(self.slots[name] for name in written[number])
-            segment.live_slots = frozenset(self.slots[name] for name in live_in[number])
+            segment.living, segment.slots = living, self.slots
             entries = dict.fromkeys(each for record in segment.records for each in record.entries)
             segment.entries = [each for each in entries if self.code.entries[each].kind in kinds]
 
-    def lives(self, live_in: list[set[str]]) -> tuple[dict[str, int], dict[str, int]]:
+    def lives(self, living: Living) -> tuple[dict[str, int], dict[str, int]]:
         """The first and the last position at which each register is needed, in the order of the segments."""
         first: dict[str, int] = {}
         last: dict[str, int] = {}
+        places: list[tuple[int, int]] = []  # positions between segments, and what lives there
         position = 0
-
-        def touch(names: set[str]) -> None:
-            last.update(dict.fromkeys(names, position))
-            first.update(dict.fromkeys(names.difference(first), position))
-
         for segment in self.segments:
-            touch(live_in[segment.number])
+            places.append((position, living.at_starts[segment.number]))
             for record in segment.records:
                 position += 1
                 for name in (*record.reads, *record.writes):
@@ -351,8 +357,18 @@ class EmulatedProgram:
                     if name not in first:
                         first[name] = position
             position += 1
-            touch(set().union(*(live_in[target] for target in segment.end.targets)))
+            behind = 0
+            for target in segment.end.targets:
+                behind |= living.at_starts[target]
+            places.append((position, behind))
             position += 1
+        # Most of what lives at one place lives at the next: of each register the first and the last place are asked.
+        for ends, better, order in ((first, min, places), (last, max, reversed(places))):
+            known = 0
+            for position, found in order:
+                for name in living.names_in(found & ~known):
+                    ends[name] = better(ends.get(name, position), position)
+                known |= found
         return first, last
 
     # Facts about the text

@@ -23,7 +23,7 @@ from .code import Code, Op, Record, Site, Values
 from .findings import Kind
 from .instructions.memory_access import vector_items
 from .instructions.warp import source_lanes
-from .liveness import live_at_starts
+from .liveness import Living
 from .reader import Integer, Not, Operand, PtxAddress, PtxInstruction
 from .step import RegisterStep
 from .undefined_bits import Bits, Masks, Transfer, if_any, looked_at, name_of, ones, transfer
@@ -125,7 +125,8 @@ class Undefined:
                     asked.add(step.guard)
             exposed.append(asked)
             assigned.append(known)
-        found = live_at_starts(exposed, assigned, [segment.end.targets for segment in self.segments])[start]
+        living = Living(exposed, assigned, [segment.end.targets for segment in self.segments])
+        found = living.names_in(living.at_starts[start])
         # What is passed in one way and read in another is left to the shadow memory.
         return {name for name in found if name[0] != "[" or name in self.passed}
 

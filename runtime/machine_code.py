@@ -22,6 +22,16 @@ ENDS = ("EXIT", "RET", "KILL")
 INDIRECT = ("BRX", "JMX", "JMP", "JMXU", "BRXU")
 
 
+WITH_LINES = "--print-line-info-ptx"
+
+
+@lru_cache(maxsize=16)
+def _printed(cubin: bytes, *options: str) -> str:
+    """What nvdisasm prints. It takes 0.3 s of any code, and what counts, lists and compares the same code asks soon
+    after one another."""
+    return sass(cubin, *options)
+
+
 @dataclass(frozen=True, slots=True)
 class MachineCode:
     """`instructions`, without the filling at the end; `loop`, those of them in the longest inner loop: 0 without a
@@ -39,9 +49,9 @@ class _Block:
 
 @lru_cache(maxsize=256)
 def machine_code(cubin: bytes, entry: str) -> MachineCode:
-    """Counts the code of one entry, once a process: nvdisasm takes 0.4 s, and rows of a bench or points of a search
-    often have the same code. Raises DeviceError `tool` where it is missing or fails."""
-    return counted(sass(cubin), entry)
+    """Counts the code of one entry, once a process: rows of a bench or points of a search often have the same code.
+    Raises DeviceError `tool` where nvdisasm is missing or fails."""
+    return counted(_printed(cubin, WITH_LINES), entry)
 
 
 @dataclass(slots=True)
@@ -76,7 +86,7 @@ class ListedBlock:
 
 def listed_blocks(cubin: bytes, entry: str) -> list[ListedBlock]:
     """The code of one entry block by block. Raises DeviceError `tool` as `machine_code` does."""
-    return blocks_in(sass(cubin, "--print-line-info-ptx"), entry)
+    return blocks_in(_printed(cubin, WITH_LINES), entry)
 
 
 def blocks_in(text: str, entry: str) -> list[ListedBlock]:
@@ -103,12 +113,12 @@ def blocks_in(text: str, entry: str) -> list[ListedBlock]:
 def listing(cubin: bytes, entry: str, lives: bool = True) -> list[ListedInstruction]:
     """The code of one entry, without the filling at the end; with live registers, which nvdisasm has to be asked for
     once more. Raises DeviceError `tool` as `machine_code` does."""
-    code = _section(sass(cubin, "--print-line-info-ptx"), entry)
+    code = _section(_printed(cubin, WITH_LINES), entry)
     rows, labels = _read(code)
     listed = _listed(code, _end(rows, labels))
     if not lives:
         return listed
-    live = _live(sass(cubin, "--life-range-mode", "count"), entry)
+    live = _live(_printed(cubin, "--life-range-mode", "count"), entry)
     for each in listed:
         if each.address is not None:
             each.live = live.get(each.address, {})

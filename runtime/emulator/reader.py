@@ -17,23 +17,20 @@ import numpy as np
 from .findings import Location, PtxError
 from .limits import MOST_ALIGNMENT, MOST_DEPTH, MOST_REGISTERS, MOST_TEXT, MOST_VARIABLE
 
-TOKEN = re.compile(
-    r"""
-    [ \t\r]*
-  (?:  # what is most frequent first
-    (?P<word>[.]?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*)
-  | (?P<mark>[-+!@|:;,{}()\[\]<>=*&~])
-  | (?P<newline>\n)
-  | (?P<float>0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
-  | (?P<int>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)
-  | (?P<skip>//[^\n]*|\Z)
-  | (?P<comment>/\*.*?\*/)
-  | (?P<string>"(?:\\.|[^"\\])*")
-  | (?P<wrong>[^ \t\r])
-  )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+# What is most frequent first. What is between them is blank.
+KINDS = {
+    "word": r"[.]?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*",
+    "mark": r"[-+!@|:;,{}()\[\]<>=*&~]",
+    "newline": r"\n",
+    "float": r"0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+",
+    "int": r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?",
+    "skip": r"//[^\n]*",
+    "comment": r"/\*.*?\*/",
+    "string": r'"(?:\\.|[^"\\])*"',
+    "wrong": r"[^ \t\r]",
+}
+PIECES = re.compile("|".join(KINDS.values()), re.DOTALL)
+PIECE = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in KINDS.items()), re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -170,6 +167,7 @@ class PtxInstruction:
         return f"{guard}{self.name} {', '.join(map(str, self.operands))}"
 
 
+ENDS = {",", ";", "}", "]"}  # what follows an operand that is a name alone
 MOVES, VECTORS = {"ld", "ldu", "st", "mov"}, {"v2", "v4", "v8"}
 
 
@@ -272,25 +270,65 @@ class Token:
     line: int
 
 
-def tokens_of(text: str) -> list[Token]:
-    """The tokens of a PTX text, with their line numbers (from 1)."""
-    if len(text) > MOST_TEXT:
-        raise PtxError(f"the text has {len(text)} characters; the emulator reads {MOST_TEXT} at most", 1)
-    tokens, line = [], 1
-    for match in TOKEN.finditer(text):
-        kind, found = match.lastgroup or "", match[match.lastindex or 0]
-        if kind == "newline":
-            line += 1
-        elif kind == "word" and found[0] == "." and found.count(".") > 1:
-            # Directives need no space between them: `.reg.b16`.
-            tokens += [Token(kind, f".{word}", line) for word in found[1:].split(".")]
-        elif kind == "comment":
-            line += found.count("\n")
-        elif kind == "wrong":
-            raise PtxError(f"cannot read {text[match.start('wrong') :][:20]!r}", line)
-        elif kind != "skip":
-            tokens.append(Token(kind, found, line))
-    return tokens
+class Tokens:
+    """The tokens of a PTX text, with their line numbers (from 1), and behind them two of no kind, so that a look ahead
+    finds something. There are ten a line: they lie in three lists, without an object for each."""
+
+    def __init__(self, text: str):
+        if len(text) > MOST_TEXT:
+            raise PtxError(f"the text has {len(text)} characters; the emulator reads {MOST_TEXT} at most", 1)
+        self.kinds: list[str] = []
+        self.texts: list[str] = []
+        self.lines: list[int] = []
+        line = 1
+        known: dict[str, str] = {}  # kinds of pieces: most stand there many times
+        for piece in PIECES.findall(text):
+            if piece == "\n":
+                line += 1
+                continue
+            kind = known.get(piece)
+            if kind is None:
+                kind = known[piece] = kind_of(piece)
+            if kind in PLAIN:
+                self.kinds.append(kind)
+                self.texts.append(piece)
+                self.lines.append(line)
+            elif kind == "directives":
+                for word in piece[1:].split("."):
+                    self.add("word", f".{word}", line)
+            elif kind == "comment":
+                line += piece.count("\n")
+            elif kind == "wrong":
+                raise PtxError(f"cannot read {text[first_wrong(text) :][:20]!r}", line)
+        self.end = len(self.texts)
+        last = self.lines[-1] if self.lines else 1
+        for _ in range(2):
+            self.add("", "", last)
+
+    def add(self, kind: str, text: str, line: int) -> None:
+        self.kinds.append(kind)
+        self.texts.append(text)
+        self.lines.append(line)
+
+    def at(self, index: int) -> Token:
+        return Token(self.kinds[index], self.texts[index], self.lines[index])
+
+
+PLAIN = {"word", "mark", "float", "int", "string"}
+
+
+def kind_of(piece: str) -> str:
+    """The kind of what `PIECES` finds; "directives" for several: they need no space between them (`.reg.b16`)."""
+    match = PIECE.match(piece)
+    assert match is not None and match.lastgroup is not None
+    if match.lastgroup == "word" and piece[0] == "." and piece.count(".") > 1:
+        return "directives"
+    return match.lastgroup
+
+
+def first_wrong(text: str) -> int:
+    """Where a text cannot be read."""
+    return next(match.start() for match in PIECE.finditer(text) if match.lastgroup == "wrong")
 
 
 def integer(token: Token) -> int:
@@ -332,10 +370,9 @@ class Reader:
     """A recursive-descent reader over the tokens of one module."""
 
     def __init__(self, text: str):
-        self.tokens = tokens_of(text)
-        self.end = len(self.tokens)
-        line = self.tokens[-1].line if self.tokens else 1
-        self.tokens += [Token("", "", line)] * 2  # so that a look ahead finds something
+        self.tokens = Tokens(text)
+        self.texts, self.kinds, self.lines = self.tokens.texts, self.tokens.kinds, self.tokens.lines
+        self.end = self.tokens.end
         self.at = 0
         self.module = PtxModule()
         self.location: Location | None = None
@@ -349,29 +386,34 @@ class Reader:
     # Tokens
 
     def peek_kind(self, ahead: int = 0) -> str:
-        return self.tokens[self.at + ahead].kind
+        return self.kinds[self.at + ahead]
 
     def peek(self, ahead: int = 0) -> str:
-        return self.tokens[self.at + ahead].text
+        return self.texts[self.at + ahead]
 
     def next(self) -> Token:
-        token = self.tokens[self.at]
-        if self.at == self.end:
-            raise PtxError("the text ends in the middle of a statement", token.line)
+        self.check_end()
         self.at += 1
-        return token
+        return self.tokens.at(self.at - 1)
+
+    def check_end(self) -> None:
+        """There is a token."""
+        if self.at == self.end:
+            raise PtxError("the text ends in the middle of a statement", self.lines[self.at])
 
     def accept(self, text: str) -> bool:
-        if self.tokens[self.at].text == text:
+        if self.texts[self.at] == text:
             self.at += 1
             return True
         return False
 
-    def expect(self, text: str) -> Token:
-        token = self.next()
-        if token.text != text:
-            raise PtxError(f"expected {text!r}, found {token.text!r}", token.line)
-        return token
+    def expect(self, text: str) -> int:
+        """Takes it; its line."""
+        self.check_end()
+        if self.texts[self.at] != text:
+            raise PtxError(f"expected {text!r}, found {self.texts[self.at]!r}", self.lines[self.at])
+        self.at += 1
+        return self.lines[self.at - 1]
 
     def skip_to(self, *ends: str) -> None:
         while self.next().text not in ends:
@@ -402,9 +444,9 @@ class Reader:
 
     def read_file_names(self) -> None:
         """`.file` may stand after its uses, so the names are collected first."""
-        for index, token in enumerate(self.tokens[: max(self.end - 2, 0)]):
-            if token.text == ".file":
-                number, name = self.tokens[index + 1 : index + 3]
+        for index, text in enumerate(self.texts[: max(self.end - 2, 0)]):
+            if text == ".file":
+                number, name = self.tokens.at(index + 1), self.tokens.at(index + 2)
                 if number.kind == "int" and name.kind == "string":
                     self.module.files[integer(number)] = name.text[1:-1]
 
@@ -429,7 +471,7 @@ class Reader:
             if option not in TARGET_OPTIONS:
                 raise PtxError(f"the emulator knows no option {option} of .target", line)
         if self.accept(".address_size") and self.number() != 64:
-            raise PtxError("only addresses of 64 bits are supported", self.tokens[self.at - 1].line)
+            raise PtxError("only addresses of 64 bits are supported", self.lines[self.at - 1])
 
     def expect_directive(self, name: str) -> Token:
         token = self.next()
@@ -616,9 +658,9 @@ class Reader:
             else:
                 raise PtxError(f"unknown attribute {word!r} of a variable", token.line)
         if not type_name:
-            raise PtxError(f"a variable in .{space} needs a type", self.tokens[self.at - 1].line)
+            raise PtxError(f"a variable in .{space} needs a type", self.lines[self.at - 1])
         if type_name == "pred" and space != "reg":
-            raise PtxError(f"a predicate cannot lie in .{space}", self.tokens[self.at - 1].line)
+            raise PtxError(f"a predicate cannot lie in .{space}", self.lines[self.at - 1])
         found: list[Variable] = []
         while True:
             found.append(self.variable(space, align, type_name, lanes, external))
@@ -629,7 +671,7 @@ class Reader:
         return found
 
     def alignment(self) -> int:
-        line = self.tokens[self.at - 1].line
+        line = self.lines[self.at - 1]
         value = self.number()
         if value < 1 or value & (value - 1) or value > MOST_ALIGNMENT:
             raise PtxError(f"an alignment is a power of two, and here at most {MOST_ALIGNMENT}, not {value}", line)
@@ -686,7 +728,7 @@ class Reader:
         if not dims:
             self.initial_value(variable, image, width)
             return
-        start, line, count = len(image), self.expect("{").line, 0
+        start, line, count = len(image), self.expect("{"), 0
         inner = width
         for extent in dims[1:]:
             inner *= extent or 1
@@ -703,7 +745,8 @@ class Reader:
 
     def initial_value(self, variable: Variable, image: bytearray, width: int) -> None:
         negative = self.peek() == "-" and self.peek_kind(1) == "float" and self.accept("-")
-        token = self.tokens[self.at] if self.at < self.end else self.next()
+        self.check_end()
+        token = self.tokens.at(self.at)
         if token.kind == "float":
             if variable.type[0] in "su" or width < 4:
                 raise PtxError(f"{token.text} is no value of type .{variable.type}", token.line)
@@ -774,19 +817,18 @@ class Reader:
         if self.labels is None:
             self.labels = {}
             opened: list[int] = []
-            for index, token in enumerate(self.tokens):
-                if token.text == "{":
+            for index, text in enumerate(self.texts):
+                if text == "{":
                     opened.append(index)
-                elif token.text == "}" and opened:
+                elif text == "}" and opened:
                     opened.pop()
-                elif token.text == ":" and opened and self.is_label(index - 1):
-                    self.labels.setdefault(opened[-1], []).append(self.tokens[index - 1].text)
+                elif text == ":" and opened and self.is_label(index - 1):
+                    self.labels.setdefault(opened[-1], []).append(self.texts[index - 1])
         return self.labels.get(brace, [])
 
     def is_label(self, index: int) -> bool:
-        before = self.tokens[index - 1]
-        starts = before.text in {";", "{", "}", ":"} or before.kind in {"int", "string"}
-        return starts and self.tokens[index].kind == "word"
+        starts = self.texts[index - 1] in {";", "{", "}", ":"} or self.kinds[index - 1] in {"int", "string"}
+        return starts and self.kinds[index] == "word"
 
     def body_statement(self, function: PtxFunction, token: Token) -> None:
         if token.text[0] != ".":
@@ -828,7 +870,7 @@ class Reader:
             function.body.append(Label(self.resolve(token.text), token.line))
 
     def register_declaration(self, function: PtxFunction) -> None:
-        line, kind, lanes = self.tokens[self.at - 1].line, "", 1
+        line, kind, lanes = self.lines[self.at - 1], "", 1
         while self.peek().startswith("."):
             word = self.next().text[1:]
             if word == "align":
@@ -877,7 +919,7 @@ class Reader:
 
     def location_directive(self, token: Token) -> None:
         """`.loc file line column [, function_name label, inlined_at file line column]`."""
-        here = (self.number(), self.number(), self.number() if self.tokens[self.at].kind == "int" else 0)
+        here = (self.number(), self.number(), self.number() if self.kinds[self.at] == "int" else 0)
         caller = None
         while self.accept(","):
             word = self.next().text
@@ -926,14 +968,15 @@ class Reader:
         return PtxInstruction(opcode, tuple(operands), guard, negated, line, self.location)
 
     def operand(self) -> Operand:
-        token = self.tokens[self.at] if self.at < self.end else self.next()
-        known = self.plain.get(token.text)
-        if known is not None and self.tokens[self.at + 1].text in {",", ";"}:
+        self.check_end()
+        text = self.texts[self.at]
+        known = self.plain.get(text)
+        if known is not None and self.texts[self.at + 1] in ENDS:
             self.at += 1
             return known
-        if token.text in {"{", "("}:
+        if text in {"{", "("}:
             self.at += 1
-            return self.operand_list("}" if token.text == "{" else ")")
+            return self.operand_list("}" if text == "{" else ")")
         first = self.simple_operand()
         if self.accept("|"):
             return Pair(first, self.simple_operand())
@@ -949,6 +992,10 @@ class Reader:
         return Vector(tuple(items)) if end == "}" else ArgumentList(tuple(items))
 
     def simple_operand(self) -> Operand:
+        known = self.plain.get(self.texts[self.at])
+        if known is not None and self.texts[self.at + 1] in ENDS:
+            self.at += 1
+            return known
         token = self.next()
         if token.text == "[":
             return self.address()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowering.ir import Block, Function, Op, Value
 from lowering.ops import Mismatch
-from lowering.types import TileType
+from lowering.types import TileType, Type
 
 
 class Malformed(Exception):
@@ -20,7 +20,9 @@ def verify(function: Function, after: str = "") -> None:
 def _block(block: Block, defined: set[Value], after: str, with_layouts: bool) -> None:
     defined = defined | set(block.args)
     for op in block.ops:
-        found = next((f"operand {o!r} is not defined here" for o in op.operands if o not in defined), None)
+        found = None
+        if not defined.issuperset(op.operands):
+            found = next(f"operand {o!r} is not defined here" for o in op.operands if o not in defined)
         found = found or flaw(op, with_layouts)
         if found is not None:
             raise Malformed(f"after {after or 'building'}: {op.name} ({op.loc}): {found}")
@@ -31,38 +33,50 @@ def _block(block: Block, defined: set[Value], after: str, with_layouts: bool) ->
 
 def flaw(op: Op, with_layouts: bool) -> str | None:
     """What is wrong with an operation by itself, in words. `with_layouts`: tiles must have them."""
-    if op.name != op.spec.name:
-        return f"its row is that of '{op.spec.name}'"
-    least, most = op.spec.arity if isinstance(op.spec.arity, tuple) else (op.spec.arity, op.spec.arity)
-    if len(op.operands) < least or (most is not None and len(op.operands) > most):
-        return f"{len(op.operands)} operands"
-    for name in op.spec.attrs:
+    spec, count = op.spec, len(op.operands)
+    if op.name != spec.name:
+        return f"its row is that of '{spec.name}'"
+    least, most = spec.arity if isinstance(spec.arity, tuple) else (spec.arity, spec.arity)
+    if count < least or (most is not None and count > most):
+        return f"{count} operands"
+    for name in spec.attrs:
         if name not in op.attrs:
             return f"no attribute '{name}'"
-    if len(op.regions) != op.spec.regions:
+    if len(op.regions) != spec.regions:
         return f"{len(op.regions)} regions"
     try:
-        types = op.spec.infer(op.operands, op.attrs)
+        types = spec.infer(op.operands, op.attrs)
     except Mismatch as mismatch:
         return str(mismatch)
     if len(types) != len(op.results):
         return f"{len(op.results)} results, its rule says {len(types)}"
     for result, type in zip(op.results, types, strict=True):
-        same = (
-            (result.tile.shape, result.dtype) == (type.shape, type.dtype)
-            if isinstance(result.type, TileType) and isinstance(type, TileType)
-            else result.type == type
-        )
-        if not same:
-            return f"the result is {result.type}, its rule says {type}"
-        if with_layouts and isinstance(result.type, TileType) and result.tile.shape:
-            if result.tile.layout is None:
-                return f"{result!r} has no layout"
-            if result.tile.layout.shape != result.tile.shape:
-                return f"the layout of {result!r} is for {result.tile.layout.shape}"
-            if op.spec.elementwise and any(o.tile.layout != result.tile.layout for o in op.operands):
-                return "operands and result are in different layouts"
+        found = flaw_of_result(op, result, type, with_layouts)
+        if found is not None:
+            return found
     for region in op.regions:
         if not region.ops or not region.ops[-1].spec.ends:
             return "a region without its end"
+    return None
+
+
+def flaw_of_result(op: Op, result: Value, type: Type, with_layouts: bool) -> str | None:
+    """`type`: what the operation's rule says of it."""
+    own = result.type
+    if not isinstance(own, TileType):
+        return None if own == type else f"the result is {own}, its rule says {type}"
+    # Mostly the rule gives an operand's type, which is the result's, too.
+    if own is not type and not (isinstance(type, TileType) and own.shape == type.shape and own.dtype == type.dtype):
+        return f"the result is {own}, its rule says {type}"
+    if not with_layouts or not own.shape:
+        return None
+    layout = own.layout
+    if layout is None:
+        return f"{result!r} has no layout"
+    if layout.shape != own.shape:
+        return f"the layout of {result!r} is for {layout.shape}"
+    if op.spec.elementwise:
+        for operand in op.operands:
+            if operand.tile.layout is not layout and operand.tile.layout != layout:
+                return "operands and result are in different layouts"
     return None

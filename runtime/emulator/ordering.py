@@ -226,7 +226,8 @@ class Ordering(BarrierTimes):
         known = self.known(index, mine, theirs).astype(U)
         for several, width in ((WARP, 32), (BLOCK, self.block_lanes)):
             chosen = np.flatnonzero(level == several)
-            for part in np.array_split(chosen, len(chosen) // 4096 + 1):
+            for start in range(0, len(chosen), 4096):  # mostly there are none, or few
+                part = chosen[start : start + 4096]
                 known[part] = self.known_of_all(index[part], mine[part], theirs[part] // width, width)
         return together & (level <= BLOCK) & (time <= known)
 

@@ -35,7 +35,8 @@ def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
     layout: Layout | None = None  # of the chain's tiles: a register depends on the same registers of the operands alone
     for op in ops:
         spec = op.spec
-        own = op.result.tile.layout if spec.elementwise and spec.pure else None
+        is_made = spec.elementwise and spec.pure and not op.attrs.get("in_place")  # else it has no registers
+        own = op.result.tile.layout if is_made else None
         if own is not None and (not chain or own == layout):
             chain[op], layout = None, own
         elif not spec.pure or any(o.op in chain for o in op.operands):

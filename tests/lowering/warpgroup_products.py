@@ -87,6 +87,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "rows in two panels": ("f16", (64, 32, 128, 4), (64, 40, 256)),
     "in two parts": ("f16", (64, 128, 64, 4, "parts acc: 64, 64"), (72, 256, 192)),
     "in three parts": ("s8", (128, 192, 64, 8, "parts acc: 128, 64"), (130, 200, 256)),
+    "tf32 in eight parts": ("f32", (64, 256, 32, 4, "parts acc: 64, 32"), (72, 256, 96)),
     "in parts, b across K": ("bf16", (64, 64, 64, 4, "parts acc: 64, 32"), (64, 72, 128), {"b": "across"}),
     "b across K": ("f16", (64, 128, 64, 4), (64, 136, 128), {"b": "across"}),
     "b across K, rows of 64 bytes": ("bf16", (128, 32, 32, 8), (128, 64, 96), {"b": "across"}),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,8 +55,7 @@ LAUNCH_SPECIALS = {
 LAST_STAMP = (1 << SITE_BITS) - 1  # stands for "some later instruction"
 
 
-@dataclass(frozen=True)
-class OperandEntry:
+class OperandEntry(NamedTuple):
     """One frame entry.  `kind` is "register", "constant", "bits", "parameter", "symbol" or "special"."""
 
     kind: str
@@ -111,7 +110,7 @@ class BarrierOperands:
     missing: Callable[..., str] | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class Record:
     """The registers that one built instruction reads and writes, and the frame entries it uses.
 
@@ -217,9 +216,9 @@ class Code:
         held, wanted = self.bytes_of(name), TYPE_BYTES[type_name]
         if wanted > held or (type_name == "pred") != (held == 1):
             raise self.error(f"register {name} of type .{self.registers[name]} cannot hold .{type_name}")
-        number = self.entry(OperandEntry("register", name, type_name, held))
-        self.index_of_registers[name, type_name] = number
-        return number
+        number = self.index_of_registers[name, type_name] = len(self.entries)
+        self.entries.append(OperandEntry("register", name, type_name, held))
+        return self.used(number)
 
     def write(self, operand: Operand, type_name: str) -> int:
         """The entry of a destination; `_` is a register that nobody reads."""

@@ -150,7 +150,7 @@ class EmulatedProgram:
         self.granules = self.smallest_accesses(body)
         self.reads_maps, self.element_sizes = maps_in_memory(body)
         self.stored_through = stored_through(body, self.function, inliner.registers)
-        opcodes = [item.opcode for item in body if isinstance(item, PtxInstruction)]
+        opcodes = {item.opcode for item in body if isinstance(item, PtxInstruction)}
         self.tracks_copies = any(map(is_tracked, opcodes))
         self.relaxes = any({"mbarrier", "cluster"} & {*each[:2]} and "relaxed" in each for each in opcodes)
         self.has_mbarriers = any(each[0] == "mbarrier" for each in opcodes)
@@ -514,27 +514,32 @@ def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
 
     for item in body:
         if isinstance(item, PtxInstruction):
-            visit(item.guard)
+            if item.guard is not None:
+                uses.append(item.guard.name)
             for operand in item.operands:
-                visit(operand)
+                if isinstance(operand, Register):  # as most are
+                    uses.append(operand.name)
+                else:
+                    visit(operand)
     return Counter(uses)
 
 
 def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, str]) -> dict[str, tuple[int, int]]:
     """(bits, width) of registers whose only definition is an unguarded `mov` of a constant."""
-    definitions: Counter[str] = Counter()
+    defined: list[str] = []
     found: dict[str, tuple[int, int]] = {}
     for item in body:
         if not isinstance(item, PtxInstruction) or not item.operands:
             continue
         target = item.operands[0]
-        parts = (target.first, target.second) if isinstance(target, Pair) else (target,)
-        for part in parts:
-            for each in part.items if isinstance(part, Vector) else (part,):
-                if isinstance(each, Register):
-                    definitions[each.name] += 1
-                elif isinstance(each, Part):
-                    definitions[each.register.name] += 1
+        if isinstance(target, Register):  # as most are
+            defined.append(target.name)
+        else:
+            parts = (target.first, target.second) if isinstance(target, Pair) else (target,)
+            for part in parts:
+                for each in part.items if isinstance(part, Vector) else (part,):
+                    if isinstance(each, Register | Part):
+                        defined.append(each.name if isinstance(each, Register) else each.register.name)
         if item.opcode[0] == "mov" and item.guard is None and isinstance(target, Register) and target.name in registers:
             width = 8 * REGISTER_BYTES.get(registers[target.name], 0)
             source = item.operands[1]
@@ -542,6 +547,7 @@ def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, 
                 found[target.name] = (source.value & ((1 << width) - 1), width)
             elif isinstance(source, Float) and source.bits is not None and source.width == width:
                 found[target.name] = (source.bits, width)
+    definitions = Counter(defined)
     return {name: bits for name, bits in found.items() if definitions[name] == 1}
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from dsl.kernels.variant import Request, Variant, build_variant
-from dsl.text.program import parse_program
+from dsl.kernels.variant import Request, Variant, build_variant, resolve
+from dsl.kernels.variants import kind_of
+from dsl.text.program import Program, parse_program
 from lowering.boxes import BoxMap, maps_of
 from lowering.codegen import level_for, to_ptx
 from lowering.emit import emit
@@ -64,6 +66,16 @@ def through(name: str) -> tuple[Pass, ...]:
     return PASSES[: [each.name for each in PASSES].index(name) + 1]
 
 
+MADE: dict[tuple, Kernel] = {}
+MOST_MADE = 64
+"""Kernels that are kept: cases beside one another share them, and a worker does not grow."""
+
+
+@lru_cache(maxsize=64)
+def program_of(text: str) -> Program:
+    return parse_program(text)
+
+
 def compile_kernel(
     text: str,
     args: Mapping[str, Any] | None = None,
@@ -74,9 +86,10 @@ def compile_kernel(
 ) -> Kernel:
     """The (only) kernel of `text`, for dims taken from `args`, through every pass with verification.
 
-    `schedule` defaults to the kernel's only one; further keywords are those of `Request`.
+    `schedule` defaults to the kernel's only one; further keywords are those of `Request`. Requests of one code, as of
+    other extents with the same divisors, get one kernel, as calls do: nobody changes it.
     """
-    program = parse_program(text)
+    program = program_of(text)
     name = kernel or next(iter(program.kernels))
     if schedule is None:
         schedule = next(iter(program.schedules_of(name)), None)
@@ -90,11 +103,20 @@ def compile_kernel(
         request["dims"] = dims
     if args is not None:
         request.setdefault("absent", frozenset(k for k, v in args.items() if v is None))
-    variant = build_variant(program, Request(name, schedule, **request))
-    verify(variant.function)
-    run_passes(variant.function, variant.target, passes, check=True)
-    llvm, version = emit(variant.function, variant.target)
-    return Kernel(variant, to_ptx(llvm, variant.target, version, level_for(variant.function)))
+    asked = Request(name, schedule, **request)
+    resolved = resolve(program, asked)
+    key = (text, tuple(passes), kind_of(resolved.family, resolved))
+    found = MADE.get(key)
+    if found is None:
+        variant = build_variant(program, asked, resolved=resolved)
+        verify(variant.function)
+        run_passes(variant.function, variant.target, passes, check=True)
+        llvm, version = emit(variant.function, variant.target)
+        found = Kernel(variant, to_ptx(llvm, variant.target, version, level_for(variant.function)))
+        MADE[key] = found
+        if len(MADE) > MOST_MADE:
+            del MADE[next(iter(MADE))]
+    return found
 
 
 def tensor_map(map: BoxMap, array: Any) -> TensorMap:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -44,12 +45,16 @@ def operands(m: int, n: int, k: int, type: str = "f16") -> dict[str, np.ndarray]
     return {"c": np.full((m, n), 7, made), "a": a, "b": b}
 
 
+@cache
+def module_of(text: str) -> dsl.Module:
+    return dsl.Module(parse_program(text), "emulator", "sm_90")
+
+
 def kernel_of(text: str, args: dict[str, Any], **named: Any) -> Any:
     """A kernel as a call would get it: to be launched through the runtime, on the emulator."""
-    program = parse_program(text)
-    name = next(iter(program.kernels))
+    module = module_of(text)
     types = {"T": "s8", "O": "s32"} if args.get("a", np.zeros(1)).dtype == np.int8 else {}
-    return dsl.Module(program, "emulator", "sm_90").compile(name, types=types, **named)
+    return module.compile(next(iter(module.program.kernels)), types=types, **named)
 
 
 @pytest.mark.parametrize("type", TYPES)
@@ -444,7 +449,8 @@ def test_a_counter_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(directive._Split, "_store", kept)
     args = operands(32, 16, 64)
-    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts=2), args)
+    program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=2))
+    kernel = dsl.Module(program, "emulator", "sm_90").compile("product")  # none that is kept
     with pytest.raises(FindingError, match=r"arrived\[0\] of the workspace u32\[2\] is 2"):
         kernel(*args.values())
 

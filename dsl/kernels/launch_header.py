@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from dsl.kernels.variant import source_digest
-from lowering.boxes import maps_of
+from lowering.boxes import is_of_box, map_of, maps_of
+from lowering.emit.channels import BARRIER
 from lowering.emit.shared_address import tile_offset
 from lowering.ir import Function, walk
 from lowering.text.stage import Stage
@@ -91,8 +92,11 @@ def channels_of(function: Function) -> Iterator[HeaderChannel]:
     """The barriers between the roles of a kernel's warps, once they have a place."""
     for op in walk(function.body):
         if op.spec.concurrent:
-            tensors = dict.fromkeys(map.tensor for map in maps_of(op.regions[0]))
-            yield HeaderChannel(tile_offset(op.operands[0]), op.attrs["slots"], tuple(tensors))
+            base, copies = 0, [each for each in walk(op.regions[0]) if is_of_box(each)]
+            for slots in (op.attrs["slots"], *op.attrs.get("outer", ())):
+                tensors = dict.fromkeys(map_of(each).tensor for each in copies if each.attrs.get("base", 0) == base)
+                yield HeaderChannel(tile_offset(op.operands[0]) + base * BARRIER, slots, tuple(tensors))
+                base += 2 * slots
 
 
 def marks_of(function: Function) -> tuple[HeaderMark, ...]:

@@ -465,7 +465,8 @@ _ROWS = (
         "counters",
         Whole(1, 16),
         "The copies of this loop run ahead, into a ring of N slots. Of a loop in a loop that is named too, they go on "
-        "from the last round of one to the first of the next. By itself 3 slots, 2 where no more fit. 1: no ring.",
+        "from the last round of one to the first of the next. By itself 3 slots, 2 where no more fit. 1: no ring. What "
+        "each tile of a `persistent` block copies in bulk is of `tile`.",
         "pipeline p: 4",
     ),
     PropertyRow(

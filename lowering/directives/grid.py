@@ -49,6 +49,8 @@ from lowering.types import INDEX, TileType
 
 USUAL, ABREAST = 8, 4
 """Rows of a group, and columns that go side by side, where nothing is said."""
+TILE = "tile"
+"""The counter of a block's tiles, for `pipeline tile: 2`."""
 GROUPS = (1, 2, 4, 8, 16)
 MOST = 1024
 AT_ONCE = (0, 1, 2, 4)
@@ -421,7 +423,7 @@ def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster
             rows = _clusters(b, rows, cluster)
         count = order.tiles_of_block(b, first, step, [rows, *sizes[1:]])
         zero, one = b.index(0), b.index(1)
-    turn = Value(TileType((), INDEX), name="tile")
+    turn = Value(TileType((), INDEX), name=TILE)
     with b.region(inside):
         tile = order.tile_of_block(b, turn, first, step, [rows, *sizes[1:]])
         if cluster > 1:

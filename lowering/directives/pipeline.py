@@ -24,7 +24,7 @@ from itertools import pairwise
 from lowering.builder import Builder
 from lowering.directives.lasting import choose_lasting
 from lowering.directives.places import Split, also, is_linear, split
-from lowering.directives.roles import around, roles
+from lowering.directives.roles import Level, around, roles
 from lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of, without
 from lowering.directives.staged import CopyHead
 from lowering.directives.staged import copy as make_copy
@@ -108,15 +108,18 @@ def pipeline(function: Function, target: Target) -> None:
             _refuse(function, name, slots, found)
     for nest in found:
         nest.drop_single_rounds(function)
-    facts = facts_now(function)
+    facts, levels = facts_now(function), list[Level]()
+    in_bulk = [nest for nest in found if nest.head.is_bulk]
     for number, nest in enumerate(found):
         rest = [each for each in found[number + 1 :] if each.name in said]
         later = sum((said[each.name] - 1) * each.head.bytes for each in rest)
-        if nest.head.is_bulk:
+        if nest in in_bulk[-1:]:
             nest.head.lasting = choose_lasting(function, around(function, nest.inner), nest.head.copies)
         slots = _slots(function, target, facts, nest, said, later)
         if nest.head.is_bulk:
-            roles(function, target, nest.inner, nest.head, slots)
+            levels.append(Level(nest.inner, nest.head, slots))
+            if nest is in_bulk[-1]:
+                roles(function, target, levels)
         elif slots > 1:
             _Pipeline(function, nest, slots, facts).run()
 

@@ -11,13 +11,18 @@
 Both roles are the loops around the copies. The one keeps of them what decides which boxes are copied: that hangs on
 counters, dims and scalars alone. The other keeps all the rest. Each counts the numbers of the channel by itself, from
 tile to tile.
+
+Loops around may copy, too, as a block that stays for several tiles copies the queries of each: then each such loop has
+a channel, all of them in one tile of barriers. What a round of such a loop has copied is free behind the last operation
+that reads it, so that the next one's comes while the rest of the round is done.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lowering.boxes import CopiedBox
 from lowering.builder import Builder
@@ -40,44 +45,79 @@ MOST_OF_ROLE = 240
 """Registers of a thread that multiplies, at most: the greatest number of `setmaxnreg` that is no more than 255."""
 
 
-def roles(function: Function, target: Target, inner: Op, head: CopyHead, slots: int) -> None:
-    """Parts the copies at the head of a loop's body from all the rest. TileError `instruction` where they cannot be."""
-    loops = around(function, inner)
-    wrong = _misfit(function, head, loops)
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A loop that copies at the head of its body, and how many slots the ring of these copies has."""
+
+    loop: Op
+    head: CopyHead
+    slots: int
+
+
+def roles(function: Function, target: Target, levels: Sequence[Level]) -> None:
+    """Parts the copies at the heads of loops' bodies from all the rest; the loops are in one another, the innermost one
+    last. TileError `instruction` where they cannot be parted."""
+    inner = levels[-1]
+    loops = around(function, inner.loop)
+    wrong = _misfit(function, levels, loops)
     if wrong is not None:
-        loc = function.lines.get(("stage", _name_of(head.copies[0])))
+        loc = function.lines.get(("stage", _name_of(inner.head.copies[0])))
         message = f"copies in bulk are done by warps of their own: {wrong[0]}"
-        raise TileError("instruction", loc or inner.loc, message, wrong[1])
-    name = inner.regions[0].args[0].name or "loop"
-    b, allocated, main = Builder(located(function, inner)), Block(), Block()
+        raise TileError("instruction", loc or inner.loop.loc, message, wrong[1])
+    b, allocated, main = Builder(located(function, inner.loop)), Block(), Block()
     with b.region(allocated):
-        taken = taken_names(function.body)
-        tile = shared_tile(b, f"{name}_channel", taken, SharedType((2 * slots,), U64))
-    channel = _Channel(tile, _numbered(b, loops, f"{name}_round", main, int(bool(head.lasting))), slots)
+        name = inner.loop.regions[0].args[0].name or "loop"
+        count = sum(2 * level.slots for level in levels)
+        tile = shared_tile(b, f"{name}_channel", taken_names(function.body), SharedType((count,), U64))
     tiles = [op for op in function.body.ops if op.spec.allocates]
     rest = without(function.body.ops, set(tiles))
-    _copy_ahead(b, loops, head, rest)
-    main.ops += [*rest, Op(OPS["yield"], [], [], {}, (), inner.loc)]
-    fetch = _fetching(function, main, channel)
+    channels = _channels(b, tile, levels, loops, main)
+    _copy_ahead(b, loops, inner.head, rest)
+    main.ops += [*rest, Op(OPS["yield"], [], [], {}, (), inner.loop.loc)]
+    fetch = _fetching(function, main, channels)
     blocks = multicast(function, target, fetch)
-    _multiplying(b, inner, head, channel, blocks)
-    if head.lasting:
-        _await_first(b, main, channel)
+    for channel in channels:
+        _multiplying(b, channel, blocks, channel is channels[0])
+    if inner.head.lasting:
+        _await_first(b, main, channels[0])
     registers = _registers(function, target)
-    attrs = {"slots": slots, "fetchers": WARPS, "registers": registers, "turns": 0} | _of_blocks(blocks)
+    slots, *outer = (channel.level.slots for channel in channels)
+    attrs: dict[str, Any] = {"slots": slots, "fetchers": WARPS, "registers": registers, "turns": 0} | _of_blocks(blocks)
+    attrs |= {"outer": tuple(outer)} if outer else {}
     function.attrs["fetchers"] = WARPS
     if registers is not None and not function.number("blocks_per_sm"):
         function.attrs["blocks_per_sm"] = 1  # else ptxas does not know how many registers there are at the start
-    function.body.ops = [*tiles, *allocated.ops, Op(OPS["roles"], [tile], [], attrs, [fetch, main], head.wait.loc)]
+    made = Op(OPS["roles"], [tile], [], attrs, [fetch, main], inner.head.wait.loc)
+    function.body.ops = [*tiles, *allocated.ops, made]
 
 
 @dataclass(frozen=True, slots=True)
 class _Channel:
-    """A channel: its tile of barriers, the number that goes through it in a round, and its slots."""
+    """A channel: its loop, the tile of all barriers and how many of these are ahead of its own, and the number that
+    goes through it in a round."""
 
+    level: Level
     tile: Value
+    base: int
     number: Value
-    slots: int
+
+    @property
+    def attrs(self) -> dict[str, int]:
+        """Of its operations."""
+        return {"slots": self.level.slots} | ({"base": self.base} if self.base else {})
+
+
+def _channels(b: Builder, tile: Value, levels: Sequence[Level], loops: list[Op], before: Block) -> list[_Channel]:
+    """Those of the loops, the innermost one first, whose barriers are the first ones."""
+    channels: list[_Channel] = []
+    base = 0
+    for level in reversed(levels):
+        name = level.loop.regions[0].args[0].name or "loop"
+        of_loops = loops[: loops.index(level.loop) + 1]
+        number = _numbered(b, of_loops, f"{name}_round", before, int(bool(level.head.lasting)))
+        channels.append(_Channel(level, tile, base, number))
+        base += 2 * level.slots
+    return channels
 
 
 def around(function: Function, inner: Op) -> list[Op]:
@@ -119,14 +159,15 @@ def _name_of(copy: Op) -> str:
     return tensor.name or "" if tensor is not None else ""
 
 
-def _misfit(function: Function, head: CopyHead, loops: list[Op]) -> tuple[str, str] | None:
+def _misfit(function: Function, levels: Sequence[Level], loops: list[Op]) -> tuple[str, str] | None:
     """Why copies cannot be parted from the rest, and what would fit; None if they can."""
-    for copy in head.copies:
+    copies = [copy for level in levels for copy in level.head.copies]
+    for copy in copies:
         if "box" not in copy.attrs:
             name = _name_of(copy)
             return f"those of '{name}' at the same place are not", f"stage {name}: {BULK}"
-    if any("box" in op.attrs and op not in head.copies for op in walk(function.body) if op.spec.in_flight):
-        return "another loop has some, too", "bulk in one of them alone"
+    if any(_is_box(op) and op not in copies for op in walk(function.body)) or not {e.loop for e in levels} <= {*loops}:
+        return "another loop has some, too", "bulk in one of them alone, or in loops in one another"
     if function.threads + WARPS * WARP > MOST_THREADS:
         return f"{function.warps} warps and {WARPS} more are more than a block has", f"warps = {function.warps // 2}"
     other = next((loop for loop in loops if not loop.spec.counters), None)
@@ -140,26 +181,40 @@ def _of_blocks(blocks: int) -> dict[str, int]:
     return {"blocks": blocks} if blocks > 1 else {}
 
 
-def _multiplying(b: Builder, inner: Op, head: CopyHead, channel: _Channel, blocks: int) -> None:
+def _multiplying(b: Builder, channel: _Channel, blocks: int, innermost: bool) -> None:
     """The loop without its copies: it waits for a number, reads its slot of the tiles, now rings, and frees it."""
-    body, first, last = inner.regions[0], Block(), Block()
-    rings = {copy.operands[0]: 1 if copy in head.lasting else channel.slots for copy in head.copies}
+    head, body, first, last = channel.level.head, channel.level.loop.regions[0], Block(), Block()
+    rings = {copy.operands[0]: 1 if copy in head.lasting else channel.level.slots for copy in head.copies}
     for tile, slots in rings.items():
         assert tile.op is not None and isinstance(tile.type, SharedType)
         type = SharedType((slots, *tile.type.shape), tile.type.dtype, ring=True)
         tile.op.attrs["type"] = tile.type = type
     with b.region(first):
-        b.op("filled", [channel.tile, channel.number], slots=channel.slots)
+        b.op("filled", [channel.tile, channel.number], **channel.attrs)
     with b.region(last):
-        b.op("release", [channel.tile, channel.number], slots=channel.slots, **_of_blocks(blocks))
+        b.op("release", [channel.tile, channel.number], **channel.attrs, **_of_blocks(blocks))
     at = body.ops.index(head.wait)
     body.ops[at : at + 1] = first.ops
     body.ops = without(body.ops, {*head.copies, head.commit})
-    body.ops[-1:-1] = last.ops
+    end = len(body.ops) - 1 if innermost else _last_reader(body, set(rings)) + 1
+    body.ops[end:end] = last.ops
     for op in walk(body):
         if op.operands and op.operands[0] in rings and "slot" not in op.attrs.get("has", ["slot"]):
             op.operands.insert(1, channel.number)
             op.attrs["has"] = [op.attrs["has"][0], "slot", *op.attrs["has"][1:]]
+
+
+def _last_reader(body: Block, tiles: set[Value]) -> int:
+    """The last operation of a body that reads these tiles, or takes what is read of them, as it is or changed: products
+    of warp groups read their operands when they are done."""
+    read, last = set(tiles), 0
+    for number, op in enumerate(body.ops):
+        for each in [op, *(inside for region in op.regions for inside in walk(region))]:
+            if read.intersection(each.operands):
+                last = number
+                if each.spec.accesses == "read" or (each.spec.pure and not each.spec.product and not each.regions):
+                    read.update(each.results)
+    return last
 
 
 def _await_first(b: Builder, main: Block, channel: _Channel) -> None:
@@ -167,8 +222,8 @@ def _await_first(b: Builder, main: Block, channel: _Channel) -> None:
     copies = [op for op in main.ops if _is_box(op)]
     with b.region(Block()) as made:
         number = b.index(0)
-        b.op("filled", [channel.tile, number], slots=channel.slots)
-        b.op("release", [channel.tile, number], slots=channel.slots)
+        b.op("filled", [channel.tile, number], **channel.attrs)
+        b.op("release", [channel.tile, number], **channel.attrs)
     at = main.ops.index(copies[0])
     main.ops[at:at] = made.ops
     main.ops = without(main.ops, set(copies))
@@ -178,7 +233,7 @@ def _is_box(op: Op) -> bool:
     return op.spec.in_flight and "box" in op.attrs
 
 
-def _fetching(function: Function, main: Block, channel: _Channel) -> Block:
+def _fetching(function: Function, main: Block, channels: list[_Channel]) -> Block:
     """What of a body decides which boxes are copied, and copies them."""
     fetch = Block()
     clone(main, [], fetch.ops)
@@ -186,7 +241,7 @@ def _fetching(function: Function, main: Block, channel: _Channel) -> Block:
     same = dict(zip(_values(main), _values(fetch), strict=True))
     for value in same.values():
         value.origin = value.name = None  # of the two, the other one is what the value was
-    _copy_boxes(function, fetch, channel, same[channel.number])
+    _copy_boxes(function, fetch, channels, same)
     _keep_copies(fetch, {op.operands[0] for op in walk(main) if writes(op)})
     return fetch
 
@@ -200,23 +255,25 @@ def _values(block: Block) -> list[Value]:
     return found
 
 
-def _copy_boxes(function: Function, block: Block, channel: _Channel, of_round: Value) -> None:
-    """Boxes in the place of the copies of a body that was made once more; those ahead of its loops are number 0."""
+def _copy_boxes(function: Function, block: Block, channels: list[_Channel], same: dict[Value, Value]) -> None:
+    """Boxes in the place of the copies of a body that was made once more; those ahead of its loops are number 0. same:
+    the values of that body here."""
+    of_tile = {copy.operands[0]: channel for channel in channels for copy in channel.level.head.copies}
     for region in [block, *(region for op in walk(block) for region in op.regions)]:
         copies = [op for op in region.ops if _is_box(op)]
         if not copies:
             continue
-        b, made = Builder(located(function, copies[0])), Block()
+        b, made, channel = Builder(located(function, copies[0])), Block(), of_tile[copies[0].operands[0]]
         with b.region(made):
             lasting: dict[str, object] = {"lasting": True} if region is block else {}
-            number = b.index(0) if lasting else of_round
+            number = b.index(0) if lasting else same[channel.number]
             size = sum(CopiedBox.of(op).size * op.operands[0].dtype.bytes for op in copies)
-            b.op("fill", [channel.tile, number], bytes=size, slots=channel.slots)
+            b.op("fill", [channel.tile, number], bytes=size, **channel.attrs)
             for op in copies:
                 b.place = (located(function, op), None)
                 parts = {"memory": op.operands[0], "slot": number, "tensor": operand(op, "tensor")}
-                box = CopiedBox.of(op)
-                b.access("bulk_copy", parts | {"channel": channel.tile} | box.operands, **box.attrs, **lasting)
+                box, base = CopiedBox.of(op), {"base": channel.base} if channel.base else {}
+                b.access("bulk_copy", parts | {"channel": channel.tile} | box.operands, **box.attrs, **lasting, **base)
         at = region.ops.index(copies[-1])
         region.ops[at:at] = made.ops
         region.ops = without(region.ops, set(copies))

@@ -61,7 +61,7 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
     )
     if not taken:
         return
-    channel, slots = roles.operands[0], roles.attrs["slots"]
+    channel, slots = roles.operands[0], sum((roles.attrs["slots"], *roles.attrs.get("outer", ())))
     assert isinstance(channel.type, SharedType) and channel.op is not None
     channel.op.attrs["type"] = channel.type = SharedType((2 * slots + groups,), channel.type.dtype)
     roles.attrs["turns"] = groups

@@ -61,6 +61,12 @@ def _blocks(op: Op) -> int:
     return blocks
 
 
+def _base(op: Op) -> int:
+    """How many barriers stand ahead of those of its channel."""
+    base: int = op.attrs.get("base", 0)
+    return base
+
+
 def _rank(w: Writer) -> str:
     """The number of this block in its cluster, i32."""
     rank = w.head.special("cluster.ctarank")
@@ -75,9 +81,11 @@ def _meet_cluster(w: Writer, op: Op, order: str) -> None:
 def _begin(w: Writer, op: Op) -> None:
     """The barriers of a channel: `full` waits for the thread that fills, `free` for each warp that reads, that of a
     turn for the warps of a group."""
-    slots, turns, readers = op.attrs["slots"], op.attrs["turns"], w.function.warps * _blocks(op)
-    counts = [each for slot in range(slots) for each in ((slot, 1), (slots + slot, readers))]
-    counts += [(2 * slots + group, WARPS) for group in range(turns)]
+    turns, readers, counts = op.attrs["turns"], w.function.warps * _blocks(op), list[tuple[int, int]]()
+    for slots in (op.attrs["slots"], *op.attrs.get("outer", ())):
+        at = len(counts)
+        counts += [each for slot in range(slots) for each in ((at + slot, 1), (at + slots + slot, readers))]
+    counts += [(len(counts) + group, WARPS) for group in range(turns)]
     first, met = w.fresh_label("first"), w.fresh_label("begun")
     w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, 0')}, label %{first}, label %{met}")
     w.start(first)
@@ -126,9 +134,9 @@ def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
 def _fill(w: Writer, op: Op) -> None:
     channel, number = op.operands
     slots = op.attrs["slots"]
-    free = _place(w, channel, number, slots, slots)
+    free = _place(w, channel, number, slots, _base(op) + slots)
     _await(w, op, free, w.let(f"add i32 {_times(w, number, slots)}, 1"))
-    full = _place(w, channel, number, slots, 0)
+    full = _place(w, channel, number, slots, _base(op))
     w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
 
 
@@ -136,7 +144,7 @@ def _fill(w: Writer, op: Op) -> None:
 def _filled(w: Writer, op: Op) -> None:
     channel, number = op.operands
     slots = op.attrs["slots"]
-    _await(w, op, _place(w, channel, number, slots, 0), _times(w, number, slots))
+    _await(w, op, _place(w, channel, number, slots, _base(op)), _times(w, number, slots))
 
 
 def _times(w: Writer, number: Value, slots: int) -> str:
@@ -183,7 +191,7 @@ def _release(w: Writer, op: Op) -> None:
     channel, number = op.operands
     slots = op.attrs["slots"]
     w.template("bar.warp.sync", ["-1"], op)
-    free, blocks = _place(w, channel, number, slots, slots), _blocks(op)
+    free, blocks = _place(w, channel, number, slots, _base(op) + slots), _blocks(op)
     if blocks == 1:
         _arrive(w, op, free)
         return
@@ -220,4 +228,8 @@ def _bulk_copy(w: Writer, op: Op) -> None:
         target = w.let(f"add i32 {target}, {w.head.once(f'mul i32 {rank}, {own.size * memory.dtype.bytes}')}")
         more = [str((1 << blocks) - 1)]
     taps = [w.let(f"trunc i32 {_narrow(w, walk.tap)} to i16") for walk in box.walks]
-    w.template(copy_of(op), [target, place, *corner, _place(w, channel, slot, slots, 0), *taps, *more], op)
+    w.template(
+        copy_of(op),
+        [target, place, *corner, _place(w, channel, slot, slots, _base(op)), *taps, *more],
+        op,
+    )

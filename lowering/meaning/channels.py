@@ -10,9 +10,9 @@ import numpy as np
 
 from lowering.boxes import CopiedBox
 from lowering.formats import Array
-from lowering.ir import Op
+from lowering.ir import Op, Value
 from lowering.meaning.boxes import of_box
-from lowering.meaning.run import Outside, Run, Undecided, meaning
+from lowering.meaning.run import Filled, Outside, Run, Undecided, meaning
 from lowering.ops import operand
 from lowering.types import SharedType
 
@@ -21,18 +21,23 @@ POISON = 0xA5
 
 @meaning("roles")
 def _roles(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    channel = op.operands[0]
-    run.filled[channel] = {}
     for region in op.regions:
         run.region(region, [])
-    if run.filled[channel]:
-        raise Outside(op, f"number {min(run.filled[channel])} of a channel is filled, and nobody waits for it")
+    for known in run.filled.values():
+        if known:
+            raise Outside(op, f"number {min(known)} of a channel is filled, and nobody waits for it")
+    run.filled.clear()
     return []
+
+
+def _known(run: Run, op: Op, channel: Value) -> Filled:
+    """What is filled of the channel whose barriers stand there in a tile, by its numbers."""
+    return run.filled.setdefault((channel, op.attrs.get("base", 0)), {})
 
 
 @meaning("fill")
 def _fill(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    known, number = run.filled[op.operands[0]], int(x[1])
+    known, number = _known(run, op, op.operands[0]), int(x[1])
     if number in known:
         raise Outside(op, f"number {number} of a channel is filled twice")
     known[number] = []
@@ -52,23 +57,23 @@ def _bulk_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
         raise Outside(op, f"a box of {data.size} elements {where}")
     first = int(run[slot]) % slots * (target.size // slots) + box.at
     places = target.places(first + np.arange(data.size))
-    run.filled[channel][int(run[slot])].append((target, places, data, bool(op.attrs.get("lasting"))))
+    _known(run, op, channel)[int(run[slot])].append((target, places, data, bool(op.attrs.get("lasting"))))
     return []
 
 
 @meaning("filled")
 def _filled(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    channel, number = op.operands[0], int(x[1])
-    if number not in run.filled[channel]:
+    known, number = _known(run, op, op.operands[0]), int(x[1])
+    if number not in known:
         raise Undecided(op, f"number {number} of a channel is waited for, and never filled")
-    for memory, at, data, _ in run.filled[channel][number]:
+    for memory, at, data, _ in known[number]:
         memory.write(at, data)
     return []
 
 
 @meaning("release")
 def _release(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    for memory, at, data, lasts in run.filled[op.operands[0]].pop(int(x[1])):
+    for memory, at, data, lasts in _known(run, op, op.operands[0]).pop(int(x[1])):
         if not lasts:
             memory.write(at, np.frombuffer(bytes([POISON]) * data.nbytes, data.dtype))
     return []

@@ -73,6 +73,10 @@ Watch = Callable[[Value, Array], Array]
 """Is told each value as it is made, and gives the one that the rest of the run takes."""
 
 
+Filled = dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]
+"""What boxes bring, by the numbers of a channel, and whether it lasts."""
+
+
 class Run:
     """One block. `active`: in a branch or loop of threads, which elements take part, in row-major order.
 
@@ -111,7 +115,7 @@ class Run:
         self.open_group: list[tuple[MeaningMemory, np.ndarray, np.ndarray]] = []
         self.stores: list[list[Callable[[], None]]] = []
         self.open_stores: list[Callable[[], None]] = []
-        self.filled: dict[Value, dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]] = {}
+        self.filled: dict[tuple[Value, int], Filled] = {}
         self.tiles: dict[Value, MeaningMemory] = {}
         self.bytes: np.ndarray | None = None
 

@@ -5,6 +5,9 @@ lies in slot e mod slots. Each slot has two barriers in shared memory: `full`, w
 `free`, at which each warp arrives that has read a number. The value of a channel is the tile that these lie in. Where
 groups of warps take turns at a part of each number's round, `turns` barriers more tell them when.
 
+Loops around that one may have channels, too, whose barriers are in the same tile, so many (`base`) behind its start;
+`outer` are their slots.
+
 Where the attribute `blocks` stands, so many blocks of a cluster copy for each other: each its part of a box to the same
 place of all of them; `full` waits for the bytes of all parts, `free` for the warps of all blocks.
 """

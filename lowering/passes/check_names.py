@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lowering.directives.grid import TILE
 from lowering.ir import Function, Op, Value, walk
 from lowering.location import TileError, closest
 from lowering.types import TileType
@@ -48,7 +49,8 @@ def check_names(function: Function) -> None:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
             raise TileError("name", instruction.loc, message, closest(name, names))
     for (row, name), loc in function.lines.items():
-        if row not in OF_LOOPS or (row == "unroll" and name in function.written_out):
+        is_of_tiles = (row, name) == ("pipeline", TILE) and "persistent" in function.attrs
+        if row not in OF_LOOPS or is_of_tiles or (row == "unroll" and name in function.written_out):
             continue
         if name not in counters and name in function.in_branches:
             function.void.append((name, loc))

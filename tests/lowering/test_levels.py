@@ -1,0 +1,137 @@
+"""Copies in bulk of several loops in one another: those of a block's tiles, and of the rounds of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.kernels.variant import Request
+from dsl.studies.verify import verify_kernel
+from dsl.text.program import parse_program
+from lowering.location import TileError
+from runtime import Kernel, device_facts
+from tests.compile_and_run import few_blocks
+
+# Of each tile of a: products with all tiles of b, the greatest of which are added; or what is not multiplied.
+TEXT = """
+kernel scores(y: f32[m], a: f16[m, 64], b: f16[n, 64]):
+    grid cdiv(m, 128)
+    i, total = block(0) * 128, zeros(f32[128])
+    rows = a[i : i + 128, 0 : 64]
+    for j in range(0, n, 64):
+        x = dot(rows, b[j : j + 64, 0 : 64].T)
+        total = total + max(x, axis=1)
+    y[i : i + 128] = total
+
+schedule boxes of scores:
+    warps = 8
+    instruction x: wgmma
+    stage a, b: bulk
+    pipeline j: 3
+    pipeline tile: {slots}
+    persistent 1
+
+kernel sums(y: f32[m, 32], a: f32[m, 32], b: f32[n, 32]):
+    grid cdiv(m, 16)
+    i = block(0) * 16
+    rows, total = a[i : i + 16, 0 : 32], zeros(f32[16, 32])
+    for j in range(0, n, 16):
+        total = total + maximum(rows, b[j : j + 16, 0 : 32])
+    y[i : i + 16, 0 : 32] = total
+
+schedule boxes of sums:
+    warps = 2
+    stage a, b: bulk
+    pipeline j: 2
+    pipeline tile: {slots}
+    persistent 1
+"""
+DEVICES = ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+def skip_elsewhere(device: str) -> None:
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+
+
+def arrays(kernel: str, m: int, n: int) -> tuple[dict[str, Any], Any]:
+    random = np.random.default_rng(m)
+    if kernel == "scores":
+        a, b = random.integers(-4, 5, (m, 64)).astype(np.float16), random.integers(-4, 5, (n, 64)).astype(np.float16)
+        x = a.astype(np.float64) @ b.T.astype(np.float64)
+        x = np.pad(x, ((0, 0), (0, -n % 64)))  # rows of b past the last one are zeros
+        return {"y": np.full(m, np.nan, np.float32), "a": a, "b": b}, x.reshape(m, -1, 64).max(2).sum(1)
+    a, b = random.integers(-9, 10, (m, 32)).astype(np.float32), random.integers(-9, 10, (n, 32)).astype(np.float32)
+    padded = [np.pad(each, ((0, -len(each) % 16), (0, 0))) for each in (a, b)]
+    wanted = np.maximum(padded[0].reshape(-1, 1, 16, 32), padded[1].reshape(1, -1, 16, 32)).sum(1)
+    return {"y": np.full((m, 32), np.nan, np.float32), "a": a, "b": b}, wanted.reshape(-1, 32)[:m]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("slots", [1, 2, 3])
+@pytest.mark.parametrize(("kernel", "m", "n"), [("scores", 1000, 200), ("scores", 128, 64), ("sums", 200, 50)])
+def test_tiles_and_rounds_have_a_channel_each(kernel: str, m: int, n: int, slots: int, device: str) -> None:
+    """Two blocks go through all tiles."""
+    skip_elsewhere(device)
+    given, wanted = arrays(kernel, m, n)
+    made = dsl.parse(TEXT.format(slots=slots), device=device, arch="sm_90a").compile(kernel, m=m, n=n)
+    Kernel(few_blocks(made.ptx, 2), device=device)(*given.values())
+    np.testing.assert_array_equal(given["y"], wanted)
+    assert made.ptx.count("mbarrier.arrive.expect_tx") == 2 == made.ptx.count(".mbarrier::complete_tx::bytes")
+    assert [channel.slots for channel in made.compiled.header.channels] == [3 if kernel == "scores" else 2, slots]
+    assert [channel.of for channel in made.compiled.header.channels] == [("b",), ("a",)]
+
+
+@pytest.mark.parametrize("kernel", ["scores", "sums"])
+def test_all_stages_mean_the_same(kernel: str) -> None:
+    """What is read behind its release is poison: products of warp groups read it until they are done."""
+    given, _ = arrays(kernel, 300, 100)
+    found = verify_kernel(
+        parse_program(TEXT.format(slots=1), "levels.tile"),
+        Request(kernel, "boxes", {"m": 300, "n": 100}, arch="sm_90a"),
+        given,
+    )
+    assert found.divergence is None and found.undecided is None, str(found.divergence)
+
+
+@pytest.mark.parametrize("kernel", ["scores", "sums"])
+def test_a_tile_is_free_behind_the_rounds_that_need_it(kernel: str) -> None:
+    """And ahead of the store: the next tile comes meanwhile."""
+    ir = dsl.parse(TEXT.format(slots=1), device="emulator", arch="sm_90a").compile(kernel, m=300, n=100).ir
+    ir = ir[ir.index("filled") :]
+    order = sorted((ir.rindex(word), word) for word in ("filled", "release", "store"))
+    assert [word for _, word in order] == ["filled", "release", "store"]
+    assert ir.count("filled") == ir.count("release") == 2 and ir.index("release") > ir.rindex("filled")
+
+
+TWO_LOOPS = """
+kernel twice(y: f32[n, 32], a: f32[n, 32], b: f32[n, 32]):
+    grid 1
+    total = zeros(f32[16, 32])
+    for i in range(0, n, 16):
+        total = total + a[i : i + 16, 0 : 32]
+    for j in range(0, n, 16):
+        total = total + b[j : j + 16, 0 : 32]
+    y[0 : 16, 0 : 32] = total
+
+schedule boxes of twice:
+    warps = 2
+    stage a, b: bulk
+    pipeline i: 2
+    pipeline j: 2
+"""
+
+
+def test_loops_beside_one_another_are_refused() -> None:
+    with pytest.raises(TileError, match="another loop has some, too") as caught:
+        dsl.parse(TWO_LOOPS, device="emulator", arch="sm_90").compile("twice", n=64)
+    assert caught.value.loc is not None and "loops in one another" in str(caught.value)
+
+
+def test_a_ring_of_tiles_is_of_persistent_blocks() -> None:
+    text = TEXT.format(slots=2).replace("    persistent 1\n", "")
+    with pytest.raises(TileError, match="no loop over 'tile'"):
+        dsl.parse(text, device="emulator", arch="sm_90a").compile("scores", m=300, n=100)

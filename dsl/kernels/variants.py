@@ -144,8 +144,12 @@ class Variants(Generic[Kernel]):
         compiled = compile_lowered(self.program, lowered, level, {m.code: m.body for m in members})
         kernel = next((m.kernel for m in less if m.code == compiled.llvm), None)
         member = Member(divisors, compiled.llvm, compiled.body, compiled.variant, kernel or self.made(compiled))
-        served = {id(m.kernel) for m in members if m.code == member.code and member.asks_less(m.divisors)}
-        self._kernels |= {key: member.kernel for key, known in self._kernels.items() if id(known) in served}
-        members[:] = [replace(m, kernel=member.kernel) if id(m.kernel) in served else m for m in members]
+        served = [m.code == member.code and member.asks_less(m.divisors) for m in members]
+        # A kernel may serve requests of several divisors, some of which the new one does not.
+        kept = {id(m.kernel) for m, is_served in zip(members, served, strict=True) if not is_served}
+        gone = {id(m.kernel) for m in members} - kept
+        self._kernels |= {key: member.kernel for key, known in self._kernels.items() if id(known) in gone}
+        taken = zip(members, served, strict=True)
+        members[:] = [replace(m, kernel=member.kernel) if is_served else m for m, is_served in taken]
         members.append(member)
         return member.kernel

@@ -179,3 +179,23 @@ def test_what_a_product_fits_as_is_what_is_launched(
     assert step.request.schedule == schedule
     module.variant(step.request)
     assert counted_calls == {"lower": lowered, "resolve_schedule": lowered, "bind": lowered, "describe": 0}
+
+
+CORNERS = """
+kernel corners(y: s32[3], a: s32[p, ka], b: s32[p, kb], c: s32[p, kc]):
+    grid 1
+    y[0] = a[p - 1, ka - 1]
+    y[1] = b[p - 1, kb - 1]
+    y[2] = c[p - 1, kc - 1]
+"""
+
+
+def test_a_kernel_that_asks_for_less_serves_those_alone_that_have_it() -> None:
+    """One code for all. What is even of all three serves nobody once the first two are; where then the first and the
+    last one are, that kernel takes the place of the first one's, and not of the second one's, which serves it."""
+    module = dsl.parse(CORNERS, device="emulator")
+    for extents in ((2, 2, 2), (2, 2, 3), (2, 3, 2), (6, 6, 7), (6, 7, 6), (6, 6, 6), (7, 7, 7), (6, 6, 9), (3, 2, 2)):
+        arrays = [np.arange(2 * extent, dtype=np.int32).reshape(2, extent) for extent in extents]
+        y = np.zeros(3, np.int32)
+        module.corners(y, *arrays)
+        assert y.tolist() == [2 * extent - 1 for extent in extents]

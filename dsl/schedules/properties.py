@@ -169,7 +169,12 @@ class WholeOr(Whole):
 
     def read(self, setting: Setting, evaluate: Numbers) -> int:
         (node,) = setting.values
-        return 0 if isinstance(node, ast.Name) and node.id == self.word else super().read(setting, evaluate)
+        if isinstance(node, ast.Name) and node.id == self.word:
+            return 0
+        try:
+            return super().read(setting, evaluate)
+        except TileError as error:
+            raise TileError(error.code, error.loc, error.message, error.hint or f"a number, or {self.word}") from None
 
     def said(self, value: int) -> str:
         return str(value or self.word)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from lowering.builder import Builder
+from lowering.directives.grid import TILE
 from lowering.directives.lasting import choose_lasting
 from lowering.directives.places import Split, also, is_linear, split
 from lowering.directives.roles import Level, around, roles
@@ -106,6 +107,10 @@ def pipeline(function: Function, target: Target) -> None:
     for name, slots in said.items():
         if slots > 1 and not any(name == c.name for nest in found for c in nest.counters):
             _refuse(function, name, slots, found)
+    if said.get(TILE, 1) > 1 and not any(nest.name == TILE for nest in found):
+        loc = function.lines.get(("pipeline", TILE))
+        message = "a block copies nothing at the head of each of its tiles"
+        raise TileError("schedule", loc, message, "stage NAMES: bulk, of what a tile loads ahead of its loops")
     for nest in found:
         nest.drop_single_rounds(function)
     facts, levels = facts_now(function), list[Level]()

@@ -282,6 +282,7 @@ def test_all_rounds_are_written_out(rounds: str) -> None:
 LOOPS_REFUSED = {
     "as many rounds as the array has rows": ("n", "unroll t: all", "a number of rounds that is no constant"),
     "another loop": ("MANY", "unroll u: all", "no loop over 'u'"),
+    "a word of another spelling": ("MANY", "unroll t: al", "unknown name 'al'"),
     "a loop that is gone": ("MANY", "unroll t: all\n    peel t", "no loop over 't'"),
     "too many": ("1000000", "unroll t: all", "unrolled rounds"),
 }

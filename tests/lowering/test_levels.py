@@ -135,3 +135,10 @@ def test_a_ring_of_tiles_is_of_persistent_blocks() -> None:
     text = TEXT.format(slots=2).replace("    persistent 1\n", "")
     with pytest.raises(TileError, match="no loop over 'tile'"):
         dsl.parse(text, device="emulator", arch="sm_90a").compile("scores", m=300, n=100)
+
+
+def test_a_ring_of_tiles_that_copy_nothing_is_refused() -> None:
+    text = TEXT.format(slots=2).replace("stage a, b: bulk", "stage b: bulk")
+    with pytest.raises(TileError, match="copies nothing at the head of each of its tiles") as caught:
+        dsl.parse(text, device="emulator", arch="sm_90a").compile("sums", m=300, n=100)
+    assert caught.value.loc is not None

@@ -64,6 +64,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ],
     ("product", "bulk"): [
         {**square(4096), **ALONG_K},
+        {**square(512), **ALONG_K},
         {**square(1008), **ALONG_K},
         square(3072),
         square(4096),

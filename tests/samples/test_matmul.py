@@ -224,7 +224,10 @@ def test_several_blocks_share_the_rounds_of_few_tiles(modules, device, dtype, sh
         (6143, 64, True, "sm_90", "bulk"),
         (6143, 66, True, "sm_90", "groups"),
         (1024, 64, True, "sm_90", "bulk"),
-        (512, 64, True, "sm_90", "tile"),
+        (512, 64, True, "sm_90", "bulk"),
+        (500, 64, True, "sm_90", "bulk"),
+        (490, 64, True, "sm_90", "tile"),
+        (512, 4096, True, "sm_90", "tile"),
         (6144, 0, True, "sm_90", "large"),
     ],
 )

@@ -29,7 +29,7 @@ from runtime.header import parse, to_json
 PRODUCT = Request(
     "product",
     "bulk",
-    square(512),
+    square(4096),
     {"T": "bf16", "O": "bf16"},
     strides={"a": (16, 1), "b": (16, 1)},
     arch="sm_90a",

@@ -502,7 +502,7 @@ class KernelBuilder(Tiles):
             bounds = [self.constant(a, "a bound of 'for static'") for a in iterable.args]
             if not all(isinstance(b, int) for b in bounds) or (len(bounds) == 3 and bounds[2] == 0):
                 self.error("constant", iterable.loc, "the bounds of a range are integers, the step not 0")
-            self.written_out(node, iterable, range(*bounds))  # type: ignore[arg-type]
+            self.written_out(node, range(*bounds), iterable.loc)  # type: ignore[arg-type]
             return
         start, stop, step = self.bounds(iterable)
         unroll = self.function.by_subject("unroll", int).get(node.name, 1)
@@ -513,7 +513,7 @@ class KernelBuilder(Tiles):
                 hint = f"specialize what it hangs on, or unroll {node.name}: 4"
                 self.error("schedule", loc, f"loop '{node.name}' has a number of rounds that is no constant", hint)
             self.function.written_out.add(node.name)
-            self.written_out(node, iterable, range(*map(int, known)))  # type: ignore[arg-type]
+            self.written_out(node, range(*map(int, known)), iterable.loc)  # type: ignore[arg-type]
             return
         carried = self.carried(node.body, node.loc, skip=node.name)
         counter = Value(start.type, name=node.name)
@@ -531,11 +531,11 @@ class KernelBuilder(Tiles):
         self.ir.block.ops.append(made)
         self.name_results(carried, made.results)
 
-    def written_out(self, node: ast.For, iterable: ast.Call, turns: range) -> None:
+    def written_out(self, node: ast.For, turns: range, loc: Loc) -> None:
         """The rounds of a loop one after another."""
         count = max(0, -(-(turns.stop - turns.start) // turns.step))
         if count > self.ir.budget.steps:
-            self.error("limit", iterable.loc, f"{count} unrolled rounds", "use a run-time loop")
+            self.error("limit", loc, f"{count} unrolled rounds", "use a run-time loop")
         for i in turns:
             self.scope.names[node.name] = i
             self.statements(node.body)

@@ -10,6 +10,7 @@ from lowering.boxes import is_of_box, map_of, maps_of
 from lowering.emit.channels import BARRIER
 from lowering.emit.shared_address import tile_offset
 from lowering.ir import Function, walk
+from lowering.ops.channels import base_of, rings_of
 from lowering.text.stage import Stage
 from runtime.header import (
     Argument,
@@ -93,8 +94,8 @@ def channels_of(function: Function) -> Iterator[HeaderChannel]:
     for op in walk(function.body):
         if op.spec.concurrent:
             base, copies = 0, [each for each in walk(op.regions[0]) if is_of_box(each)]
-            for slots in (op.attrs["slots"], *op.attrs.get("outer", ())):
-                tensors = dict.fromkeys(map_of(each).tensor for each in copies if each.attrs.get("base", 0) == base)
+            for slots in rings_of(op):
+                tensors = dict.fromkeys(map_of(each).tensor for each in copies if base_of(each) == base)
                 yield HeaderChannel(tile_offset(op.operands[0]) + base * BARRIER, slots, tuple(tensors))
                 base += 2 * slots
 

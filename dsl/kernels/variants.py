@@ -144,12 +144,11 @@ class Variants(Generic[Kernel]):
         compiled = compile_lowered(self.program, lowered, level, {m.code: m.body for m in members})
         kernel = next((m.kernel for m in less if m.code == compiled.llvm), None)
         member = Member(divisors, compiled.llvm, compiled.body, compiled.variant, kernel or self.made(compiled))
-        served = [m.code == member.code and member.asks_less(m.divisors) for m in members]
+        before = {id(m.kernel) for m in members}
+        served = [m for m in members if m.code == member.code and member.asks_less(m.divisors)]
+        members[:] = [replace(m, kernel=member.kernel) if m in served else m for m in members]
         # A kernel may serve requests of several divisors, some of which the new one does not.
-        kept = {id(m.kernel) for m, is_served in zip(members, served, strict=True) if not is_served}
-        gone = {id(m.kernel) for m in members} - kept
+        gone = before - {id(m.kernel) for m in members}
         self._kernels |= {key: member.kernel for key, known in self._kernels.items() if id(known) in gone}
-        taken = zip(members, served, strict=True)
-        members[:] = [replace(m, kernel=member.kernel) if is_served else m for m, is_served in taken]
         members.append(member)
         return member.kernel

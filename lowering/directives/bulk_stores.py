@@ -22,6 +22,7 @@ from lowering.directives.bulk import BULK, SWIZZLED_ROWS, boxed, flaw_of_box
 from lowering.directives.slices import located
 from lowering.directives.staged import shared_tile, taken_names
 from lowering.directives.tile_loads import is_store
+from lowering.directives.wide import blocks_of, put
 from lowering.facts import Analysis, facts_now
 from lowering.ir import Block, Function, Op, Value, in_line, parents, walk
 from lowering.location import TileError
@@ -79,11 +80,7 @@ def _by_axes(function: Function, op: Op) -> None:
     axes = [replace(axis, along=told.index(axis), step=1) if axis in told else axis for axis in box.axes]
     operands = [same.get(v, v) for v in op.operands]
     op.operands = with_box(op.attrs, operands, replace(box, axes=tuple(axes)))
-    for block in [function.body, *(region for each in walk(function.body) for region in each.regions)]:
-        if op in block.ops:
-            at = block.ops.index(op)
-            block.ops[at:at] = made.ops
-            return
+    put(function.body, op, [*made.ops, op])
 
 
 def _flaw(
@@ -172,8 +169,7 @@ def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, 
 def _waits(function: Function, stores: list[Op], ways: dict[Op, _Slot], around: dict[Op, Op]) -> dict[Op, int | None]:
     """Before each store, how many groups may still be read of when its slot is written; None where nothing was begun
     that reads it."""
-    blocks = [function.body, *(region for op in walk(function.body) for region in op.regions)]
-    together = [[op for op in block.ops if op in ways] for block in blocks]
+    together = [[op for op in block.ops if op in ways] for block in blocks_of(function.body)]
     together = [ops for ops in together if ops]
     waits: dict[Op, int | None] = {}
     for ops in together:
@@ -220,11 +216,7 @@ def _lower(function: Function, op: Op, way: _Slot, wait: int | None) -> None:
         attrs |= {"order": op.attrs["order"]} if "order" in op.attrs else {}
         b.access("bulk_store", parts | {"mask": operand(op, "there")} | box.operands, **attrs)
         b.op("bulk_commit")
-    for block in [function.body, *(region for each in walk(function.body) for region in each.regions)]:
-        if op in block.ops:
-            at = block.ops.index(op)
-            block.ops[at : at + 1] = made.ops
-            return
+    put(function.body, op, made.ops)
 
 
 def _as_it_lies(box: CopiedBox, order: tuple[int, ...]) -> CopiedBox:

@@ -19,9 +19,7 @@ from lowering.boxes import MOST_OF_BOX, BoxAxis, CopiedBox
 from lowering.builder import Builder
 from lowering.forms import linear
 from lowering.ir import Value
-
-EIGHT = 8
-"""Rows that products of warp groups read together."""
+from lowering.warpgroup import EIGHT
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,12 @@ def choose_lasting(function: Function, loops: Sequence[Op], copies: Sequence[Op]
     """Which of the copies at the head of the innermost of these loops are done once."""
     if function.number("cluster", 1) > 1:  # what is the same for the blocks of a cluster they copy in parts
         return []
-    tiles = {copy.operands[0] for copy in copies if _may_last(loops, copy)}
-    tiles -= {copy.operands[0] for copy in copies if not _may_last(loops, copy)}
-    if len(tiles) == len({copy.operands[0] for copy in copies}):
+    tiles = {copy.operands[0] for copy in copies}
+    others = {copy.operands[0] for copy in copies if not _may_last(loops, copy)}
+    if not others:
         return []
     last = {}
-    for tile in tiles:
+    for tile in tiles - others:
         tensors = [operand(copy, "tensor") for copy in copies if copy.operands[0] is tile]
         last[tile] = function.choices.choose(
             "again",

@@ -41,7 +41,7 @@ from lowering.directives.tile_loads import (
     place_of,
     slot_bytes,
 )
-from lowering.directives.wide import Wide, blocks_of
+from lowering.directives.wide import Wide, put
 from lowering.facts import Analysis, facts_now
 from lowering.fold import is_zero_of_bits
 from lowering.ir import Block, Function, Op, Value, in_line, replace_uses, uses, walk
@@ -154,11 +154,7 @@ def _through(function: Function, store: Op, tile: Value) -> None:
     made.stands_for(value)
     made.name = None  # it lies otherwise
     store.operands = [made if v is value else v for v in store.operands]
-    for block in blocks_of(function.body):
-        if store in block.ops:
-            at = block.ops.index(store)
-            block.ops[at:at] = ahead.ops
-            return
+    put(function.body, store, [*ahead.ops, store])
 
 
 def _is_across(facts: Analysis, value: Value, starts: Mapping[Value, Value]) -> bool:

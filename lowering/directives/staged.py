@@ -118,9 +118,7 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
             column = b.value("arange", extent=shape[1])
             place = b.value("add", b.broadcast(b.reshape(row, (shape[0], 1)), shape), b.broadcast(column, shape))
             seen[each.load] = replace(each, tile=first, place=place, halo=halo, number=number)
-    left_out = {each.tile.op for each in staged} - {seen.get(each.load, each).tile.op for each in staged}
-    b.block.ops = [op for op in b.block.ops if op not in left_out]
-    return [seen.get(each.load, each) for each in staged]
+    return _in_place(b, staged, seen)
 
 
 def _is_one(function: Function, windows: list[Staged], halo: Halo) -> bool:
@@ -168,6 +166,12 @@ def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
             behind = b.broadcast(b.index(number * size), each.place.tile.shape)
             place = b.value("add", behind, each.place) if number else each.place
             moved[each.load] = replace(each, tile=first, place=place, at=number * size)
-    left_out = {each.tile.op for each in staged} - {moved.get(each.load, each).tile.op for each in staged}
+    return _in_place(b, staged, moved)
+
+
+def _in_place(b: Builder, staged: list[Staged], moved: dict[Op, Staged]) -> list[Staged]:
+    """Those of the loads that have moved to another tile in the place of their own, which nobody needs then."""
+    now = [moved.get(each.load, each) for each in staged]
+    left_out = {each.tile.op for each in staged} - {each.tile.op for each in now}
     b.block.ops = [op for op in b.block.ops if op not in left_out]
-    return [moved.get(each.load, each) for each in staged]
+    return now

@@ -21,6 +21,7 @@ from __future__ import annotations
 from lowering.ir import Block, Function, Op, Value, walk
 from lowering.location import Loc, TileError, closest
 from lowering.ops import OPS
+from lowering.ops.channels import rings_of
 from lowering.types import SharedType
 from lowering.warpgroup import WARPS
 
@@ -61,7 +62,7 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
     )
     if not taken:
         return
-    channel, slots = roles.operands[0], sum((roles.attrs["slots"], *roles.attrs.get("outer", ())))
+    channel, slots = roles.operands[0], sum(rings_of(roles))
     assert isinstance(channel.type, SharedType) and channel.op is not None
     channel.op.attrs["type"] = channel.type = SharedType((2 * slots + groups,), channel.type.dtype)
     roles.attrs["turns"] = groups

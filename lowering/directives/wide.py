@@ -292,6 +292,15 @@ def blocks_of(block: Block) -> Iterator[Block]:
             yield from blocks_of(inner)
 
 
+def put(body: Block, op: Op, ops: list[Op]) -> None:
+    """Puts these where an operation of a body stands, or of a block in it."""
+    for block in blocks_of(body):
+        if op in block.ops:
+            at = block.ops.index(op)
+            block.ops[at : at + 1] = ops
+            return
+
+
 def slices(wides: Iterable[Wide], known: Collection[Value] = ()) -> set[Op]:
     """The operations that parts of tiles are made by, where parts of `known` are at hand."""
     todo, seen, found = list(wides), set[Wide](), set[Op]()

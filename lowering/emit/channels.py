@@ -13,7 +13,7 @@ from lowering.emit.shared_address import shared_base
 from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
 from lowering.ops import operand
-from lowering.ops.channels import copy_of
+from lowering.ops.channels import base_of, copy_of, rings_of
 from lowering.targets import WARP
 from lowering.warpgroup import WARPS
 
@@ -61,12 +61,6 @@ def _blocks(op: Op) -> int:
     return blocks
 
 
-def _base(op: Op) -> int:
-    """How many barriers stand ahead of those of its channel."""
-    base: int = op.attrs.get("base", 0)
-    return base
-
-
 def _rank(w: Writer) -> str:
     """The number of this block in its cluster, i32."""
     rank = w.head.special("cluster.ctarank")
@@ -82,7 +76,7 @@ def _begin(w: Writer, op: Op) -> None:
     """The barriers of a channel: `full` waits for the thread that fills, `free` for each warp that reads, that of a
     turn for the warps of a group."""
     turns, readers, counts = op.attrs["turns"], w.function.warps * _blocks(op), list[tuple[int, int]]()
-    for slots in (op.attrs["slots"], *op.attrs.get("outer", ())):
+    for slots in rings_of(op):
         at = len(counts)
         counts += [each for slot in range(slots) for each in ((at + slot, 1), (at + slots + slot, readers))]
     counts += [(len(counts) + group, WARPS) for group in range(turns)]
@@ -134,9 +128,9 @@ def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
 def _fill(w: Writer, op: Op) -> None:
     channel, number = op.operands
     slots = op.attrs["slots"]
-    free = _place(w, channel, number, slots, _base(op) + slots)
+    free = _place(w, channel, number, slots, base_of(op) + slots)
     _await(w, op, free, w.let(f"add i32 {_times(w, number, slots)}, 1"))
-    full = _place(w, channel, number, slots, _base(op))
+    full = _place(w, channel, number, slots, base_of(op))
     w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
 
 
@@ -144,7 +138,7 @@ def _fill(w: Writer, op: Op) -> None:
 def _filled(w: Writer, op: Op) -> None:
     channel, number = op.operands
     slots = op.attrs["slots"]
-    _await(w, op, _place(w, channel, number, slots, _base(op)), _times(w, number, slots))
+    _await(w, op, _place(w, channel, number, slots, base_of(op)), _times(w, number, slots))
 
 
 def _times(w: Writer, number: Value, slots: int) -> str:
@@ -191,7 +185,7 @@ def _release(w: Writer, op: Op) -> None:
     channel, number = op.operands
     slots = op.attrs["slots"]
     w.template("bar.warp.sync", ["-1"], op)
-    free, blocks = _place(w, channel, number, slots, _base(op) + slots), _blocks(op)
+    free, blocks = _place(w, channel, number, slots, base_of(op) + slots), _blocks(op)
     if blocks == 1:
         _arrive(w, op, free)
         return
@@ -230,6 +224,6 @@ def _bulk_copy(w: Writer, op: Op) -> None:
     taps = [w.let(f"trunc i32 {_narrow(w, walk.tap)} to i16") for walk in box.walks]
     w.template(
         copy_of(op),
-        [target, place, *corner, _place(w, channel, slot, slots, _base(op)), *taps, *more],
+        [target, place, *corner, _place(w, channel, slot, slots, base_of(op)), *taps, *more],
         op,
     )

@@ -14,6 +14,7 @@ from lowering.ir import Op, Value
 from lowering.meaning.boxes import of_box
 from lowering.meaning.run import Filled, Outside, Run, Undecided, meaning
 from lowering.ops import operand
+from lowering.ops.channels import base_of
 from lowering.types import SharedType
 
 POISON = 0xA5
@@ -32,7 +33,7 @@ def _roles(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 def _known(run: Run, op: Op, channel: Value) -> Filled:
     """What is filled of the channel whose barriers stand there in a tile, by its numbers."""
-    return run.filled.setdefault((channel, op.attrs.get("base", 0)), {})
+    return run.filled.setdefault((channel, base_of(op)), {})
 
 
 @meaning("fill")

@@ -20,6 +20,17 @@ from lowering.ops.spec import AccessEffect, nothing, row
 from ptx_templates import instruction
 
 
+def rings_of(roles: Op) -> tuple[int, ...]:
+    """The slots of each channel, the innermost loop's first."""
+    return (roles.attrs["slots"], *roles.attrs.get("outer", ()))
+
+
+def base_of(op: Op) -> int:
+    """How many barriers stand ahead of those of an operation's channel."""
+    base: int = op.attrs.get("base", 0)
+    return base
+
+
 def copy_of(op: Op) -> str:
     """The instruction that copies a box of so many axes."""
     mode = "im2col" if "walks" in op.attrs else "tile"

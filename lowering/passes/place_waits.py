@@ -62,12 +62,14 @@ def _in_block(function: Function, block: Block) -> None:
 
 def _is_gone_on_with(function: Function, block: Block, product: Op) -> bool:
     """Whether another product adds to these sums alone, begun behind this one: both are waited for then."""
-    taking = uses(function.body).get(product.results[0], [])
-    if len(product.results) > 1 or len(taking) != 1 or taking[0] not in block.ops:
+    behind = block.ops[block.ops.index(product) + 1 :]
+    taking = [op for op in behind if product.results[0] in op.operands]
+    if len(product.results) > 1 or len(taking) != 1:
         return False
     (other,) = taking
-    between = block.ops[block.ops.index(product) + 1 : block.ops.index(other)]
-    return chosen(other) is not None and other.operands[2] is product.result and all(map(_may_pass, between))
+    if chosen(other) is None or other.operands[2] is not product.result:
+        return False
+    return all(map(_may_pass, behind[: behind.index(other)])) and uses(function.body)[product.result] == taking
 
 
 def _end_turn_first(block: Block, wait: Op) -> None:

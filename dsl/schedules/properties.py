@@ -425,8 +425,8 @@ _ROWS = (
         None,
         Whole(1, 1024),
         "Blocks take the tiles of N columns of a grid of two axes (`block(1)`) side by side: of each the first, then "
-        "of each the next. By itself 4 where a loop's rounds grow with `block(0)` and order descends, or shrink and it "
-        "does not: the longest blocks of all start first. 1: one column after another.",
+        "of each the next. By itself 4 where blocks differ in their rounds and each column begins with the longest "
+        "one: so the longest of several columns start first. 1: one column after another.",
         "columns 4",
     ),
     PropertyRow(

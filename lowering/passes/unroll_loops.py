@@ -68,7 +68,7 @@ def _choose(function: Function, loop: Op) -> None:
         loc=loop.loc,
         because=why if free else "its step is known at run time alone",
         pinned=function.lines.get(("unroll", name)),
-        line=f"unroll {name}: {{option}}",
+        line=None if "tiles" in loop.attrs else f"unroll {name}: {{option}}",  # no loop of the text's has that name
     )
 
 

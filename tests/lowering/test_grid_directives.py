@@ -81,6 +81,20 @@ def test_products_are_grouped_by_themselves() -> None:
     assert (args["c"] == 24).all()
 
 
+def test_the_loop_over_tiles_is_no_loop_of_the_texts() -> None:
+    """`unroll tile: 2` names none, so that the line which takes an option is `choose`."""
+    args = {"a": np.ones((150, 24), np.float16), "b": np.ones((40, 24), np.float16)}
+    args |= {"c": np.zeros((150, 40), np.float32)}
+    text = PRODUCT.format(first=0, second=1) + "    persistent 1\n"
+    made = compile_kernel(text, args).variant.function.choices.keyed()["unroll.tile"]
+    line = made.override("2", "unroll.tile")
+    assert line == "choose unroll.tile: 2"
+    kernel = compile_kernel(f"{text}    {line}\n", args)
+    assert kernel.variant.function.choices.keyed()["unroll.tile"].taken == "2"
+    launch(kernel, args)
+    assert (args["c"] == 24).all()
+
+
 def test_a_row_of_tiles_is_no_grid_of_two_axes() -> None:
     """Where both operands hang on one axis, nothing is decided; and the schedule cannot ask for it."""
     text = PRODUCT.format(first=0, second=0).replace("cdiv(m, TM), cdiv(n, TN)", "cdiv(m, TM)")

@@ -301,6 +301,8 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
                 message = f"what they copy is found by '{op.name}'"
                 raise TileError("instruction", op.loc, message, "places come from counters, dims, scalars")
             todo.extend(op.operands[: op.spec.leading] if op.spec.flows else op.operands)
+            for end in (region.ops[-1] for region in op.regions):
+                todo.extend(end.operands[: end.spec.leading])  # whether a `while` goes on
             if op not in around:
                 return
             op = around[op]

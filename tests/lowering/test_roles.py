@@ -487,3 +487,38 @@ def test_a_tensor_without_elements_has_no_boxes(strided: bool, device: str) -> N
         np.testing.assert_array_equal(y, extent)
         (step,) = module.sums.plan(module.sums.facts({"y": y, "x": x})).steps
         assert step.request.schedule == schedule
+
+
+SEARCHED = """
+kernel product(c: f32[m, n], a: f16[m, k], b: f16[g, n, k], firsts: s32[g]):
+    grid cdiv(n, 64), cdiv(m, 64)
+    i, j, group, behind = block(1) * 64, block(0) * 64, 0, g
+    while group + 1 < behind:
+        middle = (group + behind) // 2
+        here = firsts[middle].to(index) <= i
+        group, behind = where(here, middle, group), where(here, behind, middle)
+    acc = zeros(f32[64, 64])
+    for p in range(0, k, 32):
+        acc = dot(a[i : i + 64, p : p + 32], b[group, j : j + 64, p : p + 32].T, acc)
+    c[i : i + 64, j : j + 64] = acc
+
+schedule bulk of product:
+    warps = 4
+    persistent 1
+    instruction acc: wgmma
+    stage a, b: bulk
+    pipeline p: 3
+"""
+
+
+def test_places_that_a_while_finds(device: str) -> None:
+    """Both roles search: what a `while` goes on by is part of what boxes hang on."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    m, n, k, firsts = 300, 72, 104, np.array([0, 64, 64, 192], np.int32)
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((m, k), (len(firsts), n, k)))
+    c = np.full((m, n), np.nan, np.float32)
+    dsl.parse(SEARCHED, device=device).product(c, a, b, firsts)
+    groups = np.searchsorted(firsts, np.arange(m), side="right") - 1
+    check(c, np.einsum("mk,mnk->mn", a.astype(np.float64), b.astype(np.float64)[groups]))

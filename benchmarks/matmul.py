@@ -5,12 +5,12 @@
     python3 benchmarks/matmul.py all --quick
 
 "square" multiplies n×n matrices, "skinny" m rows by a 4096×4096 matrix and "deep" by one of 8192×8192 (--n and --k name
-others), "fused" has bias, activation and residual in the same launch (`linear`); "all" has them all,
-each with its own JSON and plot. a is row-major; b is row-major in "a@b", and lies as [n, k] in "a@b.T", the only order
-that cuBLAS likes for bytes. f32 is multiplied as tf32, e4m3 gives bf16. Every result is first checked against float64,
-of integers to be equal, on an output that was poisoned; then all variants are timed in one interleaved run in shuffled
-order, with the L2 overwritten in between, and rests after each round that keep the device below its power limit: the
-clocks stand in the table.
+others), "fused" has bias, activation and residual in the same launch (`linear`), "grouped", "scaled" and "w4" are those
+of matmul_kinds.py; "all" has them all, each with its own JSON and plot. a is row-major; b is row-major in "a@b", and
+lies as [n, k] in "a@b.T", the only order that cuBLAS likes for bytes. f32 is multiplied as tf32, e4m3 gives bf16. Every
+result is first checked against float64, of integers to be equal, on an output that was poisoned; then all variants are
+timed in one interleaved run in shuffled order, with the L2 overwritten in between, and rests after each round that keep
+the device below its power limit: the clocks stand in the table.
 
 "by hand" is peers/by_hand, kernels with fragments, rings and waits written out. "mma.sync" is peers/products.tile: as
 many products of operands that stay in registers. For skinny products, whose time goes into reading b, "read" is
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import matmul_fused
+import matmul_kinds
 from harness import Benchmark, Call, LeftOut, Shape, Yardstick, parser, run
 from matmul_arrays import TYPES, Arrays, extents_of, host_operands, read_b, registers
 
@@ -42,7 +43,8 @@ ROWS = (1, 16, 64, 128)
 REST = 2.0
 """Of each round's time: at twice, an H200 keeps its highest clock, but for f16 at 8192, where it loses up to 8%."""
 QUICK = {"square": ["--n", "1024,4096", "--rounds", "11"], "skinny": ["--m", "16,128", "--rounds", "11"]}
-QUICK |= {"deep": QUICK["skinny"], "fused": QUICK["square"]}
+QUICK |= {"deep": QUICK["skinny"], "fused": QUICK["square"], "grouped": ["--g", "8", "--rounds", "11"]}
+QUICK |= {"scaled": ["--m", "4096", "--rounds", "11"], "w4": QUICK["skinny"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,9 @@ FUSED = replace(
     extents=SQUARES[1:],
     prepare=lambda measured, peers: None,
 )
-BENCHMARKS = {"square": SQUARE, "skinny": SKINNY, "deep": replace(SKINNY, fixed={"n": 8192, "k": 8192}), "fused": FUSED}
+PLAIN = {"square": SQUARE, "skinny": SKINNY, "deep": replace(SKINNY, fixed={"n": 8192, "k": 8192})}
+"""Those of one kernel, of which each schedule may be asked for."""
+BENCHMARKS = PLAIN | {"fused": FUSED} | matmul_kinds.BENCHMARKS
 
 
 def measure(what: str, arguments: Sequence[str], *, quick: bool, numbered: bool) -> None:
@@ -199,14 +203,14 @@ def measure(what: str, arguments: Sequence[str], *, quick: bool, numbered: bool)
     benchmark = BENCHMARKS[what]
     options = parser(__doc__, benchmark)
     options.set_defaults(types=list(benchmark.types))
-    if what != "fused":
+    if what in PLAIN:
         options.add_argument("--schedules", type=lambda text: text.split(","), default=[], metavar="NAME,NAME,…")
     chosen = options.parse_args([*(QUICK[what] if quick else []), *arguments])
     if numbered:
         for name in ("json", "plot"):
             path = getattr(chosen, name)
             setattr(chosen, name, path and path.with_stem(f"{path.stem}-{what}"))
-    if what != "fused" and chosen.schedules:
+    if what in PLAIN and chosen.schedules:
         ours = {f"dsl {name}": schedule(name) for name in chosen.schedules}
         peers = {name: benchmark.peers[name] for name in chosen.peers or benchmark.peers if name in benchmark.peers}
         benchmark, chosen.peers = replace(benchmark, peers=ours | peers), None
@@ -214,8 +218,9 @@ def measure(what: str, arguments: Sequence[str], *, quick: bool, numbered: bool)
 
 
 def main() -> None:
-    first = argparse.ArgumentParser(add_help=False, usage="matmul.py {all,square,skinny,deep,fused} [--help] [options]")
-    first.add_argument("what", choices=["all", *BENCHMARKS])
+    known = ["all", *BENCHMARKS]
+    first = argparse.ArgumentParser(add_help=False, usage=f"matmul.py {{{','.join(known)}}} [--help] [options]")
+    first.add_argument("what", choices=known)
     first.add_argument("--quick", action="store_true", help="two sizes and fewer launches")
     chosen, rest = first.parse_known_args()
     for what in BENCHMARKS if chosen.what == "all" else [chosen.what]:

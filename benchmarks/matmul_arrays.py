@@ -120,9 +120,13 @@ def registers(problem: Any) -> Callable[[], object]:
 
 
 def read_b(problem: Any) -> Callable[[], object]:
-    """All words of b."""
+    return read_words(problem.b)
+
+
+def read_words(array: Any) -> Callable[[], object]:
+    """Reads all words of an array."""
     import torch
 
-    words, found = problem.b.view(-1).view(torch.int32), torch.zeros(1, dtype=torch.int32, device="cuda")
+    words, found = array.view(-1).view(torch.int32), torch.zeros(1, dtype=torch.int32, device="cuda")
     kernel = dsl.load(PEERS / "read.tile").read
     return lambda: kernel(found, words)

@@ -7,9 +7,9 @@ A benchmark describes its problems (contest.py), how a peer launches them, and t
 """
 
 from .command import Benchmark, Shape, parser, run
-from .contest import Yardstick
+from .contest import Peer, Yardstick
 from .intervals import Interval
 from .launches import Call
 from .timing import LeftOut, interleaved
 
-__all__ = ["Benchmark", "Call", "Interval", "LeftOut", "Shape", "Yardstick", "interleaved", "parser", "run"]
+__all__ = ["Benchmark", "Call", "Interval", "LeftOut", "Peer", "Shape", "Yardstick", "interleaved", "parser", "run"]

@@ -70,7 +70,13 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         square(4096),
         {**square(4096), **FUSED},
     ],
-    **{("grouped", name): [{**square(512), "g": 3}] for name in ("tile", "bulk")},
+    ("product", "few"): [
+        {**square(512), **ALONG_K},
+        {"m": 192, "n": 1024, "k": 4096, **ALONG_K},
+        square(512),
+    ],
+    **{("grouped", name): [{**square(512), "g": 3, "t": 7}] for name in ("tile", "bulk")},
+    ("deal", "warp"): [{"g": 3, "t": 7}],
     **{("by_blocks", name): [{**square(512), "kb": 4, "nb": 4}] for name in ("tile", "bulk", "pairs")},
     **{("quantised", name): [{**square(512), "k": 1024, "kh": 512, "groups": 8}] for name in ("tile", "bulk")},
     ("attend", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
@@ -160,6 +166,7 @@ TYPES = {
         {"T": "f32", "O": "f32", "B": "f32"},
         {"T": "e4m3", "O": "bf16", "B": "f32"},
     ],
+    ("product", "few"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "e4m3", "O": "bf16", "B": "f32"}],
     ("product", "large"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
 }
 """Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""

@@ -304,6 +304,23 @@ def parents(block: Block) -> dict[Op, Op]:
     return {inner: op for op in walk(block) for region in op.regions for inner in region.ops}
 
 
+def blocks_of(block: Block) -> Iterator[Block]:
+    """A block, and those in it."""
+    yield block
+    for op in block.ops:
+        for inner in op.regions:
+            yield from blocks_of(inner)
+
+
+def put(body: Block, op: Op, ops: list[Op]) -> None:
+    """Puts these where an operation of a body stands, or of a block in it."""
+    for block in blocks_of(body):
+        if op in block.ops:
+            at = block.ops.index(op)
+            block.ops[at : at + 1] = ops
+            return
+
+
 def uses(block: Block) -> dict[Value, list[Op]]:
     """Who uses each value (an op once for each operand place)."""
     out: defaultdict[Value, list[Op]] = defaultdict(list)

@@ -20,7 +20,7 @@ from lowering.panels import start_of_whole
 from lowering.schedule import Named
 from lowering.shared_map import row_swizzle
 from lowering.targets import Target, target
-from lowering.types import SharedType
+from lowering.types import DType, SharedType
 
 WARPS = 4
 """Of a group."""
@@ -100,14 +100,15 @@ class Warpgroups:
         places = (self.left, self.right)
         product.attrs[ATTRIBUTE] = (self.name, self.steps, *(None if p is None else astuple(p) for p in places))
         for value, panels in zip(product.operands[:2], places, strict=True):
-            if panels is None:
+            if not is_loaded(value):
                 continue
             ops = chain(value)
-            for op in ops:
+            memory = ops[-1].operands[0]
+            assert memory.op is not None and isinstance(memory.type, SharedType)
+            # What is loaded into registers lies so, too: lanes of a warp meet no bank twice (`sums_layout`).
+            memory.op.attrs["dictated"] = row_swizzle(memory.type.shape[-1] * memory.dtype.bytes)
+            for op in ops if panels is not None else ():
                 op.attrs["in_place"] = True
-            alloc = ops[-1].operands[0].op
-            assert alloc is not None
-            alloc.attrs["dictated"] = row_swizzle(panels.width)
 
 
 def joined_attribute(product: Op, columns: int, count: int) -> dict[str, Any]:
@@ -165,14 +166,15 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
     a, b, c = (value.tile for value in op.operands)
     rows, columns = c.shape
     if warps % WARPS or rows != ROWS * (warps // WARPS):
-        return f"its {rows} rows are not 16 for each of {warps} warps: TM = 16 * warps, and parts of whole tiles"
+        which, name = ("columns, rows of its instruction,", "TN") if op.attrs.get("turned") else ("rows", "TM")
+        return f"its {rows} {which} are not 16 for each of {warps} warps: {name} = 16 * warps, and parts of whole tiles"
     types = a.dtype.name, b.dtype.name, c.dtype.name
     if arch != ARCH:
         return f"{arch} has none: it needs sm_90, whose kernels are then of {ARCH}"
     if types not in TYPES or not has_columns(columns, types[2]):
         return f"there is none of {columns} columns that adds products of {types[0]} and {types[1]} to {types[2]}"
     size = TYPES[types]
-    left = staged(op.operands[0], users, False, size) if is_loaded(op.operands[0]) else None
+    left = None if in_registers(op.operands[0]) else staged(op.operands[0], users, False, size)
     right = staged(op.operands[1], users, True, size)
     if isinstance(left, str):
         return f"its left operand {left}"
@@ -188,6 +190,17 @@ def is_loaded(value: Value) -> bool:
     """Whether an operand is loaded as it is, and not made in registers."""
     ops = chain(value)
     return bool(ops) and ops[-1].spec.accesses == "read"
+
+
+def loaded_across(dtype: DType) -> bool:
+    """Whether threads load elements that lie across K as instructions take them from registers: a word has one."""
+    return dtype.bits == 32
+
+
+def in_registers(left: Value) -> bool:
+    """Whether a left operand is taken from registers, and not from where it lies."""
+    across = sum(map(is_turn, chain(left))) % 2 == 1
+    return not is_loaded(left) or (across and loaded_across(left.dtype))
 
 
 def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -> StagedOperand | str:
@@ -224,9 +237,12 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     return StagedOperand(op, Panels(width, rows, across, start * memory.dtype.bytes, eights))
 
 
-def sums_layout(shape: tuple[int, int], warps: int) -> Layout:
-    """Of the result: 64 rows a group, and in each warp as `mma.sync` has its own 16."""
+def sums_layout(shape: tuple[int, int], warps: int, mixed: bool = False) -> Layout:
+    """Of the result: 64 rows a group, and in each warp as `mma.sync` has its own 16. mixed: rows in another order, of
+    which a thread has two neighbours, and lanes those that lie in other banks in each of four rows of 128 bytes."""
     columns = shape[1]
-    register = [1, 8 * columns, *(8 << i for i in range(bits_of(columns // 8)))]
-    lane = [2, 4, columns, 2 * columns, 4 * columns]
-    return Layout.registers(shape, register, lane, [16 * columns << i for i in range(bits_of(warps))])
+    own, lanes, warp = (1, (2, 16, 4), (8, 32)) if mixed else (8, (1, 2, 4), (16, 32))
+    register = [1, own * columns, *(8 << i for i in range(bits_of(columns // 8)))]
+    lane = [2, 4, *(row * columns for row in lanes)]
+    groups = (ROWS << i for i in range(bits_of(warps // WARPS)))
+    return Layout.registers(shape, register, lane, [row * columns for row in (*warp, *groups)])

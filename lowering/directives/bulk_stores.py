@@ -22,9 +22,8 @@ from lowering.directives.bulk import BULK, SWIZZLED_ROWS, boxed, flaw_of_box
 from lowering.directives.slices import located
 from lowering.directives.staged import shared_tile, taken_names
 from lowering.directives.tile_loads import is_store
-from lowering.directives.wide import blocks_of, put
 from lowering.facts import Analysis, facts_now
-from lowering.ir import Block, Function, Op, Value, in_line, parents, walk
+from lowering.ir import Block, Function, Op, Value, blocks_of, in_line, parents, put, walk
 from lowering.location import TileError
 from lowering.ops import operand
 from lowering.ops.control import parting

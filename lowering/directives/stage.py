@@ -41,10 +41,10 @@ from lowering.directives.tile_loads import (
     place_of,
     slot_bytes,
 )
-from lowering.directives.wide import Wide, put
+from lowering.directives.wide import Wide
 from lowering.facts import Analysis, facts_now
 from lowering.fold import is_zero_of_bits
-from lowering.ir import Block, Function, Op, Value, in_line, replace_uses, uses, walk
+from lowering.ir import Block, Function, Op, Value, in_line, put, replace_uses, uses, walk
 from lowering.location import Loc, TileError, closest
 from lowering.ops import operand
 from lowering.ops.control import started

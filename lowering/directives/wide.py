@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from lowering.ir import Block, Function, Op, Value, uses, walk
+from lowering.ir import Block, Function, Op, Value, blocks_of, uses, walk
 from lowering.location import Loc, TileError
 from lowering.ops import operand
 from lowering.ops.memory import BONDS, writes
@@ -282,23 +282,6 @@ def wide_region(
             seen.update(region.axes.items())
     _Planning(region, around).run()
     return region
-
-
-def blocks_of(block: Block) -> Iterator[Block]:
-    """A block, and those in it."""
-    yield block
-    for op in block.ops:
-        for inner in op.regions:
-            yield from blocks_of(inner)
-
-
-def put(body: Block, op: Op, ops: list[Op]) -> None:
-    """Puts these where an operation of a body stands, or of a block in it."""
-    for block in blocks_of(body):
-        if op in block.ops:
-            at = block.ops.index(op)
-            block.ops[at : at + 1] = ops
-            return
 
 
 def slices(wides: Iterable[Wide], known: Collection[Value] = ()) -> set[Op]:

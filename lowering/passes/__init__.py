@@ -20,6 +20,7 @@ from lowering.directives import (
     split,
     stage,
     tabulate,
+    turned,
     turns,
 )
 from lowering.ir import Function
@@ -102,6 +103,8 @@ PASSES = (
     Pass("align", align.align, reads=("align", "loop", "stage")),
     # Extents that are no powers of two are those of tiles in parts.
     Pass("loop", loop.loop, reads=("loop",), may_go=False),
+    # Behind `parts`, each of which is a product; before `stage`, which sees how operands lie.
+    Pass("turned", on_function(turned.turned), reads=("instruction",), may_go=False),
     # Before loops are made anew; behind `split`, which compares what a round does with the reduction behind the loop.
     Pass("earlier_rounds", on_function(earlier_rounds.earlier_rounds)),
     Pass("stage", stage.stage, reads=("stage",)),

@@ -128,7 +128,7 @@ def test_the_first_blocks_record_alone(tmp_path: Path, file: Path) -> None:
 
 
 def test_roles_wait_for_each_other(tmp_path: Path) -> None:
-    """Of a product by boxes one warp copies, and four multiply. The one runs ahead until the ring is full; then it
+    """Of a product by boxes one warp copies, and eight multiply. The one runs ahead until the ring is full; then it
     waits for a slot in each round."""
     dims, rounds = ("m=128", "n=64", "k=1536"), 1536 // 64
     file, marks = SAMPLES / "matmul.tile", ("--marks", "barriers", "--device", "emulator")
@@ -136,13 +136,13 @@ def test_roles_wait_for_each_other(tmp_path: Path) -> None:
     check_trace(events)
     rows = {row["name"]: row for row in said["rows"]}
     full, free = rows["wait for a full slot"], rows["wait for a free slot"]
-    assert (full["count"], full["warps"]) == (rounds * 4 * said["blocks"], 4 * said["blocks"])
+    assert (full["count"], full["warps"]) == (rounds * 8 * said["blocks"], 8 * said["blocks"])
     assert (free["count"], free["warps"]) == (rounds * said["blocks"], said["blocks"])
     waits = [each for each in events if each["ph"] == "X" and each["name"].startswith("wait for a free slot")]
     net = [each["args"]["net"] for each in waits if each["args"]["block"] == [0, 0, 0]]
     assert len({*net[:6]}) == len({*net[-6:]}) == 1 and net[-1] > 2 * net[0]
     names = {each["args"]["name"] for each in events if each["name"] == "thread_name"}
-    assert any(name.endswith("warp 4 (copies)") for name in names)
+    assert any(name.endswith("warp 8 (copies)") for name in names)
 
 
 def test_copies_in_flight_have_marks(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         {"m": 192, "n": 1024, "k": 4096, **ALONG_K},
         square(512),
     ],
+    ("product", "across"): [square(512), square(2048)],
     **{("grouped", name): [{**square(512), "g": 3, "t": 7}] for name in ("tile", "bulk")},
     ("deal", "warp"): [{"g": 3, "t": 7}],
     **{("by_blocks", name): [{**square(512), "kb": 4, "nb": 4}] for name in ("tile", "bulk", "pairs")},
@@ -167,12 +168,15 @@ TYPES = {
         {"T": "e4m3", "O": "bf16", "B": "f32"},
     ],
     ("product", "few"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "e4m3", "O": "bf16", "B": "f32"}],
+    ("product", "across"): [{"T": "f32", "O": "f32", "B": "f32"}],
     ("product", "large"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
 }
 """Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""
 
 FIRST = {("conv", "groups"): 1, ("conv_nhwc", "bulk"): 3, ("conv_nhwc", "taps"): 3}
 """How many of the first types a schedule takes, if not all: warp groups multiply no s4, nothing that is converted."""
+OTHERS = {("product", "across")}
+"""Schedules of TYPES alone."""
 LEAST = {"e4m3": 89}
 """Types whose instructions not every target has, with the first that has them."""
 
@@ -241,7 +245,7 @@ def cases() -> list[Case]:
                     several = several and len(parameters) == 1  # combinations of two types may have no meaning
                     choices = max((len(t) for t in parameters.values()), default=1) if several else 1
                     choices = min(choices, FIRST.get((name, schedule), choices))
-                    for choice in range(choices):
+                    for choice in range(0 if (name, schedule) in OTHERS else choices):
                         types = tuple((p, t[min(choice, len(t) - 1)]) for p, t in parameters.items())
                         out.append(Case(path.name, name, schedule, tuple(dims.items()), types))
                     if i < 2:

@@ -93,12 +93,26 @@ def test_another_instruction_may_be_chosen() -> None:
     assert "wgmma" not in kernel.ptx and "mma.sync" in kernel.ptx
 
 
+@pytest.mark.parametrize("lines", [(), ("stage a, b: bulk",)])
+def test_what_threads_load_across_k_has_no_conflicts(lines: tuple[str, ...]) -> None:
+    """Four rows of a panel of 128 bytes, eight columns of each, two of them a thread's."""
+    c, a, b, wanted = arrays("f32", 128, 128, 96, right="across")
+    kernel = dsl.parse(text(64, 64, 32, 4, *lines, b="across"), device="emulator").compile(
+        "product", m=128, n=128, k=96, T="f32", O="f32"
+    )
+    counters = kernel.run(c, a, b, counters=True).counters.totals
+    check(c, wanted)
+    assert "ld.shared.v2.b32" in kernel.ptx and counters.bank_conflicts == 0
+
+
 REFUSED = {
     "rows for fewer warps": (text(128, 64, 64, 4), {}, "128 rows are not 16 for each of 4 warps"),
     "no whole group": (text(32, 64, 64, 2), {}, "not 16 for each of 2 warps"),
     "too many columns": (text(64, 512, 64, 4), {}, "none of 512 columns"),
     "rows too short": (text(64, 64, 8, 4), {}, "rows of 16 bytes; they take 32, 64, 128"),
     "bytes across K": (text(64, 64, 64, 4, b="across"), {"T": "s8", "O": "s32"}, "right operand lies across K, which"),
+    "tf32, both across K": (text(64, 64, 32, 4, a="across", b="across"), {"T": "f32"}, "right operand lies across K"),
+    "tf32, columns for fewer warps": (text(64, 32, 32, 4, b="across"), {"T": "f32"}, "its 32 columns, rows of"),
     "another target": (text(), {"arch": "sm_80"}, "sm_80 has none"),
     "a later target": (text(), {"arch": "sm_100"}, "sm_100 has none"),
     "operands in registers": (text(64, 64, 64, 4, "stage a, b: registers"), {}, "no load of a staged tile"),

@@ -96,6 +96,11 @@ CASES: dict[str, tuple[Any, ...]] = {
     "a in registers": ("f16", (64, 64, 64, 4), (72, 64, 128), {"a": "made"}),
     "a in registers, tf32": ("f32", (128, 32, 32, 8), (128, 64, 96), {"a": "made"}),
     "a in registers, b across K": ("bf16", (64, 64, 32, 4), (64, 72, 96), {"a": "made", "b": "across"}),
+    "tf32, a across K": ("f32", (64, 64, 32, 4), (72, 64, 100), {"a": "across"}),
+    "tf32, b across K": ("f32", (32, 64, 32, 4), (70, 136, 100), {"b": "across"}),
+    "tf32, b across K, two groups": ("f32", (64, 128, 32, 8, "persistent 1"), (136, 264, 96), {"b": "across"}),
+    "tf32, b across K, in parts": ("f32", (64, 64, 32, 4, "parts acc: 32, 64"), (70, 136, 100), {"b": "across"}),
+    "tf32, b across K, shared": ("f32", (64, 64, 32, 4, "split p: 2"), (64, 64, 256), {"b": "across"}),
     "both across K": ("bf16", (128, 64, 32, 8, "pipeline p: 3"), (128, 72, 160), {"a": "across", "b": "across"}),
 }
 

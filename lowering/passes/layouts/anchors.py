@@ -22,7 +22,7 @@ from lowering.schedule import WANTED, Pin, extents_of, resolve_pin
 from lowering.targets import WARP, Target
 from lowering.tensor_cores import Mma, accumulator, fitting, product, replicated, splits_of_warps
 from lowering.types import TileType
-from lowering.warpgroup import INSTRUCTION, Warpgroups, sums_layout, warpgroups
+from lowering.warpgroup import INSTRUCTION, Warpgroups, in_registers, is_loaded, sums_layout, warpgroups
 
 
 def choose_layouts(function: Function, target: Target) -> Layouts:
@@ -262,7 +262,8 @@ class _Anchors:
             if isinstance(instruction, Warpgroups):
                 instruction.mark(op)
                 instruction = rule  # of each warp, as far as layouts go
-                given = sums_layout((c.shape[0], c.shape[1]), self.warps)
+                mixed = is_loaded(op.operands[0]) and in_registers(op.operands[0])
+                given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
             op.attrs["instruction"] = instruction
             if op.result in out:
                 continue

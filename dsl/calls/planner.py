@@ -121,6 +121,7 @@ class Planner:
         self.device, self.tuned = device, tuned
         self.built = built or (lambda request: lower(program, request).variant)
         self.reasons: list[str] = []
+        self.unfit: str | None = None  # why what a condition asked about does not fit
         self.branch: ast.When | None = None  # the branch that was taken
         self.names: dict[str, Any] = {}  # what the dispatch's expressions read,
         self.passed: dict[str, Any] = {}  # and what its launches may pass on, as far as its lines were gone through
@@ -373,8 +374,10 @@ class Planner:
         if line.condition is not None or line.guards:
             parts = [each.loc for each in (*line.guards, line.condition) if each is not None]
             text = " and ".join(loc.source.text[loc.start : loc.end] for loc in parts)
+        self.unfit = None
         holds = self.holds(line)
-        self.reasons.append(text if text == "otherwise" else f"{text}: {'yes' if holds else 'no'}")
+        why = f" ({self.unfit})" if self.unfit is not None and not holds else ""
+        self.reasons.append(text if text == "otherwise" else f"{text}: {'yes' if holds else 'no'}{why}")
         return holds
 
     def assign(self, line: ast.Assign, names: dict[str, Any], passed: dict[str, Any]) -> None:
@@ -546,6 +549,8 @@ class Planner:
             variant = self.built(request)
         except TileError as error:
             if all(e.code in UNFIT for e in error.errors):
+                first = error.errors[0]
+                self.unfit = f"line {first.loc.line}: {first.message}" if first.loc else first.message
                 return False
             raise
         return self.launches(request, variant)

@@ -171,6 +171,7 @@ class _Check:
         """One kernel with one schedule, for all its types."""
         planned = self.planned.get((kernel.name, schedule))
         sizes: set[tuple[int, ...]] = set()
+        unfit: list[TileError | None] = []
         for types in _alternatives(kernel):
             if kernel.name in self.exhausted:
                 return
@@ -180,8 +181,14 @@ class _Check:
                 request = replace(planned, types=types)
                 self.lower(request, size in sizes)
             else:
-                self.attempt(kernel, schedule, types, size in sizes)
+                wrong = self.attempt(kernel, schedule, types, size in sizes)
+                unfit += [] if size in sizes else [wrong]
             sizes.add(size)
+        strided = any(isinstance(p.type, ast.TensorAnnotation) and p.type.strided for p in kernel.params)
+        if unfit and unfit[0] is not None and None not in unfit and not strided:  # whose guesses have no strides
+            (first, *_) = unfit[0].errors
+            message = f"'{kernel.name} with {schedule}' fits at no dims that were tried: {first.message}"
+            self.found.note(TileError("check", first.loc or kernel.loc, message, first.hint))
 
     def look_at(self, request: Request, known: bool, budget: Budget | None = None, is_guess: bool = True) -> None:
         """Lowers a variant; only its types are checked if one with types of the same sizes is known to do: layouts,
@@ -214,8 +221,11 @@ class _Check:
             hint = "smaller tiles, more warps, or fewer values that are needed at once"
             self.found.note(TileError("check", self.program.kernels[request.kernel].loc, f"{message} ({about})", hint))
 
-    def attempt(self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str], known: bool) -> None:
-        """Lowers with the example's dims, or others if those do not suit the schedule, or cost too much."""
+    def attempt(
+        self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str], known: bool
+    ) -> TileError | None:
+        """Lowers with the example's dims, or others if those do not suit the schedule, or cost too much. What is wrong
+        with a variant that a dispatch asks about, and that fits at none of them."""
         first: TileError | None = None
         most = self.extents.get(kernel.name)
         for extent, request in self.requests(kernel, schedule, types):
@@ -223,10 +233,10 @@ class _Check:
                 continue
             if min(self.left.steps, self.left.operations) <= 0:
                 self.passed_over[kernel.name] = self.passed_over.get(kernel.name, 0) + 1
-                return
+                return None
             try:
                 self.guess(request, known)
-                return
+                return None
             except TileError as error:
                 if any(each.code == "limit" for each in error.errors):
                     most = self.extents[kernel.name] = min(most or EXTENT, extent or EXTENT) - 1
@@ -236,9 +246,11 @@ class _Check:
         if first is None or any(each.code == "limit" for each in first.errors):
             first = self.whole(next(self.requests(kernel, schedule, types))[1], known)
         if first is None:
-            return
-        if (kernel.name, schedule) not in self.asked or any(each.code not in UNFIT for each in first.errors):
-            self.fail(first, kernel)
+            return None
+        if (kernel.name, schedule) in self.asked and all(each.code in UNFIT for each in first.errors):
+            return first
+        self.fail(first, kernel)
+        return None
 
     @cached_property
     def asked(self) -> set[tuple[str, str]]:

@@ -118,6 +118,10 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
                 chosen[name] = False  # `bulk_stores` does it
                 continue
             bytes = prod(value.shape) * value.dtype.bytes
+            if said.get(name or "") == "shared" and bytes > target.shared:
+                message = f"'{name}' cannot be staged: its tile has {bytes} bytes, and {target.arch} {target.shared}"
+                where = function.lines.get(("stage", name or "")) or op.loc
+                raise TileError("shared", where, f"{message} of shared memory", "a smaller tile, or parts of it")
             is_apart = op.operands[0].dtype.bits == 16 and _is_across(facts, value, starts)
             wide = neighbours(facts, op, op.spec.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
             if name not in said and not (is_apart and wide):

@@ -165,7 +165,9 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
     """The product by warp groups, or why it cannot be, with what would help."""
     a, b, c = (value.tile for value in op.operands)
     rows, columns = c.shape
-    if warps % WARPS or rows != ROWS * (warps // WARPS):
+    if warps % WARPS:
+        return f"{warps} warps are no groups of {WARPS}, of {ROWS} rows each"
+    if rows != ROWS * (warps // WARPS):
         which, name = ("columns, rows of its instruction,", "TN") if op.attrs.get("turned") else ("rows", "TM")
         return f"its {rows} {which} are not 16 for each of {warps} warps: {name} = 16 * warps, and parts of whole tiles"
     types = a.dtype.name, b.dtype.name, c.dtype.name

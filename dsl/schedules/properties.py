@@ -199,8 +199,14 @@ class InstructionSetting(Takes):
             rest = rest.value
         name = ".".join(words[1:])
         if not isinstance(rest, ast.Name) or rest.id != "mma" or words[:1] != ["sync"] or name not in shapes():
-            hint = closest(name, shapes()) or ", ".join(shapes())
-            raise TileError("schedule", node.loc, "an instruction is named as in mma.sync.m16n8k16", hint)
+            word = node.id if isinstance(node, ast.Name) else name
+            hint = (
+                closest(word, [INSTRUCTION, *shapes()])
+                or f"{INSTRUCTION}, or mma.sync and one of {', '.join(shapes())}"
+            )
+            raise TileError(
+                "schedule", node.loc, f"an instruction is {INSTRUCTION}, or named as in mma.sync.m16n8k16", hint
+            )
         shape, _, modifier = name.partition(".")
         return Named((shape, modifier), node.loc)
 

@@ -270,7 +270,8 @@ class _Choosing:
     def no_box(self, load: Op, body: Block | None) -> tuple[str, str] | None:
         """Why a load is no box that one instruction copies, and what would fit; None if it is."""
         if body is None:
-            return "no loop loads it", f"stage {load.operands[0].name}: shared"
+            name = load.operands[0].name
+            return "no loop loads it", f"stage {name}: shared; or persistent 1, whose loop over tiles loads it"
         other = operand(load, "other") if "box" in load.attrs else None
         if other is not None and not _is_zero(other):
             return "what is outside is filled with something else than zeros", "other=0"

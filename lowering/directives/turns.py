@@ -54,7 +54,7 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
         raise refuse("no round of the channel makes it", hint)
     ways = [(block, filled, op, _last_product(block, op)) for block, filled, op in found]
     if any(last is None for *_, last in ways):
-        raise refuse("no product of its round takes it", "the left operand of one")
+        raise refuse("no product of its round takes it", "a value that is the left operand of one")
     if len({filled for _, filled, *_ in ways}) < len(ways):
         raise refuse("a round makes it several times", "a value that is made once")
     taken = function.choices.choose(

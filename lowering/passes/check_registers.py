@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.ir import Function, Op, walk
+from lowering.ir import Function, Op, Value, walk
 from lowering.location import TileError
 from lowering.targets import MOST_REGISTERS, Target
 from lowering.warpgroup import ATTRIBUTE
@@ -13,17 +13,19 @@ BESIDES = 26
 
 def check_registers(function: Function, target: Target) -> None:
     """TileError `registers` for the first loaded or converted tile that is larger, or whose sums one instruction cannot
-    have. Integer tiles are mostly index arithmetic, of which a thread keeps little."""
+    have, and for a loop whose rounds hand on more. Integer tiles are mostly index arithmetic, of which a thread keeps
+    little."""
     for op in walk(function.body):
         if ATTRIBUTE in op.attrs:
             _check_product(function, target, op)
+        if op.spec.counters:
+            _check_carried(op)
         if op.attrs.get("in_place"):
             continue  # no thread holds it
         for result in op.results:
-            layout = getattr(result.type, "layout", None)
-            if layout is None or not result.dtype.is_float:
+            if not result.dtype.is_float:
                 continue
-            needed = layout.count * result.dtype.bits // 32
+            needed = _registers(result)
             if needed > MOST_REGISTERS:
                 raise TileError(
                     "registers",
@@ -31,6 +33,21 @@ def check_registers(function: Function, target: Target) -> None:
                     f"this tile takes {needed} registers of a thread; there are {MOST_REGISTERS}",
                     "more warps, or a smaller tile",
                 )
+
+
+def _registers(value: Value) -> int:
+    """Of a thread, for a tile that has a layout."""
+    layout = getattr(value.type, "layout", None)
+    return 0 if layout is None else layout.count * value.dtype.bits // 32
+
+
+def _check_carried(loop: Op) -> None:
+    """All that rounds hand on is held at once, as the sums of two products are."""
+    held = {arg.name or "others": _registers(arg) for arg in loop.regions[-1].args[loop.spec.counters :]}
+    if sum(held.values()) > MOST_REGISTERS:
+        told = ", ".join(f"{count} of '{name}'" for name, count in held.items() if count)
+        message = f"rounds hand on {sum(held.values())} registers of a thread, {told}; there are {MOST_REGISTERS}"
+        raise TileError("registers", loop.loc, message, "more warps, or smaller tiles")
 
 
 def _check_product(function: Function, target: Target, op: Op) -> None:

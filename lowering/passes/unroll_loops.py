@@ -59,14 +59,15 @@ def _choose(function: Function, loop: Op) -> None:
     elif ("unroll", name) not in function.lines and "slots" in loop.attrs and adds_products(loop):
         rule, why = min(loop.attrs["slots"], MOST_SLOTS), "a round for each slot of the ring: their places are numbers"
     step = constant_of(loop.operands[2])
-    free = step is not None and step >= 1
+    in_flight = "tiles" in loop.attrs and any(op.spec is OPS["bulk_store"] for op in walk(loop.regions[0]))
+    free = step is not None and step >= 1 and not in_flight
     loop.attrs["unroll"] = function.choices.choose(
         "unroll",
         name,
         {str(each): each for each in (*(USUAL if free else (1,)), rule)},
         str(rule),
         loc=loop.loc,
-        because=why if free else "its step is known at run time alone",
+        because=why if free else "its results leave in bulk" if in_flight else "its step is known at run time alone",
         pinned=function.lines.get(("unroll", name)),
         line=None if "tiles" in loop.attrs else f"unroll {name}: {{option}}",  # no loop of the text's has that name
     )

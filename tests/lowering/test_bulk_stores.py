@@ -311,3 +311,11 @@ def test_results_of_a_convolution() -> None:
     module.conv_nhwc(y, x, f, bias, z, 0.125, 1.0, 0.5, 6.0, 2, 2, 0, 0, 1, 1, schedule="bulk")
     sums = x[:, ::2, ::2].astype(np.float64) @ f[:, 0, 0].T.astype(np.float64)
     np.testing.assert_array_equal(y, np.clip(np.rint(sums * 0.125 + bias + 0.5 * z), -128, 127))
+
+
+def test_the_loop_over_tiles_stays_one_round() -> None:
+    """A second tile of a round would be stored where the first one may still be read: no option says so."""
+    module = dsl.parse(text(64, 64, 64, 4, BULK, TILES, TWO, "stage c: bulk"), device="emulator")
+    kernel = module.compile("product", m=256, n=256, k=128, T="f16", O="f16")
+    made = kernel.compiled.variant.function.choices.keyed()
+    assert made["unroll.tile"].options == ("1",)

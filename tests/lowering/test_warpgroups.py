@@ -107,7 +107,7 @@ def test_what_threads_load_across_k_has_no_conflicts(lines: tuple[str, ...]) -> 
 
 REFUSED = {
     "rows for fewer warps": (text(128, 64, 64, 4), {}, "128 rows are not 16 for each of 4 warps"),
-    "no whole group": (text(32, 64, 64, 2), {}, "not 16 for each of 2 warps"),
+    "no whole group": (text(32, 64, 64, 2), {}, "2 warps are no groups of 4, of 64 rows each"),
     "too many columns": (text(64, 512, 64, 4), {}, "none of 512 columns"),
     "rows too short": (text(64, 64, 8, 4), {}, "rows of 16 bytes; they take 32, 64, 128"),
     "bytes across K": (text(64, 64, 64, 4, b="across"), {"T": "s8", "O": "s32"}, "right operand lies across K, which"),

@@ -23,7 +23,7 @@ MORE: dict[str, list[str]] = {
     "through shared memory": ["stage c: shared"],
     "of as many registers": ['choose registers.roles: "none"'],
 }
-SAID = {"persistent", "shared among blocks"}
+SAID = {name for name, (_, lines, *_) in CASES.items() if {"persistent 1", "split p: 2"}.intersection(lines)}
 """Cases that say themselves how blocks share the work."""
 
 

@@ -414,8 +414,8 @@ _ROWS = (
         "grouped",
         None,
         Whole(1, 1024),
-        "Blocks take the tiles of a grid of two axes in groups of N along the first one, so that those that run at "
-        "once share both operands in the L2. By itself 8 for products; 1: in the order of the grid.",
+        "Blocks take the tiles of a grid of two or three axes in groups of N along the first one, so that those that "
+        "run at once share both operands in the L2. By itself 8 for products; 1: in the order of the grid.",
         "grouped 8",
     ),
     PropertyRow(

@@ -18,6 +18,7 @@ from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, walk
 from lowering.ops import operand, space_of
 from lowering.ops.control import parting
+from lowering.warpgroup import done_by
 
 
 def members(tiles: int) -> list[int]:
@@ -39,7 +40,7 @@ class _State:
 
 class Lifetimes:
     """`apart[i]`: the tiles that tile i may not share bytes with. `unordered[i]`: those whose accesses a barrier must
-    come between first; `needs[op]`: which of them before this access."""
+    come between first; `needs[op]`: which of them before this one, by the tile that it touches."""
 
     def __init__(self, function: Function):
         self.function = function
@@ -49,7 +50,7 @@ class Lifetimes:
         self.stepped: dict[Block, list[Op]] = {}
         self.apart = [0] * len(self.tiles)
         self.unordered = [0] * len(self.tiles)
-        self.needs: dict[Op, int] = {}
+        self.needs: dict[Op, dict[int, int]] = {}
         if len(self.tiles) > 1:
             self.forward(function.body, _State(), False)
             self.backward(function.body, 0)
@@ -62,15 +63,14 @@ class Lifetimes:
         """The operations of a block that matter here."""
         known = self.stepped.get(block)
         if known is None:
-            known = [op for op in block.ops if op.spec.flows or op.spec.orders or self.tile_of(op) is not None]
+            known = [op for op in block.ops if op.spec.flows or op.spec.orders or self.tiles_of(op)]
             self.stepped[block] = known
         return known
 
-    def tile_of(self, op: Op) -> int | None:
-        """The tile that an access touches."""
-        if op.spec.effects is None or space_of(op.operands[0]) != "shared":
-            return None
-        return self.number[op.operands[0]]
+    def tiles_of(self, op: Op) -> list[tuple[Op, int]]:
+        """The accesses that an operation does, each with the tile that it touches."""
+        shared = [each for each in done_by(op) if space_of(each.operands[0]) == "shared"]
+        return [(each, self.number[each.operands[0]]) for each in shared]
 
     # ---- what is not ordered, and what is in flight ----
 
@@ -101,8 +101,9 @@ class Lifetimes:
             elif op.spec.orders == "their end":
                 if not op.attrs["groups"]:
                     state.touched, state.stored = state.touched | state.stored, 0
-            elif (tile := self.tile_of(op)) is not None:
-                self.access(op, tile, state, divided)
+            else:
+                for _, tile in self.tiles_of(op):
+                    self.access(op, tile, state, divided)
         return state
 
     def channel(self, roles: Op) -> None:
@@ -129,7 +130,8 @@ class Lifetimes:
             self.apart[tile] |= met
         self.unordered[tile] |= met
         if met:
-            self.needs[op] = self.needs.get(op, 0) | met
+            before = self.needs.setdefault(op, {})
+            before[tile] = before.get(tile, 0) | met
         if op.spec.in_flight:
             state.open |= 1 << tile
         elif op.spec.leaves:
@@ -148,15 +150,20 @@ class Lifetimes:
                 live = self.backward(op.regions[-1], live)
             elif op.spec.flows:
                 live = self.backward(op.regions[0], live) | self.backward(op.regions[1], live)
-            elif (tile := self.tile_of(op)) is not None:
-                kinds = {effect.kind for effect in op.spec.effects(op) if effect.space == "shared"}
-                if "write" in kinds:
-                    self.apart[tile] |= live & ~(1 << tile)
-                    if self.is_whole(op):
-                        live &= ~(1 << tile)
-                if "read" in kinds:
-                    live |= 1 << tile
+            else:
+                for each, tile in self.tiles_of(op):
+                    live = self.before(each, tile, live)
         return live
+
+    def before(self, access: Op, tile: int, live: int) -> int:
+        """What is still to be read before an access, of what is behind it."""
+        assert access.spec.effects is not None
+        kinds = {effect.kind for effect in access.spec.effects(access) if effect.space == "shared"}
+        if "write" in kinds:
+            self.apart[tile] |= live & ~(1 << tile)
+            if self.is_whole(access):
+                live &= ~(1 << tile)
+        return live | 1 << tile if "read" in kinds else live
 
     def rounds(self, op: Op, live: int) -> int:
         head = 0

@@ -156,6 +156,15 @@ def load_of(value: Value) -> Op:
     return chain(value)[-1]
 
 
+def done_by(op: Op) -> list[Op]:
+    """The operations whose accesses of memory one does: a product of warp groups reads, once more, what its loads say
+    that are not done where they stand."""
+    if ATTRIBUTE in op.attrs:
+        loads = [load_of(value) for value in op.operands if value.op is not None]
+        return [load for load in dict.fromkeys(loads) if load.attrs.get("in_place")]
+    return [] if op.spec.effects is None else [op]
+
+
 def has_columns(columns: int, sums: str) -> bool:
     """Whether an instruction has so many."""
     return 8 <= columns <= 256 and columns % (16 if sums == "s32" and columns > 24 else 8) == 0

@@ -102,7 +102,7 @@ def _order(function: Function, placed: dict[Op, int]) -> None:
 
 def _first_unordered(block: Block, lives: Lifetimes, joint: list[int]) -> tuple[Block, Op] | None:
     for op in block.ops:
-        if op in lives.needs and lives.needs[op] & joint[lives.number[op.operands[0]]]:
+        if any(met & joint[tile] for tile, met in lives.needs.get(op, {}).items()):
             return block, op
         for region in op.regions:
             if (found := _first_unordered(region, lives, joint)) is not None:

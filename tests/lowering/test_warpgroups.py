@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from warpgroup_products import CASES, TYPES, arrays, check, check_refused, of_case, text
 
 import dsl
 from dsl.command import cli
+from lowering.location import TileError
 from runtime import assemble, device_facts
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -151,3 +153,40 @@ def test_convolutions_by_warp_groups(
     (tmp_path / "conv.tile").write_text(source)
     done = CliRunner().invoke(cli, ["run", str(tmp_path / "conv.tile"), *example, "--device", device])
     assert done.exit_code == 0 and chosen in done.output and "passed" in done.output, done.output
+
+
+CHAINED = """
+kernel k(o: f32[64, 32], q: f16[64, 32], k: f16[t, 32], v: f16[t, 32]):
+    grid 1
+    qs = q[0 : 64, 0 : 32]
+    acc = zeros(f32[64, 32])
+    for j in range(0, t, 32):
+        x = dot(qs, k[j : j + 32, 0 : 32].T)
+        acc = dot(x.to(f16), v[j : j + 32, 0 : 32], acc)
+    o[0 : 64, 0 : 32] = acc
+
+schedule s of k:
+    warps = 4
+    instruction acc: wgmma
+"""
+
+
+@pytest.mark.parametrize("line", ["", "pipeline j: 1", "pipeline j: 2", "stage q: shared", "stage k: registers"])
+def test_a_product_reads_where_it_stands(device: str, line: str) -> None:
+    """Behind the barrier of an exchange, which its load is ahead of: the next round's copies wait for another one."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    random = np.random.default_rng(0)
+    q, k, v = (random.integers(-2, 3, (extent, 32)).astype(np.float16) for extent in (64, 128, 128))
+    o = np.zeros((64, 32), np.float32)
+    dsl.parse(f"{CHAINED}    {line}\n", device=device).k(o, q, k, v)
+    assert np.array_equal(o, q.astype(np.float64) @ k.T.astype(np.float64) @ v.astype(np.float64))
+
+
+@pytest.mark.parametrize("line", ["stage c: shared", "stage c: bulk"])
+def test_a_result_does_not_lie_where_a_product_still_reads(device: str, line: str) -> None:
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    c, a, b, wanted = arrays("f16", 64, 32, 96)
+    dsl.parse(text(64, 32, 32, 4, "pipeline p: 1", line), device=device).product(c, a, b)
+    check(c, wanted)

@@ -11,6 +11,7 @@ from lowering.ops.memory import subject_of
 from lowering.passes.barriers.conflicts import meeting
 from lowering.passes.barriers.insert import Placed
 from lowering.passes.barriers.remove import RemovalOutcome
+from lowering.passes.barriers.steps import doer
 from lowering.passes.barriers.threads import Doubt
 from lowering.passes.barriers.touches import Touch
 from lowering.passes.barriers.walking import Order
@@ -62,21 +63,21 @@ class _Reasons:
         self.of_access: dict[int, list[Op]] = defaultdict(list)  # in order
         for op, loops in self.steps.inside(self.steps.function.body):
             self.position[op], self.loops[op] = len(self.position), loops
-            if op.spec.effects is not None:
-                for access in self.steps.accesses_of(op):
-                    self.of_access[access].append(op)
+            for access in self.steps.accesses_of(op):
+                self.of_access[access].append(op)
         self.standing = [each.barrier for each in outcome.standing]
 
     def of(self, placed: Placed, superfluous: bool) -> Reason:
         need = placed.need
-        later = need.op if need.op.spec.effects is not None else self.inside(need.op, need.later)
+        later = need.op if self.steps.accesses_of(need.op) else self.inside(need.op, need.later)
         earlier, round_before = self.owner(need.earlier, later)
         past, touch = self.touches[need.earlier], self.touches[need.later]
+        first, second = doer(earlier, past), doer(later, touch)
         return Reason(
-            earlier,
-            later,
+            first,
+            second,
             need.scope,
-            doubt=self.doubt(earlier, past, later, touch),
+            doubt=self.doubt(first, past, second, touch),
             round_before=round_before,
             order=next((t.bond for t in (past, touch) if t.bond is not None), ""),
             once=placed.before is not need.op,

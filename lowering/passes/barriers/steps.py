@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from lowering.ir import Block, Function, Op
 from lowering.passes.barriers.state import OpenAccesses
-from lowering.passes.barriers.touches import Touches
+from lowering.passes.barriers.touches import Touch, Touches
+from lowering.warpgroup import done_by
+
+
+def doer(op: Op, touch: Touch) -> Op:
+    """The operation that says where one touches something: of a product, the load."""
+    return next((each for each in done_by(op) if touch.memory in each.operands), op)
 
 
 class Steps:
@@ -27,13 +33,14 @@ class Steps:
     def _matters(self, op: Op) -> bool:
         if op.regions:
             return any(self.of(region) for region in op.regions)
-        return op.spec.orders is not None or (op.spec.effects is not None and bool(self.accesses_of(op)))
+        return op.spec.orders is not None or bool(self.accesses_of(op))
 
     def accesses_of(self, op: Op) -> list[int]:
         """The accesses of one operation, by number."""
         known = self.touched.get(op)
         if known is None:
-            known = self.touched[op] = [self.accesses.number(touch) for touch in self.touches.of(op)]
+            touches = [touch for each in done_by(op) for touch in self.touches.of(each)]
+            known = self.touched[op] = [self.accesses.number(touch) for touch in touches]
         return known
 
     def origin(self, access: int, ops: Sequence[Op]) -> Op | None:

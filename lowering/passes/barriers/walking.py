@@ -17,7 +17,7 @@ from lowering.passes.barriers.conflicts import Comparisons
 from lowering.passes.barriers.copies import CopiesInFlight
 from lowering.passes.barriers.rounds import LoopRounds
 from lowering.passes.barriers.state import State, members
-from lowering.passes.barriers.steps import Steps
+from lowering.passes.barriers.steps import Steps, doer
 from lowering.passes.barriers.threads import Scope
 
 
@@ -97,7 +97,7 @@ class BarrierWalk:
                 state.land(op.attrs["groups"], stores=False)
             elif op.spec.orders == "their end":
                 state.land(op.attrs["groups"], stores=True)
-            elif op.spec.effects is not None:
+            elif self.steps.accesses_of(op):
                 self._access(block, op, state)
             position += 1 + len(steps) - count
         return state
@@ -143,7 +143,7 @@ class BarrierWalk:
             accesses |= 1 << access
         if not self.again and (flying := state.in_flight):
             for access in numbers:
-                self.copies.check(access, flying, state, op)
+                self.copies.check(access, flying, state, doer(op, self.steps.accesses.touches[access]))
         self._need(block, op, numbers, state)
         if op.spec.in_flight:
             state.copies = state.copies.begun(accesses)

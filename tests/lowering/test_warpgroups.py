@@ -190,3 +190,15 @@ def test_a_result_does_not_lie_where_a_product_still_reads(device: str, line: st
     c, a, b, wanted = arrays("f16", 64, 32, 96)
     dsl.parse(text(64, 32, 32, 4, "pipeline p: 1", line), device=device).product(c, a, b)
     check(c, wanted)
+
+
+def test_products_of_one_name_go_one_way() -> None:
+    """Their sums lie alike, and nobody loads what one of them reads in place."""
+    c, a, b, wanted = arrays("f16", 64, 64, 256)
+    for key, option in (("instruction.acc", "m16n8k16"), ("instruction.acc[0]", "m16n8k8")):
+        c[:] = 0
+        dsl.parse(text(64, 64, 32, 4, f'choose {key}: "{option}"'), device="emulator").product(c, a, b)
+        check(c, wanted)
+    module = dsl.parse(text(64, 64, 32, 4, 'choose instruction.acc[1]: "m16n8k16"'), device="emulator")
+    with pytest.raises(TileError, match=r"'instruction\.acc\[1\]' has no option 'm16n8k16'"):
+        module.product(c, a, b)

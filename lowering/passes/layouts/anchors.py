@@ -22,7 +22,16 @@ from lowering.schedule import WANTED, Pin, extents_of, resolve_pin
 from lowering.targets import WARP, Target
 from lowering.tensor_cores import Mma, accumulator, fitting, product, replicated, splits_of_warps
 from lowering.types import TileType
-from lowering.warpgroup import INSTRUCTION, Warpgroups, in_registers, is_loaded, sums_layout, warpgroups
+from lowering.warpgroup import (
+    ATTRIBUTE,
+    INSTRUCTION,
+    Warpgroups,
+    chain,
+    in_registers,
+    is_loaded,
+    sums_layout,
+    warpgroups,
+)
 
 
 def choose_layouts(function: Function, target: Target) -> Layouts:
@@ -114,6 +123,7 @@ class _Anchors:
         self.layouts = Layouts(function)
         self.ops = walk(function.body)
         self.dots = [op for op in self.ops if op.spec.product]
+        self.by_groups: dict[str, bool] = {}  # by name, whether products are of warp groups
         self.starts = {arg: start for op in self.ops if op.spec.counters for start, arg in started(op)}
 
     def choose(self) -> None:
@@ -275,6 +285,7 @@ class _Anchors:
                 if pin is None or "contiguous" not in pin.parts:
                     free[op] = split
             out |= dict.fromkeys(joined, layout)
+        self.check_together()
         for op, split in free.items():
             joined = together[op.result]
             better = self.chained_layout(op, joined, split, out) or self.stored_layout(op, joined, split, out)
@@ -282,10 +293,22 @@ class _Anchors:
                 out |= dict.fromkeys(joined, better)
         return out
 
+    def check_together(self) -> None:
+        """TileError `instruction` for a product of single warps, one of whose operands nobody loads."""
+        for op in self.dots:
+            if ATTRIBUTE in op.attrs:
+                continue
+            if any(each.attrs.get("in_place") for value in op.operands[:2] for each in chain(value)):
+                message = "a product of warp groups reads an operand of this one where it lies"
+                raise TileError("instruction", op.loc, message, "one instruction for both")
+
     def choose_instruction(
         self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None
     ) -> Mma | Warpgroups:
-        """Of those that fit: the one that is named, by warp groups or at `named`, else the rule."""
+        """Of those that fit: the one that is named, by warp groups or at `named`, else the rule. Products of one name,
+        as parts and rounds of one are, go one way, that of the first: their sums and operands lie so."""
+        groups = groups if self.by_groups.get(subject, True) else None
+        found = found if groups is None or subject not in self.by_groups else []
         work, options = prod((*op.result.tile.shape, op.operands[0].tile.shape[1])), {i.written: i for i in found}
         pinned = named if groups is None else op.loc
         chosen: Mma | Warpgroups = self.function.choices.choose(
@@ -300,6 +323,7 @@ class _Anchors:
             line=f"instruction {subject}: mma.sync.{{option}}" if groups is None else None,
             pinned=pinned,
         )
+        self.by_groups.setdefault(subject, isinstance(chosen, Warpgroups))
         return chosen
 
     def by_warpgroups(self, op: Op, shape: str | None, loc: Loc | None) -> Warpgroups | None:

@@ -310,6 +310,7 @@ FAULTS = [
     Fault("parts", "product", swapped("dot"), "acc", lane=False),
     Fault("align", "rows", swapped("sub", 0), "e", lane=False),
     Fault("loop", "rows", swapped("sub", 0), "e", lane=False),
+    Fault("turned", "product", swapped("dot"), "acc", lane=False),
     Fault("earlier_rounds", "rows", swapped("div"), "out", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),
     Fault("bulk_stores", "stored", dropped("bulk_wait"), "c", lane=False),

@@ -12,7 +12,8 @@ from lowering.warpgroup import done_by
 
 def doer(op: Op, touch: Touch) -> Op:
     """The operation that says where one touches something: of a product, the load."""
-    return next((each for each in done_by(op) if touch.memory in each.operands), op)
+    said = [each for each in done_by(op) if touch.memory in each.operands]
+    return said[0] if said else op
 
 
 class Steps:

@@ -104,9 +104,9 @@ class Warpgroups:
                 continue
             ops = chain(value)
             memory = ops[-1].operands[0]
-            assert memory.op is not None and isinstance(memory.type, SharedType)
-            # What is loaded into registers lies so, too: lanes of a warp meet no bank twice (`sums_layout`).
-            memory.op.attrs["dictated"] = row_swizzle(memory.type.shape[-1] * memory.dtype.bytes)
+            if memory.op is not None and isinstance(memory.type, SharedType):
+                # What is loaded into registers lies so, too: lanes of a warp meet no bank twice (`sums_layout`).
+                memory.op.attrs["dictated"] = row_swizzle(memory.type.shape[-1] * memory.dtype.bytes)
             for op in ops if panels is not None else ():
                 op.attrs["in_place"] = True
 

@@ -15,7 +15,8 @@ Array = Any
 
 @dataclass
 class Drawn:
-    """A kernel with its arrays and what it leaves in them. loops: counters, those in one another in one tuple."""
+    """A kernel with its arrays and what it leaves in them. loops: counters, those in one another in one tuple; sms:
+    multiprocessors of the device that it runs on."""
 
     text: str
     args: dict[str, Any]
@@ -23,6 +24,8 @@ class Drawn:
     loops: list[tuple[str, ...]]
     tensors: list[str]
     lines: list[str] = field(default_factory=list)
+    arch: str = "sm_90"
+    sms: int = 132
 
     @property
     def whole(self) -> str:

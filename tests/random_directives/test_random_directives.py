@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.random_directives.hopper_trying import attempt_hopper
 from tests.random_directives.trying import attempt
 
 
@@ -24,4 +25,42 @@ FOUND = {
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_stays_mended(seed: int) -> None:
     outcome = attempt(seed, choices=True)
+    assert outcome.kind in ("right", "refused"), f"{outcome.message}\n{outcome.text}"
+
+
+@pytest.mark.parametrize("seed", range(0, 42, 7))
+def test_any_schedule_of_hopper_means_the_same(seed: int) -> None:
+    """Products of warp groups and copies of boxes. Where most were refused, nothing would be tried."""
+    kinds = []
+    for each in range(seed, seed + 7):
+        outcome = attempt_hopper(each)
+        assert outcome.kind in ("right", "refused"), f"{outcome.message}\n{outcome.text}"
+        kinds.append(outcome.kind)
+    assert kinds.count("right") >= 0.4 * len(kinds)
+
+
+MENDED = {
+    208: "a product read its operand behind a barrier that stood for the end of its reads",
+    217: "rows that a warp has copied itself were read by products without a fence of the asynchronous proxy",
+    41061: "an operand that threads load across k from global memory",
+}
+"""Seeds of Hopper that failed, and why."""
+OPEN = {
+    818: "a column of one constant, masked off, is told to lie outside of its axis",
+    1436: "queries in boxes for each tile, beside a pipelined loop whose copies are none",
+    1474: "more registers by `maxregs` than a thread of so many has",
+}
+"""Seeds of Hopper that end in a crash or a finding, and why; none is wrong without a word."""
+
+
+@pytest.mark.parametrize("seed", MENDED)
+def test_what_was_found_of_hopper_stays_mended(seed: int) -> None:
+    outcome = attempt_hopper(seed)
+    assert outcome.kind == "right", f"{outcome.message}\n{outcome.text}"
+
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.parametrize("seed", OPEN)
+def test_what_is_open_of_hopper(seed: int) -> None:
+    outcome = attempt_hopper(seed)
     assert outcome.kind in ("right", "refused"), f"{outcome.message}\n{outcome.text}"

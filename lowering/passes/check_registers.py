@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from lowering.ir import Function, Op, Value, walk
 from lowering.location import TileError
 from lowering.targets import MOST_REGISTERS, Target
@@ -43,7 +45,9 @@ def _registers(value: Value) -> int:
 
 def _check_carried(loop: Op) -> None:
     """All that rounds hand on is held at once, as the sums of two products are."""
-    held = {arg.name or "others": _registers(arg) for arg in loop.regions[-1].args[loop.spec.counters :]}
+    held: Counter[str] = Counter()  # parts of a tile have its name
+    for arg in loop.regions[-1].args[loop.spec.counters :]:
+        held[arg.name or "others"] += _registers(arg)
     if sum(held.values()) > MOST_REGISTERS:
         told = ", ".join(f"{count} of '{name}'" for name, count in held.items() if count)
         message = f"rounds hand on {sum(held.values())} registers of a thread, {told}; there are {MOST_REGISTERS}"

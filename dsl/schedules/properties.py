@@ -200,13 +200,9 @@ class InstructionSetting(Takes):
         name = ".".join(words[1:])
         if not isinstance(rest, ast.Name) or rest.id != "mma" or words[:1] != ["sync"] or name not in shapes():
             word = node.id if isinstance(node, ast.Name) else name
-            hint = (
-                closest(word, [INSTRUCTION, *shapes()])
-                or f"{INSTRUCTION}, or mma.sync and one of {', '.join(shapes())}"
-            )
-            raise TileError(
-                "schedule", node.loc, f"an instruction is {INSTRUCTION}, or named as in mma.sync.m16n8k16", hint
-            )
+            message = f"an instruction is {INSTRUCTION}, or named as in mma.sync.m16n8k16"
+            known = f"{INSTRUCTION}, or mma.sync and one of {', '.join(shapes())}"
+            raise TileError("schedule", node.loc, message, closest(word, [INSTRUCTION, *shapes()]) or known)
         shape, _, modifier = name.partition(".")
         return Named((shape, modifier), node.loc)
 

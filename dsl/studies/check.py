@@ -182,7 +182,8 @@ class _Check:
                 self.lower(request, size in sizes)
             else:
                 wrong = self.attempt(kernel, schedule, types, size in sizes)
-                unfit += [] if size in sizes else [wrong]
+                if size not in sizes:
+                    unfit.append(wrong)
             sizes.add(size)
         strided = any(isinstance(p.type, ast.TensorAnnotation) and p.type.strided for p in kernel.params)
         if unfit and unfit[0] is not None and None not in unfit and not strided:  # whose guesses have no strides

@@ -27,7 +27,6 @@ from lowering.warpgroup import (
     INSTRUCTION,
     Warpgroups,
     chain,
-    in_registers,
     is_loaded,
     sums_layout,
     warpgroups,
@@ -271,8 +270,8 @@ class _Anchors:
             instruction = self.choose_instruction(op, subject, found, rule, groups, None if shape is None else loc)
             if isinstance(instruction, Warpgroups):
                 instruction.mark(op)
+                mixed = instruction.left is None and is_loaded(op.operands[0])
                 instruction = rule  # of each warp, as far as layouts go
-                mixed = is_loaded(op.operands[0]) and in_registers(op.operands[0])
                 given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
             op.attrs["instruction"] = instruction
             if op.result in out:

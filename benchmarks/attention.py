@@ -147,23 +147,24 @@ def sdpa(backend: str) -> Callable[[Problem], tuple[Callable[[], object], str]]:
             attend()
         except RuntimeError as error:
             raise LeftOut(str(error).splitlines()[0]) from None
-        return Checked(problem, attend), ""
+        return Checked([p.o], lambda: [attend()]), ""
 
     return launch
 
 
 @dataclass(slots=True)
 class Checked:
-    """A launch that makes its own output: the first call, that of the check, copies it into the problem's."""
+    """A launch that makes its own outputs: the first call, that of the check, copies them into the problem's."""
 
-    problem: Problem
-    launch: Callable[[], Any]
+    outputs: Sequence[Any]
+    launch: Callable[[], Sequence[Any]]
     was_checked: bool = False
 
     def __call__(self) -> None:
         made = self.launch()
         if not self.was_checked:
-            self.problem.o.copy_(made)
+            for mine, its in zip(self.outputs, made, strict=True):
+                mine.copy_(its)
             self.was_checked = True
 
 

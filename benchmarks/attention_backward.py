@@ -17,7 +17,7 @@ from typing import Any
 
 import attention
 import numpy as np
-from attention import ATTENTION, HERE, SAMPLE, Operation
+from attention import ATTENTION, HERE, SAMPLE, Checked, Operation
 from harness import Benchmark, Call, LeftOut, Shape, Yardstick, parser, run
 from harness.timing import copy_of
 from matmul_arrays import TYPES as ALL_TYPES
@@ -124,25 +124,9 @@ def sdpa(backend: str) -> Callable[[Problem], tuple[Callable[[], object], str]]:
                 out = scaled_dot_product_attention(*given, is_causal=p.operation.causal, scale=p.scale)
         except RuntimeError as error:
             raise LeftOut(str(error).splitlines()[0]) from None
-        return Checked(p, lambda: torch.autograd.grad(out, given, p.g, retain_graph=True)), ""
+        return Checked(p.gradients, lambda: torch.autograd.grad(out, given, p.g, retain_graph=True)), ""
 
     return launch
-
-
-@dataclass(slots=True)
-class Checked:
-    """A launch that makes its own outputs: the first call, that of the check, copies them into the problem's."""
-
-    problem: Problem
-    launch: Callable[[], Any]
-    was_checked: bool = False
-
-    def __call__(self) -> None:
-        made = self.launch()
-        if not self.was_checked:
-            for mine, its in zip(self.problem.gradients, made, strict=True):
-                mine.copy_(its)
-            self.was_checked = True
 
 
 GRADIENTS = Benchmark(

@@ -68,6 +68,8 @@ def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
         return UNPLACED
     if not _comparable(a, b):
         return APART
+    if a.grouped or b.grouped:
+        return IN_BLOCK
     met = meeting_of_elements(a, b, warps)
     if met is None:
         return IN_WARP if a.joint or b.joint else None

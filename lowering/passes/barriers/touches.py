@@ -54,7 +54,8 @@ class Touch:
     layout: of the tile; None for a scalar. one_thread: each element is touched by one of the threads that hold it, a
         scalar by thread 0.
     combines: what it does if such accesses need no order among themselves (`lowering/ops/memory.py`).
-    joint: the lanes of a warp do it together, each for others too.
+    joint: the lanes of a warp do it together, each for others too. grouped: the warps of a group do, by the
+        asynchronous proxy, whose fence goes with barriers of the block.
     warp_ordered: a warp barrier came after, so only other warps can still meet it.
     age: rounds of loops that moved it since.
     before: it stands for earlier rounds too, each this much (slot, offset) further back.
@@ -69,6 +70,7 @@ class Touch:
     in_slot: bool = False
     combines: str | None = None
     joint: bool = False
+    grouped: bool = False
     bond: str | None = None
     warp_ordered: bool = False
     age: int = 0
@@ -207,6 +209,7 @@ class Touches:
             write = effect.kind == "write"
             form = None if slot is None else slot_of(self.forms, memory, slot)
             combines = commutes(op, self.used)
-            touch = Touch(memory, write, form, where, layout, one, slot is not None, combines, op.spec.joint)
+            grouped = op.attrs.get("in_place", False)
+            touch = Touch(memory, write, form, where, layout, one, slot is not None, combines, op.spec.joint, grouped)
             out.append(touch.expressed(self.forms.canonical))
         return out

@@ -19,7 +19,6 @@ from lowering.passes.barriers.rounds import LoopRounds
 from lowering.passes.barriers.state import State, members
 from lowering.passes.barriers.steps import Steps, doer
 from lowering.passes.barriers.threads import Scope
-from lowering.warpgroup import ATTRIBUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +167,6 @@ class BarrierWalk:
             return
         if self.order.warps == 1:
             scope = "warp"
-        elif ATTRIBUTE in op.attrs or op.attrs.get("in_place"):
-            scope = "block"  # a group reads it, by the asynchronous proxy: barriers of the block have its fence
         if self.branch is not None:
             refuse_in_branch(op)
         self.needed(Need(block, op, scope, later, self.meetings.one(later, state.pending)))

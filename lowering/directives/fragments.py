@@ -15,6 +15,7 @@ products of the step before it, into registers of their own; `late` where the fr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -46,7 +47,7 @@ def fragments(function: Function) -> None:
     """Goes step by step through the products of loops that the schedule names, and of those that do nothing else."""
     said = function.by_subject("fragments", str)
     found: set[str | None] = set()
-    for loops, block in _nests(function.body, []):
+    for loops, block in nests(function.body):
         name = loops[-1].regions[0].args[0].name or "loop"
         found.add(name)
         word, line = said.get(name), function.lines.get(("fragments", name))
@@ -108,19 +109,19 @@ def _refuse(function: Function, name: str) -> None:
     raise TileError("schedule", line or loops[0].loc, message, f"stage what it multiplies, and pipeline {name}: 3")
 
 
-def _nests(block: Block, around: list[tuple[Op, Block]]) -> list[tuple[list[Op], Block]]:
+def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[list[Op], Block]]:
     """The pipelined loops, each behind those around it whose rounds are one sequence with its own, and where the
     outermost one stands."""
     found: list[tuple[list[Op], Block]] = []
     for op in block.ops:
         if not op.spec.counters:
-            found += [each for region in op.regions for each in _nests(region, [])]
+            found += [each for region in op.regions for each in nests(region)]
             continue
         loops = [*around, (op, block)]
         if "nest" in op.attrs:
             depth = op.attrs["nest"]
             found.append(([loop for loop, _ in loops[-depth:]], loops[-depth][1]))
-        found += _nests(op.regions[0], loops)
+        found += nests(op.regions[0], loops)
     return found
 
 

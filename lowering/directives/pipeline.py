@@ -17,7 +17,8 @@ else the loops stay, and all of them carry the cursor. A round past the last cop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -115,9 +116,10 @@ def pipeline(function: Function, target: Target) -> None:
         nest.drop_single_rounds(function)
     facts, levels = facts_now(function), list[Level]()
     in_bulk = [nest for nest in found if nest.head.is_bulk]
-    for number, nest in enumerate(found):
-        rest = [each for each in found[number + 1 :] if each.name in said]
-        later = sum((said[each.name] - 1) * each.head.bytes for each in rest)
+    todo = deque(found)
+    while todo:
+        nest = todo.popleft()
+        later = sum((said[each.name] - 1) * each.head.bytes for each in todo if each.name in said)
         if nest in in_bulk[-1:]:
             nest.head.lasting = choose_lasting(function, around(function, nest.inner), nest.head.copies)
         slots = _slots(function, target, facts, nest, said, later)
@@ -125,8 +127,15 @@ def pipeline(function: Function, target: Target) -> None:
             levels.append(Level(nest.inner, nest.head, slots))
             if nest is in_bulk[-1]:
                 roles(function, target, levels)
+                todo = _remaining(function, todo, said)
         elif slots > 1:
             _Pipeline(function, nest, slots, facts).run()
+
+
+def _remaining(function: Function, todo: Iterable[Nest], said: dict[str, int]) -> deque[Nest]:
+    """The nests that are still to be pipelined, where the loops stand now: those in a role stand elsewhere."""
+    names = {nest.name for nest in todo}
+    return deque(nest for nest in _nests(function, function.body, [], said) if nest.name in names)
 
 
 def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], said: dict[str, int]) -> list[Nest]:

@@ -10,6 +10,7 @@ from math import gcd
 
 from lowering.budget import Budget
 from lowering.choices import ON_OFF
+from lowering.directives.fragments import nests
 from lowering.facts import Analysis, facts_now
 from lowering.fold import constant_of
 from lowering.ir import Function, Op, walk
@@ -21,10 +22,11 @@ from lowering.types import INDEX
 def peel_loops(function: Function) -> None:
     """Loops that are to be peeled and may have a round that is not whole."""
     loops = [op for op in walk(function.body) if op.spec.counters]
-    if not any(constant_of(loop.operands[2]) != 1 or "slots" in loop.attrs for loop in loops):
+    pipelined = {loop for nest, _ in nests(function.body) for loop in nest}
+    if not any(constant_of(loop.operands[2]) != 1 or loop in pipelined for loop in loops):
         return
     facts = facts_now(function)
-    peeled = {loop for loop in loops if _chosen(function, facts, loop)}
+    peeled = {loop for loop in loops if _chosen(function, facts, loop, loop in pipelined)}
     if peeled:
         budget = Budget()
         for op in function.body.ops:
@@ -33,7 +35,7 @@ def peel_loops(function: Function) -> None:
         function.body = rewriter.block(function.body, rewriter.visit)
 
 
-def _chosen(function: Function, facts: Analysis, loop: Op) -> bool:
+def _chosen(function: Function, facts: Analysis, loop: Op, pipelined: bool) -> bool:
     """Whether a loop is peeled: the schedule says so, or a choice; one whose rounds are all whole is not."""
     name, step = loop.regions[0].args[0].name or "loop", constant_of(loop.operands[2])
     named = function.by_subject("peel", int).get(name)
@@ -41,7 +43,7 @@ def _chosen(function: Function, facts: Analysis, loop: Op) -> bool:
         if named:
             raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is peeled")
         return False
-    if named and "slots" in loop.attrs:
+    if named and pipelined:
         why = "the loop is pipelined: of its round that is not whole the copies alone have a mask"
         return function.choices.choose("peel", name, {"off": False}, "off", loc=loop.loc, because=why)
     if _rounds_are_whole(facts, loop, int(step)):

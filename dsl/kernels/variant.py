@@ -238,6 +238,8 @@ class _Variant:
         builder.ir.budget = budget or builder.ir.budget
         self._parameters(builder, function, constants, special)
         function.divisors = {name: self._divisor(function, name, most) for name, most in resolved.divisors.items()}
+        specialised = {name: min(pow2_divisor(n), MAX_DIVISOR) for name, n in special.items() if name in self.dim_names}
+        function.divisors |= {name: divisor for name, divisor in specialised.items() if divisor > 1}
         builder.facts = builder.ir.facts = Analysis(function)
         self._names(builder, function, constants, special)
         body = list(kernel.body)
@@ -558,7 +560,7 @@ class _Variant:
                 )
             )
         for name, divisor in function.divisors.items():
-            if divisor == 1:
+            if divisor == 1 or name in special:
                 continue
             out.append(
                 StageCondition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)

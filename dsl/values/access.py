@@ -121,9 +121,10 @@ def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast
 
 
 def _check_number(builder: Building, index: Value | int, extent: int | Value, axis: int, loc: Loc) -> None:
-    """Error for a literal index that is never inside: masked off by itself, it would say nothing."""
+    """Error for a literal index that is never inside: masked off by itself, it would say nothing. A tile of one number
+    has a mask of its own."""
     number = constant_of(index) if isinstance(index, Value) else index
-    if not isinstance(number, int):
+    if not isinstance(number, int) or (isinstance(index, Value) and index.tile.shape):
         return
     if number < 0:
         builder.error("bounds", loc, f"index {number} of axis {axis}: indices count from 0, and not from the end")
@@ -154,9 +155,12 @@ def _check_tile(builder: Building, index: Value, extent: int | Value, axis: int,
 
 
 def _is_literal(index: Value) -> bool:
-    """Is the tile an `arange`, moved and scaled by numbers? Then its elements are at both ends of its range."""
+    """Is the tile an `arange`, moved and scaled by numbers, or one number? Then its elements are at both ends of its
+    range."""
     op = index.op
-    if op is None or op.spec.form is None or constant_of(index) is not None:
+    if constant_of(index) is not None:
+        return True
+    if op is None or op.spec.form is None:
         return False
     others = [each for each in op.operands if constant_of(each) is None]
     return not op.operands or (len(others) == 1 and _is_literal(others[0]))

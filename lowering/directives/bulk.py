@@ -7,7 +7,7 @@ from math import prod
 from lowering.access_width import MAX_BYTES, neighbours
 from lowering.boxes import BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_fault
 from lowering.facts import Analysis
-from lowering.ir import Function, Op
+from lowering.ir import Function, Op, Value
 from lowering.ops import operand
 from lowering.ops.memory import moved_by
 from lowering.panels import MOST_OF_ROW
@@ -15,6 +15,7 @@ from lowering.targets import Target
 
 BULK = "bulk"
 WHAT_IS_A_BOX = "slices and scalars, or image, row and column as digits of a pixel's number: specialize h, w, p, q"
+ROWS_OF_A_MAP = f"rows at multiples of {MAX_BYTES} bytes"
 SWIZZLED_ROWS = 8
 """Rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
 LEAST_RUN = 32
@@ -38,12 +39,12 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
     rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset).run
     if rows != MAX_BYTES:
         known = f"{rows} bytes of its rows are known to be aligned neighbours"
-        return known, f"rows at multiples of {MAX_BYTES} bytes"
+        return known, ROWS_OF_A_MAP
     box, last = CopiedBox.of(op), runs.index(max(runs))
-    strides = next(p.strides for p in function.params if p.value is op.operands[0])
-    for axis in sorted(each.axis for each in box.axes):
-        if strides and facts.of(strides[axis]).low is None:
-            return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
+    for axis in sorted(each.axis for each in box.axes if each.along != last or each.step > 1):
+        wrong = _flaw_of_stride(function, facts, op.operands[0], axis)
+        if wrong is not None:
+            return wrong
     if box.walks and box.axes[0].along != last:
         return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
     inner = shape[last]
@@ -56,6 +57,21 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
     if rows * boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
         return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
     return box_fault(facts, box)
+
+
+def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: int) -> tuple[str, str] | None:
+    """Why no tensor map has the stride along an axis of a tensor, and what would fit; None if one has."""
+    parameter = next(p for p in function.params if p.value is tensor)
+    if not parameter.strides:
+        known = prod(d if isinstance(d, int) else function.divisors.get(d, 1) for d in parameter.dims[axis + 1 :])
+    else:
+        stride = parameter.strides[axis]
+        known = facts.divisor(stride)
+        if facts.of(stride).low is None:
+            return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
+    if known * tensor.dtype.bytes % MAX_BYTES:
+        return f"its stride along axis {axis} is not known to be a multiple of {MAX_BYTES} bytes", ROWS_OF_A_MAP
+    return None
 
 
 def boxed(columns: int, rows: int, run: int, size: int) -> int:

@@ -22,8 +22,9 @@ MOST = 255
 
 
 def at_launch(threads: int, function: PtxFunction) -> int:
-    """Registers of a thread where as many blocks of so many threads share an SM as `.minnctapersm` says."""
-    return function.most_registers or min(FILE // (threads * function.least_blocks) // 8 * 8, MOST)
+    """Registers of a thread where as many blocks of so many threads share an SM as `.minnctapersm` says, no more than
+    `.maxnreg`."""
+    return min(function.most_registers or MOST, FILE // (threads * function.least_blocks) // 8 * 8)
 
 
 class RegisterCounts:

@@ -299,6 +299,29 @@ schedule s of f:
     assert told.value.loc is not None and told.value.hint
 
 
+def test_rows_of_which_no_map_has_the_stride() -> None:
+    """A tile of one row begins at 16 bytes, but from row to row there are 280."""
+    source = """
+kernel f(y: f32[n, m], x: f32[n, m]):
+    grid n
+    acc = zeros(f32[64])
+    for j in range(0, m, 64):
+        acc = acc + x[block(0) * 4, j : j + 64]
+    y[block(0), 0 : 64] = acc
+
+schedule s of f:
+    stage x: bulk
+    pipeline j: 2
+    specialize m
+"""
+    module, y = dsl.parse(source, device="emulator", arch="sm_90a"), np.zeros((3, 72), np.float32)
+    module.f(y, np.ones((3, 72), np.float32))
+    assert (y[0, 8:64] == 1).all() and (y[:, :8] == [[2], [0], [0]]).all()
+    x = np.ones((3, 70), np.float32)
+    with pytest.raises(TileError, match="its stride along axis 0 is not known to be a multiple of 16 bytes"):
+        module.f(np.zeros_like(x), x)
+
+
 def test_a_load_behind_the_loop_is_one_of_its_own() -> None:
     """Of a tensor that the loop has copied in bulk; what no loop loads is no box."""
     behind = changed(PLAIN, {STORE: "    acc = acc + a[i : i + TM, j : j + TN].to(f32)\n" + STORE})

@@ -132,6 +132,11 @@ def pipeline(function: Function, target: Target) -> None:
             _Pipeline(function, nest, slots, facts).run()
 
 
+def copies_halos(function: Function) -> bool:
+    """Whether copies are boxes and nothing else: warps of their own alone can do these."""
+    return any(op.spec.in_flight and "box" in op.attrs and operand(op, "source") is None for op in walk(function.body))
+
+
 def _remaining(function: Function, todo: Iterable[Nest], said: dict[str, int]) -> deque[Nest]:
     """The nests that are still to be pipelined, where the loops stand now: those in a role stand elsewhere."""
     names = {nest.name for nest in todo}

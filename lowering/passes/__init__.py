@@ -110,7 +110,7 @@ PASSES = (
     Pass("stage", stage.stage, reads=("stage",)),
     # Before `pipeline`, which takes what is left of shared memory.
     Pass("bulk_stores", bulk_stores.bulk_stores, reads=("stage",), may_go=False),
-    Pass("pipeline", pipeline.pipeline, reads=("pipeline",)),
+    Pass("pipeline", pipeline.pipeline, reads=("pipeline",), needed=pipeline.copies_halos),
     # Behind `pipeline`, whose rounds go on from the first of the loops that it makes to the second.
     Pass("peel", on_function(peel.peel), reads=("peel",)),
     # Behind `peel`, which compares loops with those of the other role; before rounds become several in one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,17 @@ def test_windows_can_be_copied_apart() -> None:
     Kernel(few_blocks(made.ptx, 3), device="emulator")(*arrays.values())
     np.testing.assert_array_equal(arrays["y"], wanted)
     assert made.ptx.count("cp.async.bulk.tensor.4d.shared::cluster") == 18
+
+
+def test_threads_copy_no_halo(tmp_path: Path) -> None:
+    """Warps of their own do, which `pipeline` makes: with a halo that pass is no choice."""
+    _, _, given = problem("many tiles a block")
+    file = tmp_path / "conv.tile"
+    file.write_text(TEXT)
+    module = dsl.load(file, "emulator", arch="sm_90a", choose={"pass.pipeline": "off"})
+    module.compile("conv", **given)
+    with pytest.raises(TileError, match="no choice has the key 'pass.pipeline'"):
+        module.asked.check()
 
 
 @pytest.mark.parametrize(("again", "at_once"), [("once", 9), ("always", 0)])

@@ -121,7 +121,7 @@ def of_array(array: Array, argument: MapArgument) -> TensorMap:
         where = f"axis {axis} of {name}{joined}"
         if not 1 <= extent <= MOST_OF_EXTENT:
             message = f"{where} has {extent} elements, a tensor map takes 1 to {MOST_OF_EXTENT}"
-            raise LaunchError("shape", message, "compile a variant without tensor maps")
+            raise LaunchError("shape", message, "a schedule without 'stage NAME: bulk'")
         if extent > 1:
             _check_stride(where, stride, size, innermost=axis == argument.axes[0])
     if argument.window is not None:

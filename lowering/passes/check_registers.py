@@ -17,11 +17,12 @@ def check_registers(function: Function, target: Target) -> None:
     """TileError `registers` for the first loaded or converted tile that is larger, or whose sums one instruction cannot
     have, and for a loop whose rounds hand on more. Integer tiles are mostly index arithmetic, of which a thread keeps
     little."""
+    has = _most_of_thread(function, target)
     for op in walk(function.body):
         if ATTRIBUTE in op.attrs:
             _check_product(function, target, op)
         if op.spec.counters:
-            _check_carried(op)
+            _check_carried(op, has)
         if op.attrs.get("in_place"):
             continue  # no thread holds it
         for result in op.results:
@@ -43,15 +44,23 @@ def _registers(value: Value) -> int:
     return 0 if layout is None else layout.count * value.dtype.bits // 32
 
 
-def _check_carried(loop: Op) -> None:
+def _most_of_thread(function: Function, target: Target) -> int:
+    """Registers that a thread has at most: its part of what a block has, or what warps that copy have left it."""
+    given = next((op.attrs["registers"] for op in function.body.ops if op.spec.concurrent), None)
+    part = target.registers // function.launched // 8 * 8 if given is None else given[1]
+    return min(part, MOST_REGISTERS)
+
+
+def _check_carried(loop: Op, has: int) -> None:
     """All that rounds hand on is held at once, as the sums of two products are."""
     held: Counter[str] = Counter()  # parts of a tile have its name
     for arg in loop.regions[-1].args[loop.spec.counters :]:
         held[arg.name or "others"] += _registers(arg)
-    if sum(held.values()) > MOST_REGISTERS:
+    if sum(held.values()) > has:
         told = ", ".join(f"{count} of '{name}'" for name, count in held.items() if count)
-        message = f"rounds hand on {sum(held.values())} registers of a thread, {told}; there are {MOST_REGISTERS}"
-        raise TileError("registers", loop.loc, message, "more warps, or smaller tiles")
+        message = f"rounds hand on {sum(held.values())} registers of a thread, {told}; there are {has}"
+        hint = "more warps, or smaller tiles" if has == MOST_REGISTERS else "smaller tiles"
+        raise TileError("registers", loop.loc, message, hint)
 
 
 def _check_product(function: Function, target: Target, op: Op) -> None:

@@ -22,11 +22,11 @@ from lowering.types import INDEX
 def peel_loops(function: Function) -> None:
     """Loops that are to be peeled and may have a round that is not whole."""
     loops = [op for op in walk(function.body) if op.spec.counters]
-    pipelined = {loop for nest, _ in nests(function.body) for loop in nest}
+    pipelined = {loop: len(nest) for nest, _ in nests(function.body) for loop in nest}
     if not any(constant_of(loop.operands[2]) != 1 or loop in pipelined for loop in loops):
         return
     facts = facts_now(function)
-    peeled = {loop for loop in loops if _chosen(function, facts, loop, loop in pipelined)}
+    peeled = {loop for loop in loops if _chosen(function, facts, loop, pipelined.get(loop, 0))}
     if peeled:
         budget = Budget()
         for op in function.body.ops:
@@ -35,15 +35,16 @@ def peel_loops(function: Function) -> None:
         function.body = rewriter.block(function.body, rewriter.visit)
 
 
-def _chosen(function: Function, facts: Analysis, loop: Op, pipelined: bool) -> bool:
-    """Whether a loop is peeled: the schedule says so, or a choice; one whose rounds are all whole is not."""
+def _chosen(function: Function, facts: Analysis, loop: Op, depth: int) -> bool:
+    """Whether a loop is peeled: the schedule says so, or a choice; one whose rounds are all whole is not, and none of
+    several whose rounds are one pipeline. depth: how many these are."""
     name, step = loop.regions[0].args[0].name or "loop", constant_of(loop.operands[2])
     named = function.by_subject("peel", int).get(name)
     if step is None or step < 1:
         if named:
             raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is peeled")
         return False
-    if named and pipelined:
+    if depth > 1 or (named and depth):
         why = "the loop is pipelined: of its round that is not whole the copies alone have a mask"
         return function.choices.choose("peel", name, {"off": False}, "off", loc=loop.loc, because=why)
     if _rounds_are_whole(facts, loop, int(step)):

@@ -19,7 +19,7 @@ from lowering.ops.memory import only_copies
 from lowering.panels import start_of_whole
 from lowering.schedule import Named
 from lowering.shared_map import row_swizzle
-from lowering.targets import Target, target
+from lowering.targets import MOST_REGISTERS, Target, target
 from lowering.types import DType, SharedType
 
 WARPS = 4
@@ -32,6 +32,8 @@ STEP = 32
 """Bytes along K of an instruction."""
 WIDTHS = {128: 1, 64: 2, 32: 3}
 """Bytes of a row of an operand: the swizzle's mode in its descriptor."""
+BESIDES = 26
+"""Registers that ptxas 13.0 wants for a product beside its sums (C7602, of 128 and of 256 columns)."""
 INSTRUCTION, ATTRIBUTE = "wgmma", "warpgroups"
 ARCH = "sm_90a"
 TYPES = {
@@ -168,6 +170,17 @@ def done_by(op: Op) -> list[Op]:
 def has_columns(columns: int, sums: str) -> bool:
     """Whether an instruction has so many."""
     return 8 <= columns <= 256 and columns % (16 if sums == "s32" and columns > 24 else 8) == 0
+
+
+def registers_at_start(function: Function, target: Target) -> int:
+    """Of a thread, which is what an instruction may take."""
+    given = target.registers // (function.launched * max(1, function.number("blocks_per_sm"))) // 8 * 8
+    return min(given, function.number("maxregs") or MOST_REGISTERS, MOST_REGISTERS)
+
+
+def most_columns(registers: int) -> int:
+    """Of an instruction whose threads have so many registers."""
+    return 2 * (registers - BESIDES)
 
 
 def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> Warpgroups | str:

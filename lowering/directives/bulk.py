@@ -61,7 +61,7 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
 
 def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: int) -> tuple[str, str] | None:
     """Why no tensor map has the stride along an axis of a tensor, and what would fit; None if one has."""
-    parameter = next(p for p in function.params if p.value is tensor)
+    (parameter,) = [p for p in function.params if p.value is tensor]
     if not parameter.strides:
         known = prod(d if isinstance(d, int) else function.divisors.get(d, 1) for d in parameter.dims[axis + 1 :])
     else:

@@ -154,7 +154,7 @@ PASSES = (
         sound=False,
     ),
     # Behind `insert_barriers`, which takes a product for a read where its loads stand.
-    Pass("place_waits", on_function(place_waits.place_waits), may_go=False),
+    Pass("place_waits", place_waits.place_waits, may_go=False),
     # Last: which tiles may share bytes follows from the barriers that stand.
     Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
     Pass("check_turns", on_function(turns.check_turns), may_go=False),

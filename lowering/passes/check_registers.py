@@ -7,10 +7,7 @@ from collections import Counter
 from lowering.ir import Function, Op, Value, walk
 from lowering.location import TileError
 from lowering.targets import MOST_REGISTERS, Target
-from lowering.warpgroup import ATTRIBUTE
-
-BESIDES = 26
-"""Registers that ptxas 13.0 wants for a product of warp groups beside its sums (C7602, of 128 and of 256 columns)."""
+from lowering.warpgroup import ATTRIBUTE, BESIDES, most_columns, registers_at_start
 
 
 def check_registers(function: Function, target: Target) -> None:
@@ -46,9 +43,8 @@ def _registers(value: Value) -> int:
 
 def _most_of_thread(function: Function, target: Target) -> int:
     """Registers that a thread has at most: its part of what a block has, or what warps that copy have left it."""
-    given = next((op.attrs["registers"] for op in function.body.ops if op.spec.concurrent), None)
-    part = target.registers // function.launched // 8 * 8 if given is None else given[1]
-    return min(part, MOST_REGISTERS)
+    given = [op.attrs["registers"] for op in function.body.ops if op.spec.concurrent and op.attrs["registers"]]
+    return min(given[0][1] if given else target.registers // function.launched // 8 * 8, MOST_REGISTERS)
 
 
 def _check_carried(loop: Op, has: int) -> None:
@@ -65,15 +61,15 @@ def _check_carried(loop: Op, has: int) -> None:
 
 def _check_product(function: Function, target: Target, op: Op) -> None:
     """What `setmaxnreg` gives later is of no use to one instruction: it takes what a thread has at the start."""
-    blocks, columns = max(1, function.number("blocks_per_sm")), op.result.tile.shape[1]
-    given = target.registers // (function.launched * blocks) // 8 * 8
-    given = min(given, function.number("maxregs") or MOST_REGISTERS, MOST_REGISTERS)
-    needed = columns // 2 + BESIDES
-    if needed > given:
+    given, columns = registers_at_start(function, target), op.result.tile.shape[1]
+    most = most_columns(given)
+    if columns > most:
+        blocks = max(1, function.number("blocks_per_sm"))
         many = f"{blocks} blocks of {function.launched} threads have" if blocks > 1 else "a block has"
         raise TileError(
             "registers",
             op.loc,
-            f"a product of {columns} columns takes {needed} registers of a thread, and {many} {given} for it",
-            f"at most {max(8, (given - BESIDES) // 8 * 16)} columns, fewer warps, or fewer blocks_per_sm",
+            f"a product of {columns} columns takes {columns // 2 + BESIDES} registers of a thread, and {many} {given} "
+            "for it",
+            f"at most {max(8, most // 16 * 16)} columns, fewer warps, or fewer blocks_per_sm",
         )

@@ -27,23 +27,25 @@ from math import prod
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, replace_uses, uses
 from lowering.ops import OPS, operand
+from lowering.targets import Target
 from lowering.types import TileType
-from lowering.warpgroup import chosen, has_columns, joined_attribute, load_of
+from lowering.warpgroup import chosen, has_columns, joined_attribute, load_of, most_columns, registers_at_start
 
 MOST_HELD = 224
 """Registers of a thread for sums, of 240 with roles."""
 
 
-def place_waits(function: Function) -> None:
+def place_waits(function: Function, target: Target) -> None:
     """Begins products of warp groups early, and puts a wait where each stood."""
-    _in_block(function, function.body)
+    _in_block(function, function.body, most_columns(registers_at_start(function, target)))
 
 
-def _in_block(function: Function, block: Block) -> None:
-    _join(function, block)
+def _in_block(function: Function, block: Block, most: int) -> None:
+    """most: columns of one product."""
+    _join(function, block, most)
     for op in list(block.ops):
         for region in op.regions:
-            _in_block(function, region)
+            _in_block(function, region, most)
         if chosen(op) is not None and not _is_gone_on_with(function, block, op):
             wait = Op(OPS["product_wait"], op.results, [each.type for each in op.results], {}, (), op.loc)
             for made, result in zip(wait.results, op.results, strict=True):
@@ -81,12 +83,12 @@ def _end_turn_first(block: Block, wait: Op) -> None:
         block.ops[at : end + 1] = [*behind, block.ops[end], wait]
 
 
-def _join(function: Function, block: Block) -> None:
+def _join(function: Function, block: Block, most: int) -> None:
     """Products of one left operand whose right ones lie one behind the other, as parts of one tile do, become one."""
     runs: list[list[Op]] = [[]]
     for op in block.ops:
         if chosen(op) is not None:
-            runs += [[op]] if not _follows(runs[-1], op) else [[*runs.pop(), op]]
+            runs += [[op]] if not _follows(runs[-1], op, most) else [[*runs.pop(), op]]
         elif not _may_pass(op) or _takes(op, runs[-1]):
             runs.append([])
     for run in runs:
@@ -98,8 +100,8 @@ def _takes(op: Op, run: list[Op]) -> bool:
     return any(result in op.operands for each in run for result in each.results)
 
 
-def _follows(run: list[Op], op: Op) -> bool:
-    """Whether a product's columns are the next ones of what these make, by an instruction that there is."""
+def _follows(run: list[Op], op: Op, most: int) -> bool:
+    """Whether a product's columns are the next ones of what these make, by an instruction that there is, of `most`."""
     last, groups = chosen(run[-1]) if run else None, chosen(op)
     if last is None or groups is None or last.left is None or op.operands[0] is not run[-1].operands[0]:
         return False
@@ -111,6 +113,7 @@ def _follows(run: list[Op], op: Op) -> bool:
         and groups == replace(last, right=replace(last.right, base=last.right.base + size))
         and all(constant_of(each.operands[2]) is None for each in (run[-1], op))
         and has_columns(columns * (len(run) + 1), op.result.dtype.name)
+        and columns * (len(run) + 1) <= most
         and not _takes(op, run)
     )
 

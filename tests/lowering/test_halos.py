@@ -185,7 +185,7 @@ def test_threads_copy_no_halo(tmp_path: Path) -> None:
     file.write_text(TEXT)
     module = dsl.load(file, "emulator", arch="sm_90a", choose={"pass.pipeline": "off"})
     module.compile("conv", **given)
-    with pytest.raises(TileError, match="no choice has the key 'pass.pipeline'"):
+    with pytest.raises(TileError, match=r"no choice has the key 'pass\.pipeline'"):
         module.asked.check()
 
 

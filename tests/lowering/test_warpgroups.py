@@ -78,6 +78,41 @@ def test_products_behind_or_ahead_of_the_sums_before_are_right(way: str, device:
     assert json.loads(result.stdout)["passed"] is True
 
 
+TWO = """
+kernel k(c: f32[m, n], a: s8[m, k], b: s8[n, k], d: s8[n, k]):
+    grid cdiv(m, 64), cdiv(n, 16)
+    i, j = block(0) * 64, block(1) * 16
+    acc = zeros(s32[64, 16])
+    more = zeros(s32[64, 16])
+    for p in range(0, k, 128):
+        x = a[i : i + 64, p : p + 128] * 2
+        acc = dot(x, b[j : j + 16, p : p + 128].T, acc)
+        more = dot(x, d[j : j + 16, p : p + 128].T, more)
+    c[i : i + 64, j : j + 16] = (acc - more).to(f32)
+
+schedule s of k:
+    warps = 4
+    stage a, b, d: bulk
+    instruction acc, more: wgmma
+"""
+
+
+@pytest.mark.parametrize(("said", "way"), [("", "wgmma"), ("    choose instruction.acc: m16n8k32\n", "mma.sync")])
+def test_products_whose_sums_lie_together_go_one_way(said: str, way: str, device: str) -> None:
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("wgmma is sm_90a's")
+    digits = np.random.default_rng(0).integers(-2, 3, (3, 64, 256)).astype(np.int8)
+    a, b, d = digits[0], digits[1, :16], digits[2, :16]
+    c = np.full((64, 16), np.nan, np.float32)
+    module = dsl.parse(TWO + said, device=device, arch="sm_90a")
+    module.k(c, a, b, d)
+    np.testing.assert_array_equal(c, 2 * a.astype(int) @ (b.astype(int) - d).T)
+    ptx = module.compile("k", m=64, n=16, k=256).ptx
+    assert [name for name in ("wgmma.mma_async", "mma.sync.aligned") if name in ptx] == [
+        {"wgmma": "wgmma.mma_async", "mma.sync": "mma.sync.aligned"}[way]
+    ]
+
+
 def test_copies_are_started_while_products_run() -> None:
     kernel = dsl.parse(text(64, 64, 64, 4, "pipeline p: 3", "unroll p: 1"), device="emulator").compile(
         "product", m=512, n=512, k=4096, T="f16", O="f32"

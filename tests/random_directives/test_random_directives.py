@@ -55,3 +55,22 @@ MENDED = {
 def test_what_was_found_of_hopper_stays_mended(seed: int) -> None:
     outcome = attempt_hopper(seed)
     assert outcome.kind == "right", f"{outcome.message}\n{outcome.text}"
+
+
+CHOSEN = {
+    3000139: "an outer loop of a pipelined nest was peeled by a choice",
+    5056982: "of two products whose sums lie together one was by warp groups alone: wrong sums, or none",
+}
+"""Seeds of Hopper that failed with other options, and why."""
+
+
+@pytest.mark.parametrize("seed", CHOSEN)
+def test_what_was_found_of_hopper_with_options_stays_mended(seed: int) -> None:
+    outcome = attempt_hopper(seed, choices=True)
+    assert outcome.kind in ("right", "refused"), f"{outcome.message}\n{outcome.text}"
+
+
+def test_products_that_become_one_have_the_registers_for_it() -> None:
+    """Two blocks of 640 threads have 48 each, for columns of four parts 58 are needed."""
+    outcome = attempt_hopper(5007697, assembled=True)
+    assert outcome.kind == "right", f"{outcome.message}\n{outcome.text}"

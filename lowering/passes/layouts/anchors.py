@@ -122,7 +122,8 @@ class _Anchors:
         self.layouts = Layouts(function)
         self.ops = walk(function.body)
         self.dots = [op for op in self.ops if op.spec.product]
-        self.by_groups: dict[str, bool] = {}  # by name, whether products are of warp groups
+        # By name, and by what has the layout of the sums: whether products are of warp groups.
+        self.by_groups: dict[str | Value, bool] = {}
         self.starts = {arg: start for op in self.ops if op.spec.counters for start, arg in started(op)}
 
     def choose(self) -> None:
@@ -268,6 +269,8 @@ class _Anchors:
             found = [i for i in found if i is rule or i in admitted]
             subject = op.result.name or op.operands[2].name or min(names, default="product")
             instruction = self.choose_instruction(op, subject, found, rule, groups, None if shape is None else loc)
+            way = isinstance(instruction, Warpgroups)
+            self.by_groups = dict.fromkeys(joined, way) | {subject: way} | self.by_groups
             if isinstance(instruction, Warpgroups):
                 instruction.mark(op)
                 mixed = instruction.left is None and is_loaded(op.operands[0])
@@ -305,9 +308,10 @@ class _Anchors:
         self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None
     ) -> Mma | Warpgroups:
         """Of those that fit: the one that is named, by warp groups or at `named`, else the rule. Products of one name,
-        as parts and rounds of one are, go one way, that of the first: their sums and operands lie so."""
-        groups = groups if self.by_groups.get(subject, True) else None
-        found = found if groups is None or subject not in self.by_groups else []
+        as parts and rounds of one are, and those whose sums lie as theirs, go one way, that of the first."""
+        way = self.by_groups.get(op.result, self.by_groups.get(subject))
+        groups = None if way is False else groups
+        found = found if groups is None or way is None else []
         work, options = prod((*op.result.tile.shape, op.operands[0].tile.shape[1])), {i.written: i for i in found}
         pinned = named if groups is None else op.loc
         chosen: Mma | Warpgroups = self.function.choices.choose(
@@ -322,7 +326,6 @@ class _Anchors:
             line=f"instruction {subject}: mma.sync.{{option}}" if groups is None else None,
             pinned=pinned,
         )
-        self.by_groups.setdefault(subject, isinstance(chosen, Warpgroups))
         return chosen
 
     def by_warpgroups(self, op: Op, shape: str | None, loc: Loc | None) -> Warpgroups | None:

@@ -1,8 +1,10 @@
-"""`dsl explain`: about an error code, a property of schedules, or a function of the language."""
+"""`dsl explain`: about an error code, a property of schedules, a function of the language, or a word of messages."""
 
 from __future__ import annotations
 
 import json
+import tomllib
+from pathlib import Path
 from textwrap import indent
 
 import click
@@ -17,10 +19,17 @@ from dsl.values.table import PLACES, ROWS, Builtin
 from lowering.location import TileError, closest
 from lowering.plugins import current
 
+WORDS = Path(__file__).with_name("words.toml")
+
+
+def read_words() -> dict[str, str]:
+    """What words mean that messages and schedules use and the language does not have."""
+    return tomllib.loads(WORDS.read_text(encoding="utf-8"))
+
 
 def names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """What may follow, for the shell's completion."""
-    return [name for name in (*read_codes(), *PROPERTIES, *NAMES, *ROWS) if name.startswith(incomplete)]
+    return [name for name in (*read_codes(), *PROPERTIES, *NAMES, *ROWS, *read_words()) if name.startswith(incomplete)]
 
 
 def places_of(function: Builtin) -> list[str]:
@@ -32,27 +41,29 @@ def said_of(function: Builtin) -> dict[str, str]:
     return {"takes": function.types, "error": function.error}
 
 
-@click.command(short_help="Tell about an error code, a property of schedules, a term of contracts, or a function.")
-@click.argument("name", metavar="[CODE|PROPERTY|TERM|FUNCTION]", required=False, shell_complete=names)
+@click.command(short_help="Tell about an error code, a property of schedules, a term, a function, or a word.")
+@click.argument("name", metavar="[CODE|PROPERTY|TERM|FUNCTION|WORD]", required=False, shell_complete=names)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(name: str | None, as_json: bool) -> int:
     """Say what an error CODE means, what leads to it and what mends it, what a PROPERTY of schedules does, what a TERM
-    of contracts counts, or how a FUNCTION of the language is called and what it means; all without a name."""
+    of contracts counts, how a FUNCTION of the language is called and what it means, or what a WORD means that messages
+    use; all without a name."""
     if name is not None and name.startswith("error[") and name.endswith("]"):
         name = name[6:-1]
-    codes = read_codes()
+    codes, words = read_codes(), read_words()
     try:
         rows_known = rows_of(current())
     except Exception as error:
         return show(error)
-    known = [*codes, *rows_known, *NAMES, *ROWS]
+    known = [*codes, *rows_known, *NAMES, *ROWS, *words]
     if name is not None and name not in known:
-        message = f"there is no error code, property, term or function '{name}'"
+        message = f"there is no error code, property, term, function or word '{name}'"
         return show(TileError("option", None, message, closest(name, known)))
     chosen = {code: row for code, row in codes.items() if name in (None, code)}
     properties = [row for row in rows_known.values() if name in (None, row.name)]
     terms = [row for row in TERMS.values() if name in (None, row.name)]
     functions = {each: row for each, row in ROWS.items() if name in (None, each)}
+    meanings = {word: meaning for word, meaning in words.items() if name in (None, word)}
     if as_json:
         rows: dict[str, dict[str, str]] = {
             code: {"meaning": row.meaning, "example": row.example, "mend": row.mend} for code, row in chosen.items()
@@ -66,6 +77,8 @@ def command(name: str | None, as_json: bool) -> int:
         for function, made in functions.items():
             said = {"operation": made.usage, "means": made.means, "types": made.types, "error": made.error}
             rows[function] = {**rows.get(function, {}), **said, "stands in": ", ".join(places_of(made))}
+        for word, meaning in meanings.items():
+            rows[word] = {**rows.get(word, {}), "word": meaning}
         click.echo(json.dumps(rows))
     elif name is None:
         for code, row in codes.items():
@@ -79,6 +92,9 @@ def command(name: str | None, as_json: bool) -> int:
         click.echo("\nfunctions:")
         for made in functions.values():
             click.echo(f"{made.short:<28} {made.means}")
+        click.echo("\nwords:")
+        for word, meaning in meanings.items():
+            click.echo(f"{word:<14} {meaning.split('. ')[0].split(': ')[0].rstrip('.')}")
     else:
         for code, row in chosen.items():
             click.echo(f"error[{code}]\n\n{click.wrap_text(row.meaning, 100)}\n")
@@ -91,4 +107,6 @@ def command(name: str | None, as_json: bool) -> int:
         for made in functions.values():
             click.echo(f"{made.usage}\n\n{made.means}\n\nstands in: {', '.join(places_of(made))}")
             click.echo("".join(f"{what}: {said}\n" for what, said in said_of(made).items() if said), nl=False)
+        for word, meaning in meanings.items():
+            click.echo(f"{word}\n\n{click.wrap_text(meaning, 100)}")
     return 0

@@ -14,6 +14,10 @@ from click.testing import CliRunner, Result
 import dsl
 from dsl.command import cli
 from dsl.command.error_codes import ErrorCode, read_codes
+from dsl.command.explain import read_words
+from dsl.schedules.properties import PROPERTIES
+from dsl.text.contracts import NAMES
+from dsl.values.table import ROWS
 from lowering.location import TileError
 from runtime.errors import RuntimeFault
 
@@ -75,3 +79,12 @@ def test_explain_prints_all_of_a_row() -> None:
     shared = CODES["shared"]
     text = command("explain", "error[shared]").stdout
     assert "\n    shared s: f32[65536]\n    s[0" in text and shared.mend in text
+
+
+def test_explain_says_what_words_of_messages_mean() -> None:
+    """No word is the name of something else, of which `explain` says what it does."""
+    words = read_words()
+    assert not words.keys() & {*CODES, *PROPERTIES, *NAMES, *ROWS}
+    assert words["slot"] in command("explain", "slot").stdout.replace("\n", " ")
+    overview = command("explain").stdout.partition("\nwords:\n")[2]
+    assert [line.split()[0] for line in overview.splitlines()] == [*words]

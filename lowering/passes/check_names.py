@@ -31,9 +31,15 @@ def check_names(function: Function) -> None:
     """
     names: set[str] = set()
     counters: set[str] = set()
+    matrices: set[str] = set()  # what sums of products may be
+    products: set[str] = set()
     for op in walk(function.body):
         counters |= {c.name for region in op.regions for c in region.args[: op.spec.counters] if c.name}
-        names |= {value.name for value in defined_tiles(op) if value.name}
+        named = {value.name: value for value in defined_tiles(op) if value.name}
+        names |= named.keys()
+        matrices |= {name for name, value in named.items() if len(value.tile.shape) == 2}
+        if op.spec.product:
+            products |= {value.name for value in (op.result, op.operands[2]) if value.name}
         if op.spec.in_flight:
             names.add(f"{op.operands[0].name}.copy")
     for name, pin in function.pins.items():
@@ -45,9 +51,9 @@ def check_names(function: Function) -> None:
     for name, instruction in function.instructions.items():
         if name not in names and name in function.in_branches:
             function.void.append((name, instruction.loc))
-        elif name not in names:
+        elif name not in matrices:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
-            raise TileError("name", instruction.loc, message, closest(name, names))
+            raise TileError("name", instruction.loc, message, closest(name, products) or listed("products", products))
     for (row, name), loc in function.lines.items():
         is_of_tiles = (row, name) == ("pipeline", TILE) and "persistent" in function.attrs
         if row not in OF_LOOPS or is_of_tiles or (row == "unroll" and name in function.written_out):
@@ -55,7 +61,13 @@ def check_names(function: Function) -> None:
         if name not in counters and name in function.in_branches:
             function.void.append((name, loc))
         elif name not in counters:
-            hint = closest(name, counters) or "a loop is named by its counter; one 'for static' is unrolled as it is"
+            hint = closest(name, counters) or f"{listed('loops', counters)}; one 'for static' is unrolled as it is"
             if name in function.written_out:
                 hint = f"'unroll {name}: all' leaves no loop"
             raise TileError("name", loc, f"the kernel has no loop over '{name}'", hint)
+
+
+def listed(what: str, names: set[str]) -> str:
+    """A hint that says which there are."""
+    known = ", ".join(f"'{name}'" for name in sorted(names))
+    return f"its {what}: {known}" if names else f"it has no {what}"

@@ -66,6 +66,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         {**square(4096), **ALONG_K},
         {**square(512), **ALONG_K},
         {**square(1008), **ALONG_K},
+        {**square(5120), **ALONG_K},
         square(3072),
         square(4096),
         {**square(4096), **FUSED},

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 
 import click
 
 import dsl.values.functions  # noqa: F401 (the rows)
-from dsl.command.error_codes import read_codes
+from dsl.command.error_codes import ErrorCode, read_codes
 from dsl.command.failures import show
-from dsl.schedules.properties import PROPERTIES, rows_of
-from dsl.text.contracts import KNOWN, NAMES, TERMS
+from dsl.schedules.properties import PROPERTIES, PropertyRow, rows_of
+from dsl.text.contracts import KNOWN, NAMES, TERMS, Term
 from dsl.text.program import library_names
 from dsl.values.table import PLACES, ROWS, Builtin
 from lowering.location import TileError, closest
@@ -25,6 +26,17 @@ WORDS = Path(__file__).with_name("words.toml")
 def read_words() -> dict[str, str]:
     """What words mean that messages and schedules use and the language does not have."""
     return tomllib.loads(WORDS.read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is told of, by name."""
+
+    codes: dict[str, ErrorCode]
+    properties: list[PropertyRow]
+    terms: list[Term]
+    functions: dict[str, Builtin]
+    words: dict[str, str]
 
 
 def names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -59,54 +71,71 @@ def command(name: str | None, as_json: bool) -> int:
     if name is not None and name not in known:
         message = f"there is no error code, property, term, function or word '{name}'"
         return show(TileError("option", None, message, closest(name, known)))
-    chosen = {code: row for code, row in codes.items() if name in (None, code)}
-    properties = [row for row in rows_known.values() if name in (None, row.name)]
-    terms = [row for row in TERMS.values() if name in (None, row.name)]
-    functions = {each: row for each, row in ROWS.items() if name in (None, each)}
-    meanings = {word: meaning for word, meaning in words.items() if name in (None, word)}
+    found = Known(
+        {code: row for code, row in codes.items() if name in (None, code)},
+        [row for row in rows_known.values() if name in (None, row.name)],
+        [row for row in TERMS.values() if name in (None, row.name)],
+        {each: row for each, row in ROWS.items() if name in (None, each)},
+        {word: meaning for word, meaning in words.items() if name in (None, word)},
+    )
     if as_json:
-        rows: dict[str, dict[str, str]] = {
-            code: {"meaning": row.meaning, "example": row.example, "mend": row.mend} for code, row in chosen.items()
-        }
-        for each in properties:
-            said = {"property": each.usage, "does": each.doc, "line": each.example}
-            rows[each.name] = {**rows.get(each.name, {}), **said}
-        for term in terms:
-            said = {"unit": term.unit, "counts": term.doc, "from": term.source, "known": term.known}
-            rows[term.name] = {**rows.get(term.name, {}), term.usage: f"expect {term.example}", **said}
-        for function, made in functions.items():
-            said = {"operation": made.usage, "means": made.means, "types": made.types, "error": made.error}
-            rows[function] = {**rows.get(function, {}), **said, "stands in": ", ".join(places_of(made))}
-        for word, meaning in meanings.items():
-            rows[word] = {**rows.get(word, {}), "word": meaning}
-        click.echo(json.dumps(rows))
+        click.echo(json.dumps(rows_told(found)))
     elif name is None:
-        for code, row in codes.items():
-            click.echo(f"{code:<14} {row.meaning.split('. ')[0].rstrip('.')}")
-        click.echo("\nproperties of schedules:")
-        for each in properties:
-            click.echo(f"{each.name:<14} {each.usage}")
-        click.echo("\nterms of contracts:")
-        for term in terms:
-            click.echo(f"{term.usage:<18} {term.doc} In {term.unit}.")
-        click.echo("\nfunctions:")
-        for made in functions.values():
-            click.echo(f"{made.short:<28} {made.means}")
-        click.echo("\nwords:")
-        for word, meaning in meanings.items():
-            click.echo(f"{word:<14} {meaning.split('. ')[0].split(': ')[0].rstrip('.')}")
+        show_all(found)
     else:
-        for code, row in chosen.items():
-            click.echo(f"error[{code}]\n\n{click.wrap_text(row.meaning, 100)}\n")
-            click.echo(f"For example:\n\n{indent(row.example.strip(), '    ')}\n\nInstead: {row.mend}")
-        for each in properties:
-            click.echo(f"{each.usage}\n\n{click.wrap_text(each.doc, 100)}\n\nFor example: {each.example}")
-        for term in terms:
-            click.echo(f"{term.usage}, in {term.unit}\n\n{click.wrap_text(term.doc, 100)}\n")
-            click.echo(f"{term.known}: {KNOWN[term.known]}; from {term.source}\n\nFor example: expect {term.example}\n")
-        for made in functions.values():
-            click.echo(f"{made.usage}\n\n{made.means}\n\nstands in: {', '.join(places_of(made))}")
-            click.echo("".join(f"{what}: {said}\n" for what, said in said_of(made).items() if said), nl=False)
-        for word, meaning in meanings.items():
-            click.echo(f"{word}\n\n{click.wrap_text(meaning, 100)}")
+        show_each(found)
     return 0
+
+
+def rows_told(found: Known) -> dict[str, dict[str, str]]:
+    """All that is known of each name."""
+    rows: dict[str, dict[str, str]] = {
+        code: {"meaning": row.meaning, "example": row.example, "mend": row.mend} for code, row in found.codes.items()
+    }
+    for each in found.properties:
+        said = {"property": each.usage, "does": each.doc, "line": each.example}
+        rows[each.name] = {**rows.get(each.name, {}), **said}
+    for term in found.terms:
+        said = {"unit": term.unit, "counts": term.doc, "from": term.source, "known": term.known}
+        rows[term.name] = {**rows.get(term.name, {}), term.usage: f"expect {term.example}", **said}
+    for function, made in found.functions.items():
+        said = {"operation": made.usage, "means": made.means, "types": made.types, "error": made.error}
+        rows[function] = {**rows.get(function, {}), **said, "stands in": ", ".join(places_of(made))}
+    for word, meaning in found.words.items():
+        rows[word] = {**rows.get(word, {}), "word": meaning}
+    return rows
+
+
+def show_all(found: Known) -> None:
+    """A line for each."""
+    for code, row in found.codes.items():
+        click.echo(f"{code:<14} {row.meaning.split('. ')[0].rstrip('.')}")
+    click.echo("\nproperties of schedules:")
+    for each in found.properties:
+        click.echo(f"{each.name:<14} {each.usage}")
+    click.echo("\nterms of contracts:")
+    for term in found.terms:
+        click.echo(f"{term.usage:<18} {term.doc} In {term.unit}.")
+    click.echo("\nfunctions:")
+    for made in found.functions.values():
+        click.echo(f"{made.short:<28} {made.means}")
+    click.echo("\nwords:")
+    for word, meaning in found.words.items():
+        click.echo(f"{word:<14} {meaning.split('. ')[0].split(': ')[0].rstrip('.')}")
+
+
+def show_each(found: Known) -> None:
+    """All of what has one name."""
+    for code, row in found.codes.items():
+        click.echo(f"error[{code}]\n\n{click.wrap_text(row.meaning, 100)}\n")
+        click.echo(f"For example:\n\n{indent(row.example.strip(), '    ')}\n\nInstead: {row.mend}")
+    for each in found.properties:
+        click.echo(f"{each.usage}\n\n{click.wrap_text(each.doc, 100)}\n\nFor example: {each.example}")
+    for term in found.terms:
+        click.echo(f"{term.usage}, in {term.unit}\n\n{click.wrap_text(term.doc, 100)}\n")
+        click.echo(f"{term.known}: {KNOWN[term.known]}; from {term.source}\n\nFor example: expect {term.example}\n")
+    for made in found.functions.values():
+        click.echo(f"{made.usage}\n\n{made.means}\n\nstands in: {', '.join(places_of(made))}")
+        click.echo("".join(f"{what}: {said}\n" for what, said in said_of(made).items() if said), nl=False)
+    for word, meaning in found.words.items():
+        click.echo(f"{word}\n\n{click.wrap_text(meaning, 100)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -34,8 +36,13 @@ schedule eight of convert:
 
 
 @pytest.fixture(scope="module")
-def modules() -> dict[str, dsl.Module]:
-    return {}
+def modules() -> Callable[..., dsl.Module]:
+    """`CONVERT` or the sample on a device: read once."""
+
+    def module(device: str, sample: bool) -> dsl.Module:
+        return dsl.load(SAMPLE, device=device) if sample else dsl.parse(CONVERT, device=device)
+
+    return cache(module)
 
 
 def nearest(values: np.ndarray, dtype: str) -> np.ndarray:
@@ -70,7 +77,7 @@ def test_the_hosts_values_and_roundings_are_those_of_ml_dtypes(dtype: str) -> No
     ("source", "to"), [(a, b) for a, b in product(NUMPY, repeat=2) if a != b and {a, b} & set(FP8)]
 )
 def test_conversions_of_every_value_of_8_and_16_bits(modules, device: str, source: str, to: str) -> None:
-    module = modules.setdefault(device, dsl.parse(CONVERT, device=device))
+    module = modules(device, sample=False)
     if source == "f32":  # every f16, and its neighbours among f32
         halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
         with np.errstate(invalid="ignore"):
@@ -88,7 +95,7 @@ def test_conversions_of_every_value_of_8_and_16_bits(modules, device: str, sourc
 @pytest.mark.parametrize("dtype", FP8)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (63, 65, 31), (64, 128, 256)])
 def test_products_in_every_order(modules, device: str, dtype: str, shape: tuple[int, int, int]) -> None:
-    module = modules.setdefault("narrow " + device, dsl.load(SAMPLE, device=device))
+    module = modules(device, sample=True)
     (m, n, k), random = shape, np.random.default_rng(sum(shape))
     a, b = (random.standard_normal(e).astype(NUMPY[dtype]) for e in ((m, k), (k, n)))
     wanted = 0.25 * (a.astype(np.float64) @ b.astype(np.float64))

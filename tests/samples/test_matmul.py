@@ -4,6 +4,8 @@ GPU."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from itertools import product
 from math import sqrt
 from pathlib import Path
@@ -35,8 +37,9 @@ ACTIVATIONS = {
 
 
 @pytest.fixture(scope="module")
-def modules() -> dict[str, dsl.Module]:
-    return {}
+def modules() -> Callable[..., dsl.Module]:
+    """The sample on a device, with choices: read once."""
+    return cache(lambda device, **choose: dsl.load(SAMPLE, device=device, choose=choose))
 
 
 def operands(m: int, n: int, k: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +75,7 @@ ORDERS = list(product((False, True), repeat=2))
 @pytest.mark.parametrize(("a_t", "b_t"), ORDERS)
 @pytest.mark.parametrize("dtype", BOUND)
 def test_products_of_all_types_in_every_order(modules, device, dtype, a_t, b_t):
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules(device)
     for shape in SHAPES if dtype in ("s8", "f16", "f32") else SHAPES[2:4]:
         if dtype == "u8" and (a_t or not b_t):
             continue  # a byte has two neighbours along k
@@ -102,7 +105,7 @@ TILE = {"TM": 128, "TN": 256, "warps": 8}
 @pytest.mark.parametrize("schedule", LARGE)
 def test_large_tiles_have_no_conflicts_and_one_barrier_a_round(modules, schedule, dtype, a_t, b_t):
     """Four rounds, all of one block. Bytes in every order: those across k are transposed in registers."""
-    module = modules.setdefault("whole tiles", dsl.load(SAMPLE, device="emulator", choose={"split.p": "1"}))
+    module = modules("emulator", **{"split.p": "1"})
     (m, n), warps = LARGE[schedule]
     tk = 128 // DTYPES[dtype].bytes
     a, b = operands(m, n, 4 * tk, dtype)
@@ -138,7 +141,7 @@ WAVES = {
 
 def test_tiles_have_the_columns_that_fill_their_waves(modules):
     """Of 132 multiprocessors."""
-    module = modules.setdefault("emulator", dsl.load(SAMPLE, device="emulator"))
+    module = modules("emulator")
     for extent, wanted in WAVES.items():
         words, bytes = (ArrayFacts((extent, extent), dtype) for dtype in ("f16", "e4m3"))
         neighbours, along = wanted
@@ -155,7 +158,7 @@ def test_columns_that_are_no_power_of_two(modules, device, dtype, columns):
     """One instruction multiplies all of them, or 128 where the sums of a round are added in f32."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules(device)
     tk = 128 // DTYPES[dtype].bytes
     a, b = operands(200, 2 * columns + 8, 3 * tk, dtype)
     c = narrow(np.full((200, 2 * columns + 8), -7.0), DTYPES[RESULT.get(dtype, dtype)])
@@ -173,7 +176,7 @@ def test_sums_of_eight_bit_floats(modules, device, fast):
     emulator sums are exact."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules(device)
     a, b = operands(256, 192, 2048 if device == "cuda" else 256, "e4m3")
     c = np.full((256, 192), np.nan, np.float32)
     module.product(c, a, lying(b, True), None, None, None, 1.0, schedule="bulk", FAST=fast)
@@ -190,7 +193,7 @@ FEW = [((1, 136, 700), 1), ((15, 136, 12000), 2), ((17, 130, 8200), 2), ((64, 64
 @pytest.mark.parametrize(("shape", "parts"), FEW, ids=str)
 def test_several_blocks_share_the_rounds_of_few_tiles(modules, device, dtype, shape, parts):
     """With the same bits each time."""
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules(device)
     a, b = operands(*shape, dtype)
     right, results = lying(b, True), []
     for _ in range(2):
@@ -243,7 +246,7 @@ CASES = [
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 @pytest.mark.parametrize(("act", "shape", "with_bias", "with_residual", "b_t"), CASES)
 def test_what_follows_a_product_of_floats(modules, device, act, shape, with_bias, with_residual, b_t, dtype):
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules(device)
     (m, n, k), random = shape, np.random.default_rng(sum(shape))
     a, b, bias, residual = (narrow(random.standard_normal(e), DTYPES[dtype]) for e in ((m, k), (k, n), (n,), (m, n)))
     c = narrow(np.full((m, n), np.nan), DTYPES[dtype])
@@ -256,7 +259,7 @@ def test_what_follows_a_product_of_floats(modules, device, act, shape, with_bias
 @pytest.mark.parametrize(("act", "shape", "with_bias", "with_residual", "b_t"), CASES[:2])
 def test_bytes_are_rounded_as_the_same_steps_in_f32(modules, device, act, shape, with_bias, with_residual, b_t):
     """Sums of bytes are exact in f32 here; each step after them is rounded to f32, the last to even and saturated."""
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules(device)
     (m, n, k), random = shape, np.random.default_rng(sum(shape))
     a, b, residual = (random.integers(-128, 128, e, np.int8) for e in ((m, k), (k, n), (m, n)))
     scale, bias = (np.float32(s) * random.standard_normal(n).astype(np.float32) for s in (2**-12, 4.0))
@@ -271,7 +274,7 @@ def test_bytes_are_rounded_as_the_same_steps_in_f32(modules, device, act, shape,
 @pytest.mark.parametrize("b_t", [False, True])
 def test_no_product_is_zeros(modules, device, b_t):
     """Of as many tiles as boxes would bring, after a call that they did bring."""
-    module = modules.setdefault(device, dsl.load(SAMPLE, device=device))
+    module = modules(device)
     for k in (0, 8, 0) if device == "cuda" else (0,):
         a, b = np.ones((2048, k), np.float16), lying(np.ones((k, 2048), np.float16), b_t)
         c = np.full((2048, 2048), np.nan, np.float16)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 import dsl
 from dsl.values.element_types import narrow, widen
 from lowering.types import DTYPES
+
+Modules = Callable[[str], dsl.Module]
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "reduce.tile"
 OPERATIONS: dict[str, tuple[dict[str, str], Callable[[Any, Any], Any]]] = {
@@ -33,12 +36,9 @@ CASES += [(name, *types) for types in TYPES for name in ("sum", "max")]
 
 
 @pytest.fixture(scope="module")
-def modules() -> dict[str, dsl.Module]:
-    return {}
-
-
-def module(modules: dict[str, dsl.Module], device: str) -> dsl.Module:
-    return modules.setdefault(device, dsl.load(SAMPLE, device=device))
+def modules() -> Modules:
+    """The sample on a device: read once."""
+    return cache(lambda device: dsl.load(SAMPLE, device=device))
 
 
 def numbers(dtype: str, *shape: int) -> np.ndarray:
@@ -67,52 +67,52 @@ def close(got: np.ndarray, wanted: Any, x: np.ndarray, axis: Any, name: str) -> 
 
 
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
-def test_everything(modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str) -> None:
+def test_everything(modules: Modules, device: str, name: str, dtype: str, result: str) -> None:
     constants, reference = OPERATIONS[name]
     for n in (1, 777, 4096, 9001):
         x, out = numbers(dtype, n), np.full(1, 99, RESULTS[result])
-        module(modules, device).everything(out, x, **constants)
+        modules(device).everything(out, x, **constants)
         wide = exact(x, dtype)
         close(out, reference(wide, None), wide, None, name)
 
 
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
-def test_rows(modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str) -> None:
+def test_rows(modules: Modules, device: str, name: str, dtype: str, result: str) -> None:
     constants, reference = OPERATIONS[name]
     for shape in ((3, 31), (17, 64), (2, 1500), (1, 5003)):
         x, y = numbers(dtype, *shape), np.full(shape[0], 99, RESULTS[result])
-        module(modules, device).rows(y, x, **constants)
+        modules(device).rows(y, x, **constants)
         wide = exact(x, dtype)
         close(y, reference(wide, 1), wide, 1, name)
 
 
 @pytest.mark.parametrize("name", ["sum", "max", "norm"])
-def test_a_few_long_rows(modules: dict[str, dsl.Module], device: str, name: str) -> None:
+def test_a_few_long_rows(modules: Modules, device: str, name: str) -> None:
     """Rows in parts, of which some are empty."""
     constants, reference = OPERATIONS[name]
     for cols in (33000, 40007):
         x, y = numbers("f16", 2, cols), np.full(2, 99, np.float32)
-        module(modules, device).rows(y, x, **constants)
+        modules(device).rows(y, x, **constants)
         wide = exact(x, "f16")
         close(y, reference(wide, 1), wide, 1, name)
 
 
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
-def test_an_axis(modules: dict[str, dsl.Module], device: str, name: str, dtype: str, result: str) -> None:
+def test_an_axis(modules: Modules, device: str, name: str, dtype: str, result: str) -> None:
     constants, reference = OPERATIONS[name]
     for shape in ((1, 1, 1), (2, 5, 33), (1, 1100, 70)):
         x, y = numbers(dtype, *shape), np.full((shape[0], shape[2]), 99, RESULTS[result])
-        module(modules, device).axis(y, x, **constants)
+        modules(device).axis(y, x, **constants)
         wide = exact(x, dtype)
         close(y, reference(wide, 1), wide, 1, name)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_any_axis_of_three(modules: dict[str, dsl.Module], device: str, axis: int) -> None:
+def test_any_axis_of_three(modules: Modules, device: str, axis: int) -> None:
     """An axis and what is after it, seen as x[outer, n, inner]; the last one as rows."""
     x = numbers("f32", 5, 6, 70)
     outer, n, inner = int(np.prod(x.shape[:axis])), x.shape[axis], int(np.prod(x.shape[axis + 1 :]))
-    m = module(modules, device)
+    m = modules(device)
     if axis == 2:
         y = np.empty(outer, np.float32)
         m.rows(y, x.reshape(outer, n))
@@ -123,8 +123,8 @@ def test_any_axis_of_three(modules: dict[str, dsl.Module], device: str, axis: in
     np.testing.assert_allclose(y.reshape(wanted.shape), wanted, atol=1e-5)
 
 
-def test_nothing_reduces_to_what_joins_without_effect(modules: dict[str, dsl.Module], device: str) -> None:
-    m = module(modules, device)
+def test_nothing_reduces_to_what_joins_without_effect(modules: Modules, device: str) -> None:
+    m = modules(device)
     wanted = {"sum": 0, "product": 1, "max": -np.inf, "min": np.inf, "mean": np.nan, "norm": 0}
     for name, value in wanted.items():
         out = np.full(1, 99, np.float32)
@@ -137,8 +137,8 @@ def test_nothing_reduces_to_what_joins_without_effect(modules: dict[str, dsl.Mod
     m.rows(np.empty(0, np.float32), np.empty((0, 5), np.float32))
 
 
-def test_integer_sums_are_exact(modules: dict[str, dsl.Module], device: str) -> None:
-    m = module(modules, device)
+def test_integer_sums_are_exact(modules: Modules, device: str) -> None:
+    m = modules(device)
     x, out = np.full(70000, 2**31 - 1, np.int32), np.empty(1, np.int64)
     m.everything(out, x)
     assert out[0] == 70000 * (2**31 - 1)
@@ -146,9 +146,9 @@ def test_integer_sums_are_exact(modules: dict[str, dsl.Module], device: str) -> 
     assert out[0] == -128 * 70000
 
 
-def test_the_same_bits_each_time(modules: dict[str, dsl.Module], device: str) -> None:
+def test_the_same_bits_each_time(modules: Modules, device: str) -> None:
     """The last block joins the partial results in their order, whichever block it is."""
-    runs, m = 5 if device == "emulator" else 1000, module(modules, device)
+    runs, m = 5 if device == "emulator" else 1000, modules(device)
     x = np.random.default_rng(0).standard_normal(60000 if device == "emulator" else 1 << 20).astype(np.float32)
     found, columns = set(), set()
     for _ in range(runs):
@@ -161,13 +161,13 @@ def test_the_same_bits_each_time(modules: dict[str, dsl.Module], device: str) ->
 
 
 @pytest.mark.parametrize("schedule", ["lanes", "block"])
-def test_each_schedule_of_rows(modules: dict[str, dsl.Module], device: str, schedule: str) -> None:
+def test_each_schedule_of_rows(modules: Modules, device: str, schedule: str) -> None:
     for rows, cols in ((1, 1), (7, 640), (5, 2100)):
         x, y = numbers("f16", rows, cols), np.full(rows, 99, np.float32)
-        module(modules, device).along_rows(y, x, schedule=schedule)
+        modules(device).along_rows(y, x, schedule=schedule)
         close(y, exact(x, "f16").sum(1), exact(x, "f16"), 1, "sum")
         at = np.full(rows, -5, np.int64)
-        module(modules, device).arg_along_rows(at, x, schedule=schedule)
+        modules(device).arg_along_rows(at, x, schedule=schedule)
         assert np.array_equal(at, exact(x, "f16").argmax(1))
 
 
@@ -176,9 +176,9 @@ ARG = {"largest": ({}, np.argmax), "smallest": ({"FIRST": "first_smallest", "EMP
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "s8", "s32"])
 @pytest.mark.parametrize("name", list(ARG))
-def test_where_the_extreme_is(modules: dict[str, dsl.Module], device: str, name: str, dtype: str) -> None:
+def test_where_the_extreme_is(modules: Modules, device: str, name: str, dtype: str) -> None:
     """The first of equals: small integers have many."""
-    m, (constants, reference) = module(modules, device), ARG[name]
+    m, (constants, reference) = modules(device), ARG[name]
     for n in (1, 777, 9001):
         x, out = numbers(dtype, n), np.full(1, -5, np.int64)
         m.arg_everything(out, x, **constants)
@@ -194,8 +194,8 @@ def test_where_the_extreme_is(modules: dict[str, dsl.Module], device: str, name:
 
 
 @pytest.mark.parametrize("name", list(ARG))
-def test_infinities_and_nan_are_numpys(modules: dict[str, dsl.Module], device: str, name: str) -> None:
-    m, (constants, reference) = module(modules, device), ARG[name]
+def test_infinities_and_nan_are_numpys(modules: Modules, device: str, name: str) -> None:
+    m, (constants, reference) = modules(device), ARG[name]
     worst = -np.inf if name == "largest" else np.inf
     x = np.random.default_rng(0).standard_normal((5, 1300)).astype(np.float32)
     x[1] = worst
@@ -214,14 +214,14 @@ def test_infinities_and_nan_are_numpys(modules: dict[str, dsl.Module], device: s
     assert np.array_equal(values, extreme[1](x, 1), equal_nan=True)
 
 
-def test_the_place_of_nothing_is_refused(modules: dict[str, dsl.Module], device: str) -> None:
-    m = module(modules, device)
+def test_the_place_of_nothing_is_refused(modules: Modules, device: str) -> None:
+    m = modules(device)
     with pytest.raises(dsl.TileError, match="requires n > 0"):
         m.arg_everything(np.empty(1, np.int64), np.empty(0, np.float32))
     with pytest.raises(dsl.TileError, match="requires cols > 0"):
         m.arg_rows(np.empty(2, np.int64), np.empty((2, 0), np.float32))
 
 
-def test_the_type_of_the_result_is_the_callers(modules: dict[str, dsl.Module], device: str) -> None:
+def test_the_type_of_the_result_is_the_callers(modules: Modules, device: str) -> None:
     with pytest.raises(dsl.TileError, match="the type of the output 'y' does not follow from the inputs"):
-        module(modules, device).rows(np.zeros((2, 3), np.float32))
+        modules(device).rows(np.zeros((2, 3), np.float32))

@@ -29,7 +29,7 @@ def read_words() -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Explained:
     """What is told of, by name."""
 
     codes: dict[str, ErrorCode]
@@ -71,7 +71,7 @@ def command(name: str | None, as_json: bool) -> int:
     if name is not None and name not in known:
         message = f"there is no error code, property, term, function or word '{name}'"
         return show(TileError("option", None, message, closest(name, known)))
-    found = Known(
+    found = Explained(
         {code: row for code, row in codes.items() if name in (None, code)},
         [row for row in rows_known.values() if name in (None, row.name)],
         [row for row in TERMS.values() if name in (None, row.name)],
@@ -87,7 +87,7 @@ def command(name: str | None, as_json: bool) -> int:
     return 0
 
 
-def rows_told(found: Known) -> dict[str, dict[str, str]]:
+def rows_told(found: Explained) -> dict[str, dict[str, str]]:
     """All that is known of each name."""
     rows: dict[str, dict[str, str]] = {
         code: {"meaning": row.meaning, "example": row.example, "mend": row.mend} for code, row in found.codes.items()
@@ -106,7 +106,7 @@ def rows_told(found: Known) -> dict[str, dict[str, str]]:
     return rows
 
 
-def show_all(found: Known) -> None:
+def show_all(found: Explained) -> None:
     """A line for each."""
     for code, row in found.codes.items():
         click.echo(f"{code:<14} {row.meaning.split('. ')[0].rstrip('.')}")
@@ -124,7 +124,7 @@ def show_all(found: Known) -> None:
         click.echo(f"{word:<14} {meaning.split('. ')[0].split(': ')[0].rstrip('.')}")
 
 
-def show_each(found: Known) -> None:
+def show_each(found: Explained) -> None:
     """All of what has one name."""
     for code, row in found.codes.items():
         click.echo(f"error[{code}]\n\n{click.wrap_text(row.meaning, 100)}\n")

@@ -17,8 +17,7 @@ else the loops stay, and all of them carry the cursor. A round past the last cop
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -115,21 +114,22 @@ def pipeline(function: Function, target: Target) -> None:
     for nest in found:
         nest.drop_single_rounds(function)
     facts, levels = facts_now(function), list[Level]()
-    in_bulk = [nest for nest in found if nest.head.is_bulk]
-    todo = deque(found)
-    while todo:
-        nest = todo.popleft()
-        later = sum((said[each.name] - 1) * each.head.bytes for each in todo if each.name in said)
-        if nest in in_bulk[-1:]:
+    boxes, copies = ([nest for nest in found if nest.head.is_bulk is which] for which in (True, False))
+    for number, nest in enumerate(boxes, 1):
+        if number == len(boxes):
             nest.head.lasting = choose_lasting(function, around(function, nest.inner), nest.head.copies)
-        slots = _slots(function, target, facts, nest, said, later)
-        if nest.head.is_bulk:
-            levels.append(Level(nest.inner, nest.head, slots))
-            if nest is in_bulk[-1]:
-                roles(function, target, levels)
-                todo = _remaining(function, todo, said)
-        elif slots > 1:
+        slots = _slots(function, target, facts, nest, said, [*boxes[number:], *copies])
+        levels.append(Level(nest.inner, nest.head, slots))
+    lasting = roles(function, target, levels) if levels else None
+    copies = _remaining(function, copies, said) if levels else copies
+    while copies:
+        nest, *copies = copies
+        slots = _slots(function, target, facts, nest, said, copies)
+        if slots > 1:
             _Pipeline(function, nest, slots, facts).run()
+            copies = _remaining(function, copies, said)
+    if lasting is not None:
+        lasting.wait()
 
 
 def copies_halos(function: Function) -> bool:
@@ -137,10 +137,11 @@ def copies_halos(function: Function) -> bool:
     return any(op.spec.in_flight and "box" in op.attrs and operand(op, "source") is None for op in walk(function.body))
 
 
-def _remaining(function: Function, todo: Iterable[Nest], said: dict[str, int]) -> deque[Nest]:
-    """The nests that are still to be pipelined, where the loops stand now: those in a role stand elsewhere."""
-    names = {nest.name for nest in todo}
-    return deque(nest for nest in _nests(function, function.body, [], said) if nest.name in names)
+def _remaining(function: Function, nests: Sequence[Nest], said: dict[str, int]) -> list[Nest]:
+    """The nests that are still to be pipelined, where their loops stand now. Others of their names are ahead."""
+    names = {nest.name for nest in nests}
+    now = [nest for nest in _nests(function, function.body, [], said) if nest.name in names]
+    return now[len(now) - len(nests) :]
 
 
 def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], said: dict[str, int]) -> list[Nest]:
@@ -208,9 +209,9 @@ def _refuse(function: Function, name: str, slots: int, found: list[Nest]) -> Non
 
 
 def _slots(
-    function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int], later: int
+    function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int], others: Sequence[Nest]
 ) -> int:  # fmt: skip
-    """How many slots the ring of a nest has. later: bytes that slots of other nests take, which the schedule names."""
+    """How many slots the ring of a nest has. others: nests that are pipelined later, some by name."""
     name = nest.name
     loc = function.lines.get(("pipeline", name))
     named = said.get(name)
@@ -224,7 +225,7 @@ def _slots(
         message = f"{named} slots of loop '{name}' take {named * nest.head.bytes} bytes of shared memory"
         most = max(1, target.shared // nest.head.bytes)
         raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
-    held = _held(function, nest) + later
+    held = _held(function, nest) + sum((said.get(each.name, 1) - 1) * each.head.bytes for each in others)
     room = target.shared - held - target.shared // SPARE
     fits = [] if wrong is not None else [n for n in range(2, MOST + 1) if n * nest.head.bytes <= room]
     options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})

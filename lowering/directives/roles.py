@@ -54,9 +54,9 @@ class Level:
     slots: int
 
 
-def roles(function: Function, target: Target, levels: Sequence[Level]) -> None:
+def roles(function: Function, target: Target, levels: Sequence[Level]) -> Lasting | None:
     """Parts the copies at the heads of loops' bodies from all the rest; the loops are in one another, the innermost one
-    last. TileError `instruction` where they cannot be parted."""
+    last. What is copied once is not waited for yet. TileError `instruction` where they cannot be parted."""
     inner = levels[-1]
     loops = around(function, inner.loop)
     wrong = _misfit(function, levels, loops)
@@ -78,8 +78,6 @@ def roles(function: Function, target: Target, levels: Sequence[Level]) -> None:
     blocks = multicast(function, target, fetch)
     for channel in channels:
         _multiplying(b, channel, blocks, channel is channels[0])
-    if inner.head.lasting:
-        _await_first(b, main, channels[0])
     registers = _registers(function, target)
     slots, *outer = (channel.level.slots for channel in channels)
     attrs: dict[str, Any] = {"slots": slots, "fetchers": WARPS, "registers": registers, "turns": 0} | _of_blocks(blocks)
@@ -89,6 +87,7 @@ def roles(function: Function, target: Target, levels: Sequence[Level]) -> None:
         function.attrs["blocks_per_sm"] = 1  # else ptxas does not know how many registers there are at the start
     made = Op(OPS["roles"], [tile], [], attrs, [fetch, main], inner.head.wait.loc)
     function.body.ops = [*tiles, *allocated.ops, made]
+    return Lasting(b, main, channels[0]) if inner.head.lasting else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +104,26 @@ class _Channel:
     def attrs(self) -> dict[str, int]:
         """Of its operations."""
         return {"slots": self.level.slots} | ({"base": self.base} if self.base else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What is copied once, ahead of the loops of those that multiply, as number 0 of a channel."""
+
+    b: Builder
+    main: Block
+    channel: _Channel
+
+    def wait(self) -> None:
+        """Waits for it directly before the loops, when copies by threads have been started. Its slot has nothing to be
+        read."""
+        with self.b.region(Block()) as made:
+            number = self.b.index(0)
+            self.b.op("filled", [self.channel.tile, number], **self.channel.attrs)
+            self.b.op("release", [self.channel.tile, number], **self.channel.attrs)
+        self.main.ops = without(self.main.ops, {op for op in self.main.ops if _is_box(op)})
+        at = [op.spec.loops for op in self.main.ops].index(True)
+        self.main.ops[at:at] = made.ops
 
 
 def _channels(b: Builder, tile: Value, levels: Sequence[Level], loops: list[Op], before: Block) -> list[_Channel]:
@@ -215,18 +234,6 @@ def _last_reader(body: Block, tiles: set[Value]) -> int:
                 if each.spec.accesses == "read" or (each.spec.pure and not each.spec.product and not each.regions):
                     read.update(each.results)
     return last
-
-
-def _await_first(b: Builder, main: Block, channel: _Channel) -> None:
-    """In the place of what is copied once, ahead of the loops, the wait for it. Its slot has nothing to be read."""
-    copies = [op for op in main.ops if _is_box(op)]
-    with b.region(Block()) as made:
-        number = b.index(0)
-        b.op("filled", [channel.tile, number], **channel.attrs)
-        b.op("release", [channel.tile, number], **channel.attrs)
-    at = main.ops.index(copies[0])
-    main.ops[at:at] = made.ops
-    main.ops = without(main.ops, set(copies))
 
 
 def _is_box(op: Op) -> bool:

@@ -59,6 +59,7 @@ def test_what_was_found_of_hopper_stays_mended(seed: int) -> None:
 
 CHOSEN = {
     3000139: "an outer loop of a pipelined nest was peeled by a choice",
+    7062023: "copies by threads for each turn of a loop that boxes stand in were pipelined first",
     5056982: "of two products whose sums lie together one was by warp groups alone: wrong sums, or none",
 }
 """Seeds of Hopper that failed with other options, and why."""

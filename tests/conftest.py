@@ -25,9 +25,10 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None) and "PYTHONPYCACHEPREFIX" not
     BYTECODE = TemporaryDirectory(prefix="dsl-tests-bytecode-", ignore_cleanup_errors=True)
     os.environ["PYTHONPYCACHEPREFIX"] = BYTECODE.name
 
-# What tests cache is not garbage, and the collector walks it: every 200,000 objects that takes 12 % of the time of
-# products' tests, every 4 million 2 %, and workers grow to 8 GB then.
-gc.set_threshold(2_000_000, 20, 100)
+# What the tests of a file make is garbage behind the last of them, all at once: the collector looks there, once a
+# million objects, and never again at what is left.
+gc.disable()
+MOST_OBJECTS = 1_000_000
 
 settings.register_profile("tests", deadline=None, print_blob=True)  # a busy machine is no failure
 settings.load_profile("tests")
@@ -74,6 +75,13 @@ def _gpu_memory(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # modules and tests stay: no collection need look through them
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if (nextitem is None or nextitem.path != item.path) and gc.get_count()[0] > MOST_OBJECTS:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_sessionfinish() -> None:

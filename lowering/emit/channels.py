@@ -13,7 +13,7 @@ from lowering.emit.shared_address import shared_base
 from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
 from lowering.ops import operand
-from lowering.ops.channels import base_of, copy_of, rings_of
+from lowering.ops.channels import base_of, copy_of, is_read_by_threads, rings_of
 from lowering.targets import WARP
 from lowering.warpgroup import WARPS
 
@@ -181,9 +181,13 @@ def _arrive(w: Writer, op: Op, barrier: str) -> None:
 
 @rule("release")
 def _release(w: Writer, op: Op) -> None:
-    """All lanes of the warp have read what they read."""
+    """All lanes of the warp have read what they read. What they have asked for may come later than they arrive: ptxas
+    13.0 puts the arrival ahead of products by `mma.sync`, and copies overtook `ldmatrix` on an H100. Between reads of
+    threads and writes by the asynchronous proxy there is to be a fence (PTX ISA, "Async proxy")."""
     channel, number = op.operands
     slots = op.attrs["slots"]
+    if is_read_by_threads(op, w.function.body):
+        w.template("fence.proxy.async.shared::cta", [], op)
     w.template("bar.warp.sync", ["-1"], op)
     free, blocks = _place(w, channel, number, slots, base_of(op) + slots), _blocks(op)
     if blocks == 1:

@@ -14,7 +14,7 @@ place of all of them; `full` waits for the bytes of all parts, `free` for the wa
 
 from __future__ import annotations
 
-from lowering.ir import Op, Value
+from lowering.ir import Block, Op, Value, walk
 from lowering.ops.memory import operand
 from lowering.ops.spec import AccessEffect, nothing, row
 from ptx_templates import instruction
@@ -29,6 +29,15 @@ def base_of(op: Op) -> int:
     """How many barriers stand ahead of those of an operation's channel."""
     base: int = op.attrs.get("base", 0)
     return base
+
+
+def is_read_by_threads(release: Op, body: Block) -> bool:
+    """Whether threads read what this channel brings, and not products of warp groups alone, where it lies."""
+    ops = walk(body)
+    ours = [op for op in ops if op.name == "bulk_copy" and operand(op, "channel") is release.operands[0]]
+    tiles = {op.operands[0] for op in ours if base_of(op) == base_of(release)}
+    reading = [op for op in ops if op.spec.effects is not None and not op.attrs.get("in_place")]
+    return any(each.kind == "read" and each.memory in tiles for op in reading for each in op.spec.effects(op))
 
 
 def copy_of(op: Op) -> str:

@@ -86,7 +86,7 @@ class Deliveries:
         reading = None if values is not None else self.read(g, source, size)
         if self.by_proxy:
             does = "a copy in bulk writes" if self.reduction is None else "a reduction in bulk changes"
-            g.launch.proxies.check(memory, place, rows, site, does)
+            g.launch.proxies.check(memory, place, rows, site, does, overwrites=True)
         pending = None
         wave.copies.made += 1
         units = place.units(memory.shadow.granule)

@@ -16,7 +16,7 @@ import numpy as np
 from .code import Site
 from .copies import Copies, Operation
 from .findings import Kind
-from .shadow import PLAIN_WRITE, STRONG_WRITE, SpacePlace
+from .shadow import PLAIN_READ, PLAIN_WRITE, STRONG_READ, WRITES, SpacePlace
 from .spaces import SharedSpace, Space
 from .stamps import SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of, times
 
@@ -150,6 +150,9 @@ class Readings:
             g.launch.report(Kind.RACE, message, g, int(lanes[unknown[0]]), site, f"read by {reader}")
 
 
+READS_AND_WRITES = {*WRITES, PLAIN_READ, STRONG_READ}
+
+
 class ProxyFences:
     """When each thread of a launch has fenced the asynchronous proxy for a space, and what it knew of its block."""
 
@@ -173,15 +176,26 @@ class ProxyFences:
         lanes = g.wave.block_lanes
         return (met != 0) & (when > self.own[who]) & ~((who // lanes == mine // lanes) & (when < behind))
 
-    def check(self, memory: Space, place: SpacePlace, g: Any, site: Site, does: str) -> None:
-        """Reports bytes written by ordinary means that an access by the asynchronous proxy may not see.
+    def in_flight(self, met: Any, g: Any) -> Any:
+        """Of stamps of reads: may they come later than the threads say so? A barrier of the block waits for what its
+        threads have asked for, and copies out of shared memory read by the asynchronous proxy themselves."""
+        since = g.wave.ordering.block_since[g.lane("slot")]
+        late = times(met) > (since[:, None] if met.ndim == 2 else since)
+        sites = {int(stamp): g.launch.site_of(int(stamp)) for stamp in np.unique(met[late])}
+        by_copies = [stamp for stamp, site in sites.items() if site is not None and site.ins.opcode[0] == "cp"]
+        return late & ~np.isin(met, by_copies)
+
+    def check(self, memory: Space, place: SpacePlace, g: Any, site: Site, does: str, overwrites: bool = False) -> None:
+        """Reports bytes written by ordinary means that an access by the asynchronous proxy may not see; and, where it
+        overwrites, those read so: what a thread has asked for may come later than it says so, and a copy overtakes it
+        (`ldmatrix` on an H100).
 
         does: what the access is, with its verb.
         """
         shadow = memory.shadow
         assert shadow is not None
         for kind, record in shadow.records.items():
-            if kind.base not in (PLAIN_WRITE, STRONG_WRITE) or kind.proxy:
+            if kind.base not in (READS_AND_WRITES if overwrites else WRITES) or kind.proxy:
                 continue
             met = place.take(record, shadow.granule)
             if kind.base == PLAIN_WRITE and shadow.by_proxy is not None:
@@ -189,10 +203,13 @@ class ProxyFences:
             if not met.any():
                 continue
             bad = self.unfenced(met, g)
+            if kind.base not in WRITES and bad.any():
+                bad &= self.in_flight(met, g)
             if bad.any():
                 where = np.nonzero(bad)
                 stamp = int(met[tuple(axis[0] for axis in where)])
                 author = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
-                message = f"{does} {shadow.name} memory that was written without a fence.proxy.async behind it"
-                g.launch.report(Kind.RACE, message, g, int(where[0][0]), site, f"written by {author}")
+                done = "written" if kind.base in WRITES else "read"
+                message = f"{does} {shadow.name} memory that was {done} without a fence.proxy.async behind it"
+                g.launch.report(Kind.RACE, message, g, int(where[0][0]), site, f"{done} by {author}")
                 return

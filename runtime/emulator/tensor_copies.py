@@ -205,7 +205,7 @@ class TensorLoads:
         wave, memory = self.wave, self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
         rows = g.repeated(place.lanes // g.n)
-        g.launch.proxies.check(memory, place, rows, site, "a tensor copy writes")
+        g.launch.proxies.check(memory, place, rows, site, "a tensor copy writes", overwrites=True)
         with wave.ordering.of_copies():
             memory.shadow.start_copy(place, rows, site, by_proxy=True)
         numbers = wave.copies.made + 1 + np.arange(g.n)

@@ -1,5 +1,5 @@
 """`python -m tests.random_directives --programs 2000`: random schedules of random kernels, and a line. `--hopper` draws
-what only sm_90a has, `--assembled` asks ptxas, too."""
+what only sm_90a has, `--assembled` asks ptxas, too, and with `--gpu` they run on one."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ def main() -> int:
     parser.add_argument("--choices", action="store_true", help="with other options of a fifth of the choices")
     parser.add_argument("--hopper", action="store_true", help="products of warp groups and copies of boxes")
     parser.add_argument("--assembled", action="store_true", help="with --hopper: spills and remarks of ptxas, too")
+    parser.add_argument("--gpu", action="store_true", help="with --hopper: on a GPU of this machine")
     given = parser.parse_args()
-    if given.assembled and not given.hopper:
-        parser.error("--assembled goes with --hopper")
-    tries = partial(attempt_hopper, assembled=given.assembled) if given.hopper else attempt
+    if (given.assembled or given.gpu) and not given.hopper:
+        parser.error("--assembled and --gpu go with --hopper")
+    of_hopper = partial(attempt_hopper, assembled=given.assembled, device="cuda" if given.gpu else "emulator")
+    tries = of_hopper if given.hopper else attempt
     seeds = range(given.seed, given.seed + given.programs)
     found: Counter[str] = Counter()
     directives: Counter[str] = Counter()

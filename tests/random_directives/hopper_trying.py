@@ -30,12 +30,13 @@ FEW_ON_EMULATOR = ("registers on the emulator", "the kernel has more than 50000 
 """What the emulator refuses."""
 
 
-def attempt_hopper(seed: int, choices: bool = False, assembled: bool = False) -> Outcome:
-    """One random kernel for sm_90a. assembled: whether ptxas takes it, without a remark and without spills, too."""
+def attempt_hopper(seed: int, choices: bool = False, assembled: bool = False, device: str = "emulator") -> Outcome:
+    """One random kernel for sm_90a. assembled: whether ptxas takes it, without a remark and without spills, too.
+    device: that it runs on; "cuda" tries what the emulator says."""
     made = HopperKernels(seed).drawn()
     named = tuple(dict.fromkeys(word_of(line) for line in made.lines))
     try:
-        return Outcome(seed, *tried(made, seed, choices, assembled), made.whole, named)
+        return Outcome(seed, *tried(made, seed, choices, assembled, device), made.whole, named)
     except TileError as error:
         told = all(each.loc is not None and each.hint for each in error.errors)
         return Outcome(seed, "refused" if told else "error", str(error), made.whole, named)
@@ -56,13 +57,13 @@ def word_of(line: str) -> str:
     return f"{word} {value}" if word in ("stage", "instruction") else word
 
 
-def tried(made: Drawn, seed: int, choices: bool, assembled: bool) -> tuple[str, str]:
+def tried(made: Drawn, seed: int, choices: bool, assembled: bool, device: str) -> tuple[str, str]:
     module = dsl.parse(made.whole, device="emulator", arch=made.arch)
     request = request_of(module, made.args)
     forced = other_options(module, request, seed) if choices else {}
     request = replace(request, choices=forced)
     ptx = compile_variant(module.program, request, check=True).ptx
-    Kernel(few_blocks(ptx, made.sms), device="emulator")(*made.args.values())
+    Kernel(few_blocks(ptx, made.sms) if device == "emulator" else ptx, device=device)(*made.args.values())
     for name, wanted in made.wanted.items():
         wrong = np.argwhere(made.args[name].astype(np.float64) != wanted.astype(np.float64))
         if len(wrong):

@@ -286,12 +286,16 @@ mul.wide.u32 %rd3, %r10, 4;
 add.u64 %rd3, %rd2, %rd3;
 st.global.b32 [%rd3], %r22;
 END:"""
-RELEASE = "bar.warp.sync -1;\n@%p5 mbarrier.arrive.shared::cta.b64 _, [%r2+8];"
+FENCE, MEETS, ARRIVES = (
+    "fence.proxy.async.shared::cta;", "bar.warp.sync -1;", "@%p5 mbarrier.arrive.shared::cta.b64 _, [%r2+8];"
+)  # fmt: skip
+RELEASE = f"{FENCE}\n{MEETS}\n{ARRIVES}"
 SLOTS: dict[str, tuple[dict[str, str], set[Kind]]] = {
     "as it is": ({}, set()),
     "no wait for a free slot": ({"free": ""}, {Kind.RACE, Kind.IN_FLIGHT}),
     "no wait for a full slot": ({"full": ""}, {Kind.IN_FLIGHT}),
-    "freed by a lane that has not met the others": ({"release": RELEASE.split(";", 1)[1]}, {Kind.RACE}),
+    "freed by a lane that has not met the others": ({"release": f"{FENCE}\n{ARRIVES}"}, {Kind.RACE}),
+    "what has been asked for may come later": ({"release": f"{MEETS}\n{ARRIVES}"}, {Kind.RACE}),
     "nobody frees": ({"release": ""}, {Kind.DEADLOCK}),
 }
 

@@ -65,6 +65,7 @@ add.u32 %r18, %r18, 128;
 setp.lt.u32 %p1, %r18, 1024;
 @%p1 bra COPY;
 add.u64 %rd2, %rd2, 1024;
+fence.proxy.async.shared::cta;
 bar.warp.sync -1;
 add.u32 %r21, %r2, 8;
 mapa.shared::cluster.u32 %r22, %r21, %r16;

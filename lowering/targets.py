@@ -50,6 +50,11 @@ class Target:
         """Dynamic shared memory that a block may opt in to, bytes."""
         return self.shared_per_sm - RESERVED_SHARED
 
+    def cap(self, asked: int, threads: int) -> int:
+        """Of the registers of a thread, where a schedule asks for so many: no more than a block of so many threads
+        has, or no launch would find room."""
+        return min(asked, self.registers // threads // 8 * 8)
+
     def has_enough(self, threads: int, shared: int) -> bool:
         """Whether a multiprocessor that has as many blocks as their shared memory allows has WARPS_AT_WORK of them."""
         return self.blocks(shared) * threads >= WARPS_AT_WORK * WARP

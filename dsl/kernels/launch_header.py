@@ -75,7 +75,7 @@ def make_header(stage: Stage) -> Header:
         threads=function.launched,
         cluster=function.number("cluster", 1),
         shared_bytes=function.number("shared_bytes"),
-        maxregs=function.number("maxregs") or None,
+        maxregs=stage.target.cap(function.number("maxregs"), function.launched) or None,
         dims=tuple(dims),
         params=tuple(params),
         arguments=tuple(arguments),

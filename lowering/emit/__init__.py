@@ -83,7 +83,7 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
     text.append(f"define ptx_kernel void @{function.name}({', '.join(arguments)}) #0 !dbg !{scope} {{")
     text += ["entry:", *w.head.first, *flat(w.text.lines), *flat(w.text.behind), "}"]
     text += w.calls.declarations.values()
-    text.append(f"attributes #0 = {{ nounwind {' '.join(_bounds(function))} }}")
+    text.append(f"attributes #0 = {{ nounwind {' '.join(_bounds(function, target))} }}")
     text.append("attributes #1 = { nounwind convergent }")
     text.append(f"!llvm.dbg.cu = !{{!{w.text.debug.unit}}}")
     flags = w.text.debug.add('!{i32 2, !"Debug Info Version", i32 3}')
@@ -92,12 +92,13 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
     return "\n".join(text) + "\n", w.calls.ptx
 
 
-def _bounds(function: Function) -> Iterator[str]:
+def _bounds(function: Function, target: Target) -> Iterator[str]:
     """What the kernel says of its launches. Of clusters too, so that no launch need do so: that takes 50 us longer."""
     yield f'"nvvm.reqntid"="{function.launched}"'
-    for bound, name in (("maxnreg", "maxregs"), ("minctasm", "blocks_per_sm")):
-        if number := function.number(name):
-            yield f'"nvvm.{bound}"="{number}"'
+    if most := function.number("maxregs"):
+        yield f'"nvvm.maxnreg"="{target.cap(most, function.launched)}"'
+    if least := function.number("blocks_per_sm"):
+        yield f'"nvvm.minctasm"="{least}"'
     if (blocks := function.number("cluster", 1)) > 1:
         yield f'"nvvm.cluster_dim"="{blocks},1,1"'
 

@@ -113,6 +113,14 @@ def test_products_whose_sums_lie_together_go_one_way(said: str, way: str, device
     ]
 
 
+def test_no_thread_is_given_more_registers_than_there_are() -> None:
+    """20 warps of 128 would be 81,920: no launch had room."""
+    source = text(256, 64, 64, 16, "stage a, b: bulk", "maxregs 128")
+    module = dsl.parse(source, device="emulator", arch="sm_90a")
+    kernel = module.compile("product", m=256, n=64, k=128, T="f16", O="f32")
+    assert kernel.compiled.header.maxregs == 96 and ".maxnreg 96" in kernel.ptx
+
+
 def test_copies_are_started_while_products_run() -> None:
     kernel = dsl.parse(text(64, 64, 64, 4, "pipeline p: 3", "unroll p: 1"), device="emulator").compile(
         "product", m=512, n=512, k=4096, T="f16", O="f32"

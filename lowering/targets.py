@@ -53,7 +53,11 @@ class Target:
     def cap(self, asked: int, threads: int) -> int:
         """Of the registers of a thread, where a schedule asks for so many: no more than a block of so many threads
         has, or no launch would find room."""
-        return min(asked, self.registers // threads // 8 * 8)
+        return min(asked, self.each(threads))
+
+    def each(self, threads: int, blocks: int = 1) -> int:
+        """Registers of a thread where a multiprocessor has so many blocks of so many."""
+        return self.registers // (threads * blocks) // 8 * 8
 
     def has_enough(self, threads: int, shared: int) -> bool:
         """Whether a multiprocessor that has as many blocks as their shared memory allows has WARPS_AT_WORK of them."""

@@ -174,7 +174,7 @@ def has_columns(columns: int, sums: str) -> bool:
 
 def registers_at_start(function: Function, target: Target) -> int:
     """Of a thread, which is what an instruction may take."""
-    given = target.registers // (function.launched * max(1, function.number("blocks_per_sm"))) // 8 * 8
+    given = target.each(function.launched, max(1, function.number("blocks_per_sm")))
     return min(given, function.number("maxregs") or MOST_REGISTERS, MOST_REGISTERS)
 
 

@@ -37,9 +37,9 @@ from lowering.ops import OPS, operand
 from lowering.ops.control import names
 from lowering.ops.memory import writes
 from lowering.rounds import carry, hand_on
-from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS, MOST_THREADS, WARP, Target
+from lowering.targets import LEAST_REGISTERS, MOST_THREADS, WARP, Target
 from lowering.types import U64, SharedType, TileType
-from lowering.warpgroup import WARPS
+from lowering.warpgroup import WARPS, registers_at_start
 
 MOST_OF_ROLE = 240
 """Registers of a thread that multiplies, at most: the greatest number of `setmaxnreg` that is no more than 255."""
@@ -78,11 +78,11 @@ def roles(function: Function, target: Target, levels: Sequence[Level]) -> Lastin
     blocks = multicast(function, target, fetch)
     for channel in channels:
         _multiplying(b, channel, blocks, channel is channels[0])
+    function.attrs["fetchers"] = WARPS
     registers = _registers(function, target)
     slots, *outer = (channel.level.slots for channel in channels)
     attrs: dict[str, Any] = {"slots": slots, "fetchers": WARPS, "registers": registers, "turns": 0} | _of_blocks(blocks)
     attrs |= {"outer": tuple(outer)} if outer else {}
-    function.attrs["fetchers"] = WARPS
     if registers is not None and not function.number("blocks_per_sm"):
         function.attrs["blocks_per_sm"] = 1  # else ptxas does not know how many registers there are at the start
     made = Op(OPS["roles"], [tile], [], attrs, [fetch, main], inner.head.wait.loc)
@@ -355,10 +355,9 @@ def _chosen(values: list[Value], columns: list[bool]) -> list[Value]:
 
 def _registers(function: Function, target: Target) -> tuple[int, int] | None:
     """Registers of a thread that copies, and of one that multiplies: what is left to it of those at the start."""
-    threads, ways, rule = function.threads + WARPS * WARP, dict[str, tuple[int, int] | None](none=None), "none"
-    given = target.registers // (threads * max(1, function.number("blocks_per_sm")))
-    at_start = min(MOST_REGISTERS, function.number("maxregs") or MOST_REGISTERS, given) // 8 * 8
-    left = (at_start * threads - LEAST_REGISTERS * WARPS * WARP) // function.threads // 8 * 8
+    ways, rule = dict[str, tuple[int, int] | None](none=None), "none"
+    at_start = registers_at_start(function, target) // 8 * 8
+    left = (at_start * function.launched - LEAST_REGISTERS * WARPS * WARP) // function.threads // 8 * 8
     most = min(left, MOST_OF_ROLE)
     if target.arch.endswith("a") and function.warps % WARPS == 0 and most > at_start >= LEAST_REGISTERS:
         rule = f"{LEAST_REGISTERS}, {most}"

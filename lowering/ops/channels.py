@@ -34,10 +34,10 @@ def base_of(op: Op) -> int:
 def is_read_by_threads(release: Op, body: Block) -> bool:
     """Whether threads read what this channel brings, and not products of warp groups alone, where it lies."""
     ops = walk(body)
-    ours = [op for op in ops if op.name == "bulk_copy" and operand(op, "channel") is release.operands[0]]
-    tiles = {op.operands[0] for op in ours if base_of(op) == base_of(release)}
-    reading = [op for op in ops if op.spec.effects is not None and not op.attrs.get("in_place")]
-    return any(each.kind == "read" and each.memory in tiles for op in reading for each in op.spec.effects(op))
+    boxes = [op for op in ops if op.spec.fills and "box" in op.attrs and base_of(op) == base_of(release)]
+    tiles = {op.operands[0] for op in boxes if operand(op, "channel") is release.operands[0]}
+    users = [op for op in ops if not tiles.isdisjoint(op.operands) and op.spec.effects and not op.attrs.get("in_place")]
+    return any(each.kind == "read" and each.memory in tiles for op in users for each in op.spec.effects(op))
 
 
 def copy_of(op: Op) -> str:

@@ -44,7 +44,7 @@ def _registers(value: Value) -> int:
 def _most_of_thread(function: Function, target: Target) -> int:
     """Registers that a thread has at most: its part of what a block has, or what warps that copy have left it."""
     given = [op.attrs["registers"] for op in function.body.ops if op.spec.concurrent and op.attrs["registers"]]
-    return min(given[0][1] if given else target.registers // function.launched // 8 * 8, MOST_REGISTERS)
+    return min(given[0][1] if given else target.each(function.launched), MOST_REGISTERS)
 
 
 def _check_carried(loop: Op, has: int) -> None:

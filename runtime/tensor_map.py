@@ -116,14 +116,15 @@ def of_array(array: Array, argument: MapArgument) -> TensorMap:
     own = own_axes(argument.axes)
     extents = tuple(prod(array.shape[each] for each in own[axis]) for axis in argument.axes)
     strides = [_stride(array, own[axis]) * size for axis in argument.axes]
-    for axis, extent, stride in zip(argument.axes, extents, strides, strict=True):
-        joined = f", joined from {own[axis][0]} on," if len(own[axis]) > 1 else ""
-        where = f"axis {axis} of {name}{joined}"
+    names = {axis: f"axis {axis} of {name}" for axis in argument.axes}
+    names |= {axis: f"{names[axis]}, joined from {own[axis][0]} on," for axis in names if len(own[axis]) > 1}
+    for axis, extent in zip(argument.axes, extents, strict=True):  # before strides, which mean nothing if one has none
         if not 1 <= extent <= MOST_OF_EXTENT:
-            message = f"{where} has {extent} elements, a tensor map takes 1 to {MOST_OF_EXTENT}"
-            raise LaunchError("shape", message, "a schedule without 'stage NAME: bulk'")
+            message = f"{names[axis]} has {extent} elements, a tensor map takes 1 to {MOST_OF_EXTENT}"
+            raise LaunchError("shape", message, f"a schedule without 'stage {name}: bulk'")
+    for axis, extent, stride in zip(argument.axes, extents, strides, strict=True):
         if extent > 1:
-            _check_stride(where, stride, size, innermost=axis == argument.axes[0])
+            _check_stride(names[axis], stride, size, innermost=axis == argument.axes[0])
     if argument.window is not None:
         _check_window(name, argument.axes, extents, argument.window)
     outer = tuple(stride if extent > 1 else MAP_PIECE for extent, stride in zip(extents[1:], strides[1:], strict=True))

@@ -225,7 +225,7 @@ class _Variant:
         special = self._specialised(schedule, dims, scalars)
         is_large = self._is_large(dims)
         index_bits = request.index_bits or (64 if is_large else 32)
-        divisors = self._divisors(dims, special, constants)
+        divisors = self._divisors(dims, special, constants, self._rows_of_boxes(schedule))
         return Resolved(request, schedule, constants, special, index_bits, is_large, divisors)
 
     def build(self, budget: Budget | None = None, resolved: Resolved | None = None) -> Variant:
@@ -366,9 +366,21 @@ class _Variant:
                 return True
         return False
 
-    def _divisors(self, dims: dict[str, int], special: dict[str, Any], constants: dict[str, Any]) -> dict[str, int]:
-        """Dims that decide vector widths: all but those that are only ever the first of several axes; and dims that
-        are multiples of the tiles in which the kernel takes them, where no mask is needed."""
+    def _rows_of_boxes(self, schedule: ResolvedSchedule) -> set[str]:
+        """The first dims of tensors that are moved in bulk and whose elements are neighbours along these."""
+        moved = (name for name, how in schedule.attrs.get("stage", {}).items() if how == "bulk")
+        return {
+            first
+            for name in moved
+            if self.request.strides.get(name, ())[:1] == (1,) and isinstance(first := self.head.arrays[name].dims[0], str)
+        }
+
+    def _divisors(
+        self, dims: dict[str, int], special: dict[str, Any], constants: dict[str, Any], rows: set[str]
+    ) -> dict[str, int]:
+        """Dims that decide vector widths: all but those that are only ever the first of several axes; those that decide
+        whether boxes are whole; and dims that are multiples of the tiles in which the kernel takes them, where no mask
+        is needed."""
         strides = {
             stride_name(name, axis): stride
             for name, of_axes in self.request.strides.items()
@@ -378,7 +390,7 @@ class _Variant:
         wide = {
             name: min(pow2_divisor(extent), MAX_DIVISOR)
             for name, extent in dims.items()
-            if name in self.head.widths and name not in special and pow2_divisor(extent) > 1
+            if (name in self.head.widths or name in rows) and name not in special and pow2_divisor(extent) > 1
         }
         for name, node in self.program.once(tiles_of, self.kernel.name):
             tile = self._tile(node, {**constants, **special}) if name in dims and name not in special else None

@@ -18,7 +18,7 @@ from math import prod
 
 from lowering.boxes import CopiedBox, with_box
 from lowering.builder import Builder
-from lowering.directives.bulk import BULK, SWIZZLED_ROWS, boxed, flaw_of_box
+from lowering.directives.bulk import BULK, SWIZZLED_ROWS, WHOLE_ROWS, boxed, flaw_of_box, has_whole_rows
 from lowering.directives.slices import located
 from lowering.directives.staged import shared_tile, taken_names
 from lowering.directives.tile_loads import is_store
@@ -98,6 +98,8 @@ def _flaw(
     wrong = flaw_of_box(function, target, facts, op)
     if wrong is not None:
         return wrong
+    if not has_whole_rows(function, facts, op):  # else `stage` has it go through shared memory
+        return WHOLE_ROWS, shared
     if op.attrs["evict"]:
         return "it is stored with an eviction priority, which a box has not", "leave out evict="
     value, box = operand(op, "value"), CopiedBox.of(op)

@@ -28,7 +28,15 @@ from math import prod
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
 from lowering.boxes import CopiedBox
 from lowering.builder import Builder
-from lowering.directives.bulk import BULK, LEAST_RUN, SWIZZLED_ROWS, boxed, flaw_of_box
+from lowering.directives.bulk import (
+    BULK,
+    LEAST_RUN,
+    SWIZZLED_ROWS,
+    WHOLE_ROWS,
+    boxed,
+    flaw_of_box,
+    has_whole_rows,
+)
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of, without
 from lowering.directives.staged import Staged, copy, copy_halo, shared_tile, side_by_side, taken_names, with_halos
@@ -114,8 +122,9 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
         name, value = op.operands[0].name, operand(op, "value")
         assert value is not None
         if name not in chosen:
-            if said.get(name or "") == BULK:
-                chosen[name] = False  # `bulk_stores` does it
+            in_bulk = said.get(name or "") == BULK
+            if in_bulk and (flaw_of_box(function, target, facts, op) or has_whole_rows(function, facts, op)):
+                chosen[name] = False  # `bulk_stores` does it, or says why it cannot
                 continue
             bytes = prod(value.shape) * value.dtype.bytes
             if said.get(name or "") == "shared" and bytes > target.shared:
@@ -126,16 +135,19 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
             wide = neighbours(facts, op, op.spec.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
             if name not in said and not (is_apart and wide):
                 continue
+            fits = "shared" if bytes <= target.shared else "registers"
             chosen[name] = function.choices.choose(
                 "stage",
                 name or "tensor",
                 WAYS if bytes <= target.shared else {"registers": False},
-                said.get(name or "", "shared" if bytes <= target.shared else "registers"),
+                fits if in_bulk else said.get(name or "", fits),
                 loc=op.loc,
-                because="a thread has 4 bytes of a row of a product, and stores 16",
+                because=WHOLE_ROWS if in_bulk else "a thread has 4 bytes of a row of a product, and stores 16",
                 pinned=function.lines.get(("stage", name or "")),
                 line=f"stage {name}: {{option}}",
             )
+            if in_bulk:
+                function.attrs["stage"] = said = {**said, name: fits}
         if not chosen[name]:
             continue
         b = Builder(located(function, op))

@@ -319,3 +319,52 @@ def test_the_loop_over_tiles_stays_one_round() -> None:
     kernel = module.compile("product", m=256, n=256, k=128, T="f16", O="f16")
     made = kernel.compiled.variant.function.choices.keyed()
     assert made["unroll.tile"].options == ("1",)
+
+
+VIEWS = """
+kernel rows(o: T[m, n; strided], x: T[m, n; strided]; T in f16|f32|u8, TM = 64, TN = 64):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    o[i : i + TM, j : j + TN] = x[i : i + TM, j : j + TN] + 1
+
+kernel line(o: T[n], x: T[n]; T in f16|f32|u8, TN = 512):
+    grid cdiv(n, TN)
+    j = block(0) * TN
+    o[j : j + TN] = x[j : j + TN] + 1
+
+schedule boxes of rows, line:
+    warps = 4
+    stage o: bulk
+"""
+VIEWED: dict[str, tuple[str, tuple[int, ...], bool]] = {
+    "rows": ("f2", (70, 61), False),
+    "rows of 4 bytes": ("f4", (10, 130), False),
+    "rows of bytes": ("u1", (66, 136), False),
+    "whole rows": ("f2", (70, 72), True),
+    "one row": ("f2", (1, 60), False),
+    "columns": ("f2", (70, 64), False),
+    "whole columns": ("f2", (72, 60), True),
+    "a line": ("f2", (1001,), False),
+    "a whole line": ("u1", (1008,), True),
+}
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("case", VIEWED)
+def test_what_lies_behind_rows_of_a_view_stays(case: str, device: str) -> None:
+    """Boxes are stored in whole 16 bytes: rows that do not end at such go through shared memory by threads."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("TMA is sm_90's")
+    dtype, shape, is_whole = VIEWED[case]
+    long = -(-shape["columns" not in case and len(shape) - 1] // 64) * 64 + 64
+    behind = np.full((*shape[::-1][:-1], long) if "columns" in case else (*shape[:-1], long), 77, dtype)
+    o = behind[:, : shape[0]].T if "columns" in case else behind[..., : shape[-1]]
+    x = np.random.default_rng(1).integers(0, 9, shape).astype(dtype)
+    module, kernel = dsl.parse(VIEWS, device=device, arch="sm_90a"), "line" if len(shape) == 1 else "rows"
+    strides = {"o": tuple(each // o.itemsize for each in o.strides)} if len(shape) > 1 else {}
+    named = {"m": shape[0], "n": shape[-1]} if len(shape) > 1 else {"n": shape[0]}
+    made = module.compile(kernel, "boxes", T={"f2": "f16", "f4": "f32", "u1": "u8"}[dtype], strides=strides, **named)
+    made(o, x)
+    np.testing.assert_array_equal(o, x + 1)
+    assert (behind == 77).sum() == behind.size - o.size
+    assert (".bulk_group [" in made.ptx) == is_whole

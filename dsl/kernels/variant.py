@@ -372,7 +372,8 @@ class _Variant:
         return {
             first
             for name in moved
-            if self.request.strides.get(name, ())[:1] == (1,) and isinstance(first := self.head.arrays[name].dims[0], str)
+            if self.request.strides.get(name, ())[:1] == (1,)
+            and isinstance(first := self.head.arrays[name].dims[0], str)
         }
 
     def _divisors(

@@ -368,3 +368,68 @@ def test_what_lies_behind_rows_of_a_view_stays(case: str, device: str) -> None:
     np.testing.assert_array_equal(o, x + 1)
     assert (behind == 77).sum() == behind.size - o.size
     assert (".bulk_group [" in made.ptx) == is_whole
+
+
+ROUNDS = """
+kernel rounds(o: f32[m, n], x: f32[m, n]):
+    grid cdiv(m, 16)
+    i = block(0) * 16
+{body}
+schedule boxes of rounds:
+    warps = 4
+    stage {staged}: bulk
+"""
+BOX = "o[i : i + 16, {0} : {0} + 64] = x[i : i + 16, {0} : {0} + 64] * 2.0"
+APART = {
+    "rounds": ["for j in range(0, n, 64):", "    " + BOX.format("j")],
+    "down": ["for t in range(0, n, 64):", "    j = 192 - t", "    " + BOX.format("j")],
+    "two a round": ["for j in range(0, n, 128):", *("    " + BOX.format(each) for each in ("j", "j + 64"))],
+}
+MEET = {
+    "halves again": ["for j in range(0, n, 32):", "    " + BOX.format("j")],
+    "one place": ["for j in range(0, n, 64):", "    " + BOX.format("0")],
+    "every second round": ["for j in range(0, n, 64):", "    " + BOX.format("j % 128")],
+    "behind one another": ["for j in range(0, n, 64):", "    " + BOX.format("j")] * 2,
+    "all of it twice": ["for t in range(2):", "    for j in range(0, n, 64):", "        " + BOX.format("j")],
+}
+
+
+@pytest.mark.parametrize("staged", ["o", "x, o"])
+@pytest.mark.parametrize("case", APART)
+def test_boxes_of_rounds_that_have_nothing_in_common_need_no_order(case: str, staged: str) -> None:
+    """Whatever the extents of the array are: boxes begin at multiples of theirs."""
+    x = np.random.default_rng(1).integers(0, 9, (33, 200)).astype(np.float32)
+    o = np.full_like(x, 77)
+    body = "\n".join(f"    {line}" for line in APART[case])
+    lines = ROUNDS.format(body=body, staged=staged) + f"    pipeline {'t' if case == 'down' else 'j'}: 2\n" * (
+        "x" in staged
+    )
+    dsl.parse(lines, device="emulator", arch="sm_90a").rounds(o, x, schedule="boxes")
+    np.testing.assert_array_equal(o, 2 * x)
+
+
+@pytest.mark.parametrize("case", MEET)
+def test_boxes_that_may_meet_are_told(case: str) -> None:
+    module = dsl.parse(ROUNDS.format(body="\n".join(f"    {line}" for line in MEET[case]), staged="o"))
+    with pytest.raises(TileError, match="this stores to 'o' while the store of line .* may be in flight") as caught:
+        module.compile("rounds", "boxes", m=33, n=200)
+    assert "order=none" in (caught.value.hint or "")
+
+
+def test_parts_of_a_row_leave_one_after_another() -> None:
+    """`loop static`, by the blocks of a persistent kernel: tiles of the row of one block, whatever row that is."""
+    text = """
+kernel rows(y: f32[m, n], x: f32[m, n]):
+    grid m
+    i = block(0)
+    v = load(x[i : i + 1, 0 : 512])
+    y[i : i + 1, 0 : 512] = v + max(v, axis=1, keepdims=true)
+schedule boxes of rows:
+    loop v, 1: static 128
+    stage y: bulk
+    persistent 1
+"""
+    x = np.random.default_rng(1).integers(0, 9, (3, 512)).astype(np.float32)
+    y = np.zeros_like(x)
+    dsl.parse(text, device="emulator", arch="sm_90a").rows(y, x, schedule="boxes")
+    np.testing.assert_array_equal(y, x + x.max(1, keepdims=True))

@@ -93,9 +93,11 @@ class CopiesInFlight:
         line = "" if store is None or store.loc is None else f" of {_line(store, op)}"
         tensor = other.memory if store is None else operand(store, "tensor")
         name = "" if tensor is None else tensor.name
-        does = "releases what the block did" if touch.bond is not None else f"accesses '{touch.memory.name}'"
+        does = f"{'stores to' if op.spec.leaves else 'accesses'} '{touch.memory.name}'"
+        does = "releases what the block did" if touch.bond is not None else does
         message = f"this {does} while the store{line} of '{name}' in bulk may be in flight"
-        raise TileError("hazard", op.loc, message, f"stage {name}: shared")
+        hint = f"stage {name}: shared, or store({name}[…], …, order=none) where no element is stored twice"
+        raise TileError("hazard", op.loc, message, hint)
 
     def _begun_by(self, flying: int) -> Op | None:
         """What an access in flight belongs to: of several that became one access, one nearest to it."""

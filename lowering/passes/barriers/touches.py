@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lowering.affine import Affine, AffineOffsets, Terms
+from lowering.boxes import CopiedBox
 from lowering.ir import Op, Value
 from lowering.layout import Layout
 from lowering.listed_offsets import Listed, ListedOffsets
 from lowering.loop_forms import EXACT, Form, LoopForms, reduced, remainder
+from lowering.ops import operand
 from lowering.ops.memory import BONDS, commutes, place_of
 from lowering.types import SharedType, TileType
 
@@ -151,6 +153,42 @@ def slot_of(forms: LoopForms, memory: Value, index: Value) -> Slot:
     return Slot((), 0, modulus).of(forms.form(index))
 
 
+BEYOND = 1 << 32
+"""More than two tiles of an array can lie apart along an axis, in tiles."""
+
+
+def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
+    """Of each tensor that is stored in bulk, elements by axis of a box, where all boxes have as many."""
+    found: dict[Value, dict[int, int]] = {}
+    for op in ops:
+        tensor = operand(op, "tensor") if op.spec.leaves else None
+        if tensor is not None:
+            extents = {axis.axis: axis.extent for axis in CopiedBox.of(op).axes}
+            known = found.setdefault(tensor, extents)
+            alike = known.keys() == extents.keys()  # else axes of one are several, joined, of another
+            found[tensor] = {axis: each for axis, each in known.items() if alike and extents[axis] == each}
+    return found
+
+
+def slot_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Slot | None:
+    """Which box of its tensor a store in bulk writes, as a number: boxes of two numbers have no element in common.
+
+    Counted are those axes along which boxes begin at multiples of their extent; the number of tiles along each stands
+    in digits of its own. None where there is no such axis.
+    """
+    terms: dict[int, int] = {}
+    constant, weight = 0, 0
+    for axis in CopiedBox.of(op).axes:
+        extent = tiles.get(axis.axis)
+        factors, first = forms.canonical(forms.form(axis.first), EXACT)
+        if extent and not first % extent and not any(factor % extent for factor in factors.values()):
+            digit = BEYOND**axis.axis
+            constant, weight = constant + first // extent * digit, weight + digit
+            for value, factor in factors.items():
+                terms[value] = terms.get(value, 0) + factor // extent * digit
+    return Slot(terms_of(terms), constant, None) if weight else None
+
+
 class Touches:
     """What the operations of one function touch of what may be written while it runs. ops: all of them."""
 
@@ -164,6 +202,7 @@ class Touches:
         # system: a host or another kernel may write it.
         self.all_global = any(e.kind in BONDS and e.by.scope == "sys" for e in effects)
         self.used = {value for op in ops for value in op.operands}
+        self.tiles = tiles_of_stores(ops)
         self.forms = forms
         self.affines = AffineOffsets()
         self.listed = ListedOffsets()
@@ -208,8 +247,11 @@ class Touches:
             where = self.place(offset)
             write = effect.kind == "write"
             form = None if slot is None else slot_of(self.forms, memory, slot)
+            if op.spec.leaves and write:
+                form = slot_of_box(self.forms, op, self.tiles[memory])
+            in_slot = slot is not None or form is not None
             combines = commutes(op, self.used)
             grouped = op.attrs.get("in_place", False)
-            touch = Touch(memory, write, form, where, layout, one, slot is not None, combines, op.spec.joint, grouped)
+            touch = Touch(memory, write, form, where, layout, one, in_slot, combines, op.spec.joint, grouped)
             out.append(touch.expressed(self.forms.canonical))
         return out

@@ -63,8 +63,11 @@ def align(function: Function, target: Target) -> None:
                     raise about.refused("it is a number", "a tile of rows")
                 about.axis = len(value.shape) - 1
                 region = wide_region(function, value, about)
-                rows = rows_of(region, step)
-                rows.check_joins(_part(function, region), function.threads)
+                rows, part = rows_of(region, step), _part(function, region)
+                if part < step and not is_aligned(function, rows):
+                    said = f"parts of {part} elements begin at no multiples of {step}"
+                    raise about.refused(said, f"align {name}: {part}, or longer parts")
+                rows.check_joins(part, function.threads)
                 _align(function, target, region, rows, "the schedule says so")
     _by_itself(function, target)
 
@@ -84,10 +87,11 @@ def _by_itself(function: Function, target: Target) -> None:
             region = wide_region(function, load.result, about, around, seen)
             if region.names & said.keys() or not any(sink.results for sink in region.sinks):
                 continue
-            rows = rows_of(region, None)
+            rows, part = rows_of(region, None), _part(function, region)
+            rows.step = min(rows.step, part & -part)  # a part begins at one of the multiples
             if is_aligned(function, rows) or out_of_order(region, True):
                 continue
-            rows.check_joins(_part(function, region), function.threads)
+            rows.check_joins(part, function.threads)
         except TileError:
             continue  # a loop goes on with them, say
         _align(function, target, region, rows, "they begin anywhere")

@@ -806,9 +806,11 @@ class _Pipeline:
 
     def _surround(self, before: list[Op]) -> None:
         """Puts what goes before around the outermost loop, and the wait that ends all copies behind it. Copies for what
-        follows the loop go with those of its first round."""
+        follows the loop go with those of its first round; those ahead of another loop are for what follows that."""
         block, outermost = self.nest.block, self.nest.loops[0]
-        besides = [op for op in block.ops[: block.ops.index(outermost)] if op.attrs.get("besides")]
+        ahead = block.ops[: block.ops.index(outermost)]
+        others = max((i for i, op in enumerate(ahead, 1) if op.spec.counters), default=0)
+        besides = [op for op in ahead[others:] if op.attrs.get("besides")]
         block.ops = without(block.ops, besides)
         at = block.ops.index(outermost)
         drain = Op(OPS["wait"], [], [], {"groups": 0}, (), outermost.loc)

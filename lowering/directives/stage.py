@@ -147,7 +147,8 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
                 line=f"stage {name}: {{option}}",
             )
             if in_bulk:
-                function.attrs["stage"] = said = {**said, name: fits}
+                said = {**said, name or "": fits}
+                function.attrs["stage"] = dict(said)
         if not chosen[name]:
             continue
         b = Builder(located(function, op))

@@ -200,6 +200,10 @@ REFUSED = {
         "align v: 8\n    loop v, 0: 64", "v = x[r, 0 : N]\nx[r, 0 : N] = v - max(v)", "schedule", "is loaded in line 5",
     ),
     "not a power of two": ("align v: 6", "v = x[r, 0 : N]\ny[r, 0 : N] = v", "schedule", "power of two"),
+    "parts below the multiples": (
+        "align v: 16\n    loop v, 0: 8", "v = x[r, 0 : N]\ny[r, 0 : N] = v - max(v)", "schedule",
+        "parts of 8 elements begin at no multiples of 16",
+    ),
     "begun by what is found": (
         "align v: 8", "v = arange(N).to(f32)\ny[argmax(v), 0 : N] = v", "schedule",
         "where they begin hangs on what is computed of them",
@@ -216,3 +220,38 @@ def test_what_has_no_rows_is_refused(name: str) -> None:
         compile_kernel(text, dims={"rows": 3, "cols": 251})
     error = caught.value
     assert error.code == code and message in error.message and error.loc is not None and error.hint
+
+
+PARTS = """
+kernel k(y: {dtype}[rows, cols], x: {dtype}[rows, cols]; N = 128):
+    grid rows
+    r = block(0)
+    v = x[r, 0 : N]
+    y[r, 0 : N] = v + max(v)
+
+schedule s of k:
+    {lines}
+"""
+
+
+@pytest.mark.parametrize(("dtype", "cols", "lines"), [
+    ("i1", 33, "loop v, 0: 8"), ("i1", 97, "loop v, 0: static 4"), ("f2", 99, "loop v, 0: 4"),
+    ("f4", 66, "loop v, 0: 2"), ("f4", 128, "align v: 8\n    loop v, 0: 4"),
+])  # fmt: skip
+def test_parts_shorter_than_16_bytes_begin_at_multiples_of_their_own(dtype: str, cols: int, lines: str) -> None:
+    x = (np.arange(3 * cols) % 7).reshape(3, cols).astype(dtype)
+    y = np.zeros_like(x)
+    text = PARTS.format(lines=lines, dtype={"i1": "s8", "f2": "f16", "f4": "f32"}[dtype])
+    launch(compile_kernel(text, {"y": y, "x": x}), {"y": y, "x": x})
+    np.testing.assert_array_equal(y, x + x.max(1, keepdims=True))
+
+
+@pytest.mark.parametrize("cols", [178, 177])
+def test_what_follows_one_loop_of_parts_is_copied_ahead_of_that_one(cols: int) -> None:
+    """Not ahead of the next one: between the two it is read."""
+    text = PARTS.format(lines="loop b, 0: 16\n    stage x: shared", dtype="f32").replace("128", "256")
+    text = text.replace("= v + max(v)", "= b").replace("    y[r", "    b = v + max(v)\n    y[r")
+    x = (np.arange(3 * cols) % 7).reshape(3, cols).astype("f4")
+    y = np.zeros_like(x)
+    launch(compile_kernel(text, {"y": y, "x": x}), {"y": y, "x": x})
+    np.testing.assert_array_equal(y, x + x.max(1, keepdims=True))

@@ -411,7 +411,7 @@ def test_boxes_of_rounds_that_have_nothing_in_common_need_no_order(case: str, st
 @pytest.mark.parametrize("case", MEET)
 def test_boxes_that_may_meet_are_told(case: str) -> None:
     module = dsl.parse(ROUNDS.format(body="\n".join(f"    {line}" for line in MEET[case]), staged="o"))
-    with pytest.raises(TileError, match="this stores to 'o' while the store of line .* may be in flight") as caught:
+    with pytest.raises(TileError, match=r"this stores to 'o' while the store of line .* may be in flight") as caught:
         module.compile("rounds", "boxes", m=33, n=200)
     assert "order=none" in (caught.value.hint or "")
 

@@ -47,12 +47,18 @@ class TensorOperands:
     """The operands that copies in both directions have: a part of a tensor, and an address in shared memory."""
 
     def __init__(
-        self, code: Code, tensor: Operand, shared: Operand, offsets: Operand | None = None, of_pixels: bool = False
+        self,
+        code: Code,
+        tensor: Operand,
+        shared: Operand,
+        offsets: Operand | None = None,
+        of_pixels: bool = False,
+        goes_out: bool = False,
     ):
         """offsets: of an im2col copy into shared memory. of_pixels: of one out of it, which has none; both take maps
-        with a window alone."""
+        with a window alone. goes_out: out of shared memory."""
         assert isinstance(tensor, TensorAddress)
-        self.of_pixels, self.is_out = of_pixels or offsets is not None, of_pixels
+        self.of_pixels, self.goes_out = of_pixels or offsets is not None, goes_out
         self.map, _ = code.address(tensor.map)
         self.coordinates = [code.read(item, "s32") for item in tensor.coordinates.items]
         self.shared = code.address(shared)
@@ -122,9 +128,9 @@ class TensorOperands:
         """Of each lane; offsets: [lanes, spatial axes] of an im2col copy."""
         self.check_corners(placed, corners, g)
         if placed.map.window is None:
-            return [box_at(placed, corner) for corner in corners.tolist()]
+            return [box_at(placed, corner, self.goes_out) for corner in corners.tolist()]
         for lane, (corner, offset) in enumerate(zip(corners.tolist(), offsets.tolist(), strict=True)):
-            if message := pixel_fault(placed, corner, offset) or (out_fault(placed, corner) if self.is_out else ""):
+            if message := pixel_fault(placed, corner, offset) or (out_fault(placed, corner) if self.goes_out else ""):
                 g.launch.report(Kind.TENSOR_MAP, message, g, lane, self.site)
                 raise BadLanes(np.arange(g.n) == lane)
         return [pixels_at(placed, *each) for each in zip(corners.tolist(), offsets.tolist(), strict=True)]
@@ -222,10 +228,12 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
     """(lane, rank) of each block of the cluster that a lane copies to: a bit of its mask is one."""
     blocks = g.wave.cluster
-    wrong = masks.astype(np.int64) >> blocks != 0
+    wrong = (masks.astype(np.int64) >> blocks != 0) | (masks == 0)
     if wrong.any():
         lane = int(np.flatnonzero(wrong)[0])
         message = f"a copy for the blocks {int(masks[lane]):#x}, in a cluster of {blocks}"
+        if not masks[lane]:
+            message = f"a copy for none of the {blocks} blocks of the cluster"
         g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
         raise BadLanes(wrong)
     lanes, ranks = np.nonzero(masks[:, None].astype(np.int64) >> np.arange(blocks) & 1)
@@ -239,7 +247,8 @@ def store(code: Code, ins: PtxInstruction) -> Op:
     Of a reduction the map says which type the elements have.
     """
     of_pixels = "im2col_no_offs" in ins.opcode
-    operands, site = TensorOperands(code, ins.operands[0], ins.operands[1], of_pixels=of_pixels), code.site
+    operands = TensorOperands(code, ins.operands[0], ins.operands[1], of_pixels=of_pixels, goes_out=True)
+    site = code.site
     name = next((word for word in ins.opcode if word in OF_TYPES), "") if ins.opcode[1] == "reduce" else ""
 
     def run(v: Values, g: Any) -> None:

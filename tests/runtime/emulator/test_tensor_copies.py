@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from on_device import launched
 from tensor_copy_kernel import (
     EARLY,
     LOAD,
@@ -31,6 +32,7 @@ from runtime import assemble
 from runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, emulate
 from runtime.emulator.memory import SHARED_START
 from runtime.emulator.tensor_maps import encode
+from runtime.foreign import MapOf
 from runtime.tensor_map import TensorMap
 
 
@@ -56,7 +58,7 @@ class Copy:
 
 COPIES = {
     "a row": Copy("u1", (100,), (64,), (16,)),
-    "a row past the end": Copy("u1", (100,), (64,), (80,)),
+    "a row past the end": Copy("u1", (112,), (64,), (80,)),
     "a row before the start": Copy("u2", (64,), (32,), (-8,)),
     "128 bytes": Copy("u2", (64, 64), (64, 32), (0, 16), 128),
     "64 bytes at odd places": Copy("u2", (33, 48), (32, 16), (-8, 20), 64),
@@ -108,6 +110,72 @@ def test_a_box_goes_where_it_lies_in_the_array(name: str) -> None:
         if all(0 <= i < extent for i, extent in zip(where, copy.shape, strict=True)):
             wanted[where] = box[at]
     np.testing.assert_array_equal(found, wanted)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns(MapOf):
+    """The map of the first `count` columns of an array."""
+
+    count: int = 0
+
+    def map(self, name: str) -> TensorMap:
+        whole = MapOf.map(self, name)
+        return replace(whole, extents=(self.count, *whole.extents[1:]))
+
+
+ADD = "cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.add.tile.bulk_group"
+CHUNKS: dict[str, tuple[Copy, int, str]] = {
+    "halves": (Copy("u2", (6, 512), (64, 8), (448, 0), 128), 466, STORE),
+    "one byte": (Copy("u1", (3, 48), (32, 4), (0, 0), 32), 1, STORE),
+    "words": (Copy("u4", (5, 32), (16, 4), (0, 2), 64), 13, STORE),
+    "8 bytes": (Copy("u8", (4, 16), (8, 4), (0, 0)), 5, STORE),
+    "three axes": (Copy("u2", (2, 3, 32), (16, 4, 2), (0, 0, 0)), 11, STORE),
+    "a box that ends with the rows": (Copy("u2", (4, 32), (16, 4), (16, 0)), 27, STORE),
+    "sums": (Copy("u4", (5, 32), (16, 4), (0, 0)), 13, ADD),
+    "sums, 128 bytes": (Copy("u4", (4, 64), (32, 4), (32, 0), 128), 62, ADD),
+}
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("name", CHUNKS)
+def test_what_goes_out_is_whole_16_bytes(name: str, device: str) -> None:
+    """Rows of a view that end in the middle of 16 bytes: its neighbours get the rest, on a device, too."""
+    copy, count, instruction = CHUNKS[name]
+    array = copy.array()
+    wanted, size = array.copy(), array.itemsize
+    words = np.random.default_rng(2).integers(0, 256, copy.size, np.uint8)
+    box = swizzled(words, copy.swizzle, SHARED_START).view(copy.dtype).reshape(copy.box[::-1])
+    end = -(-count * size // 16) * 16 // size
+    for at in np.ndindex(box.shape):
+        where = tuple(low + i for low, i in zip(copy.corner[::-1], at, strict=True))
+        if all(0 <= i < extent for i, extent in zip(where, (*copy.shape[:-1], end), strict=True)):
+            wanted[where] = box[at] if instruction == STORE else (int(wanted[where]) + int(box[at])) % (1 << 8 * size)
+    text = out_of_shared(
+        copy.corner, copy.size, {"store": instruction.format(rank=len(copy.shape), tile=".tile", hint="")}
+    )
+    given = [Columns(array, copy.box[::-1], copy.swizzle, count), words, array]
+    if device == "cuda":
+        launched(text, given, device)
+        found = array
+    else:
+        memory = Memory()
+        pointer = memory.allocate(array, "array")
+        args = [TensorMapArgument(given[0].map("array"), pointer), memory.allocate(words, "words"), pointer]
+        (finding,) = emulate(text, "kernel", 1, 128, args, on_finding="collect").findings
+        assert finding.kind is Kind.OUT_OF_BOUNDS
+        assert f" {(end - count) * size} bytes behind the array's rows of {count * size}" in finding.message
+        found = memory.read(pointer, array.dtype, array.size).reshape(array.shape)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("count", [72, 80])
+def test_boxes_that_end_before_the_rows_do_are_no_fault(count: int) -> None:
+    copy = Copy("u2", (6, 128), (64, 8), (0, 0), 128)
+    memory, words = Memory(), np.zeros(copy.size, np.uint8)
+    pointer = memory.allocate(copy.array(), "array")
+    given = [Columns(copy.array(), copy.box[::-1], copy.swizzle, count).map("array"), memory.allocate(words, "words")]
+    args = [TensorMapArgument(given[0], pointer), given[1], pointer]
+    assert emulate(out_of_shared(copy.corner, copy.size), "kernel", 1, 128, args).findings == []
 
 
 BASE = Copy("u2", (64, 64), (64, 16), (0, 16), 128)

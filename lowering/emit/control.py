@@ -8,12 +8,15 @@ from functools import reduce
 from lowering.emit.chains import emit_block
 from lowering.emit.elementwise import convert
 from lowering.emit.rules import rule
+from lowering.emit.shared_address import shared_memory
 from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.facts import counts_elements, in_order
 from lowering.fold import constant_of
-from lowering.ir import Op, Value
+from lowering.forms import linear
+from lowering.ir import Op, Value, walk
 from lowering.types import F64, I1, S32, S64, U32, int_range
+from lowering.warpgroup import chosen
 
 
 def _phis(
@@ -60,6 +63,8 @@ def _for(w: Writer, op: Op) -> None:
     counter = body.args[0]
     llvm = w.llvm(counter.dtype)
     entry, head, inside, done = w.text.label, *(w.fresh_label(s) for s in ("for", "body", "done"))
+    if may_be_decided(w, op):
+        start = unknown(w, start, llvm)
     w.do(f"br label %{head}")
     w.start(head)
     open_lines = _phis(w, [counter, *body.args[1:]], entry, [[start], *starts], [False, *packed])
@@ -92,9 +97,7 @@ def _for(w: Writer, op: Op) -> None:
 
 
 def has_no_round(w: Writer, loop: Op) -> bool:
-    """True if this `for` is known not to begin. Nothing is written for it: of `wgmma` in a loop that ptxas 12.9 to 13.1
-    itself finds to be dead it keeps one of the sums that begin alike, and stores of vectors write the registers of the
-    others, which nobody has written (41,082 of 49,152 zeros were wrong on an H100)."""
+    """True if this `for` is known not to begin. Nothing is written for it."""
     start, stop, step = loop.operands[:3]
     pace = w.facts.of(step)
     if pace.high is not None and pace.high < 0:
@@ -102,6 +105,49 @@ def has_no_round(w: Writer, loop: Op) -> bool:
     elif pace.low is None or pace.low < 1:
         return False
     return start is stop or in_order(stop, start, w.facts)
+
+
+def may_be_decided(w: Writer, op: Op) -> bool:
+    """True if ptxas may find that the products of warp groups in a loop or a branch are dead, of a loop by its bounds.
+
+    Where they are, ptxas 12.9 to 13.1 keeps one of the sums that begin alike, and stores of vectors write the registers
+    of the others, which nobody has written (41,082 of 49,152 zeros were wrong on an H100). What hangs on a dim or on
+    what was loaded it cannot know.
+    """
+    if not w.has_warpgroups or not any(chosen(each) for region in op.regions for each in walk(region)):
+        return False
+    if not op.spec.counters:
+        return True
+    start, stop = op.operands[:2]
+    if (first := w.facts.of(start).high) is not None and (last := w.facts.of(stop).low) is not None and first < last:
+        return False  # it has a round
+    (more, _), (less, _) = linear(stop), linear(start)
+    apart = {value: more.get(value, 0) - less.get(value, 0) for value in {*more, *less}}
+    return not any(factor and _is_open(w, value) for value, factor in apart.items())
+
+
+OPEN = {"minimum", "maximum", "select", "floordiv", "mul", "cast"}
+"""Operations that make a number which only the run knows of such numbers."""
+
+
+def _is_open(w: Writer, value: Value) -> bool:
+    """True if only the run can tell whether a number is above another one."""
+    op, (terms, _) = value.op, linear(value)
+    if terms != {value: 1}:
+        return any(_is_open(w, each) for each in terms)
+    if op is None:
+        return value in w.function.dims.values() or any(value is p.value for p in w.function.params)
+    if op.spec.accesses == "read" or op.name in ("block_id", "grid_size"):
+        return True
+    others = [v for v in op.operands if constant_of(v) is None and v.dtype is not I1]
+    return op.name in OPEN and bool(others) and all(_is_open(w, v) for v in others)
+
+
+def unknown(w: Writer, register: str, llvm: str) -> str:
+    """A number of which ptxas does not know what it is: the upper bit of an address of shared memory, 0, is added."""
+    zero = w.head.once(f"lshr i32 {shared_memory(w)}, 31")
+    same = zero if llvm == "i32" else w.let(f"{'zext' if llvm == 'i64' else 'trunc'} i32 {zero} to {llvm}")
+    return w.let(f"add {llvm} {register}, {same}")
 
 
 def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
@@ -173,6 +219,8 @@ def _if(w: Writer, op: Op) -> None:
         _if_of_elements(w, op)
         return
     condition = w.registers[op.operands[0]][0]
+    if may_be_decided(w, op):
+        condition = unknown(w, condition, "i1")
     then, otherwise = op.regions
     labels = [w.fresh_label("then"), w.fresh_label("else")]
     done = w.fresh_label("endif")

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
-from lowering.boxes import BoxAxis, CopiedBox, PixelWalk
+from lowering.boxes import AHEAD, BoxAxis, CopiedBox, PixelWalk
 from lowering.builder import Builder
 from lowering.digits import Digit, Digits, TileIndex
+from lowering.facts import Analysis
 from lowering.fold import constant_of
 from lowering.forms import Forms, linear
 from lowering.ir import Op, Value
@@ -263,6 +264,14 @@ def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) 
         for edge, word in enumerate(("ahead of the first", "behind the last")):
             if each.outside[edge] and (number, edge) not in said:
                 raise NoBox(f"no mask says that its index along axis {each.axis} is not {word} element")
+
+
+def check_begin(facts: Analysis, subscripts: list[Subscript]) -> None:
+    """Raises NoBox where what is stored may begin ahead of the first element of an axis."""
+    for each in subscripts:
+        low = facts.of(each.index.start).low
+        if low is None or low < 0 or each.outside[0]:
+            raise NoBox(f"{AHEAD}, and along axis {each.axis} it is not known not to")
 
 
 Lift = Callable[[Value], Value]

@@ -462,9 +462,9 @@ _ROWS = (
         Switch("registers", "shared", "bulk"),
         "`shared`: what loops load of these tensors goes through shared memory, by copies; `bulk`: by copies of whole "
         "boxes (TMA, sm_90), which a warp of its own starts, and of what is stored by boxes that leave while the block "
-        "goes on, as `shared` where its rows may end in the middle of 16 bytes; `registers`: it does not; `where(n % 8 == 0, bulk, shared)` chooses. "
-        "By itself, what feeds products does where 4 aligned bytes or more are copied at a time. A value that `loop` "
-        "does in parts stays there from loop to loop.",
+        "goes on, as `shared` where its rows may end in the middle of 16 bytes; `registers`: it does not; "
+        "`where(n % 8 == 0, bulk, shared)` chooses. By itself, what feeds products does where 4 aligned bytes or more "
+        "are copied at a time. A value that `loop` does in parts stays there from loop to loop.",
         "stage a, b: shared",
     ),
     PropertyRow(

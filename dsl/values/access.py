@@ -22,7 +22,7 @@ from lowering.forms import linear
 from lowering.ir import Value
 from lowering.location import Loc
 from lowering.types import I1, INDEX, U32, DType
-from lowering.windows import NoBox, Subscript, box_of_access, check_mask
+from lowering.windows import NoBox, Subscript, box_of_access, check_begin, check_mask
 
 
 @dataclass(slots=True)
@@ -519,6 +519,8 @@ def _box(builder: Building, access: Access, place: Place, mask: Binding, windows
     try:
         check_mask(digits, said, place.subscripts)
         contiguous = isinstance(access.memory, Tensor) and not access.memory.parameter.strided
+        if not windows:
+            check_begin(builder.facts, place.subscripts)
         return box_of_access(digits, place.subscripts, shape, windows, contiguous)
     except NoBox as reason:
         return str(reason)

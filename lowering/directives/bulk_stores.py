@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from lowering.boxes import CopiedBox, with_box
+from lowering.boxes import AHEAD, CopiedBox, with_box
 from lowering.builder import Builder
 from lowering.directives.bulk import BULK, SWIZZLED_ROWS, WHOLE_ROWS, boxed, flaw_of_box, has_whole_rows
 from lowering.directives.slices import located
@@ -95,10 +95,12 @@ def _flaw(
         if parting(outside) is not None:
             return f"it is stored in a branch of threads{in_line(op)}", shared
         outside = around.get(outside)
+    if op.attrs.get("no_box", "").startswith(AHEAD):
+        return op.attrs["no_box"], shared
     wrong = flaw_of_box(function, target, facts, op)
     if wrong is not None:
         return wrong
-    if not has_whole_rows(function, facts, op):  # else `stage` has it go through shared memory
+    if not has_whole_rows(function, facts, op):  # where `stage` is left out, which has it go through shared memory
         return WHOLE_ROWS, shared
     if op.attrs["evict"]:
         return "it is stored with an eviction priority, which a box has not", "leave out evict="

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from lowering.boxes import CopiedBox, map_of, shape_of
-from lowering.emit.channels import LEAST, coordinate
+from lowering.emit.channels import narrow
 from lowering.emit.rules import rule
 from lowering.emit.shared_address import shared_base
 from lowering.emit.writer import Writer
@@ -44,7 +44,11 @@ def _bulk_store(w: Writer, op: Op) -> None:
     corner = []
     for axis in box.axes:
         away = moved(tuple(int(other == axis.along) for other in range(len(shape))))
-        corner.append(w.let(f"add i32 {coordinate(w, axis.first, LEAST)}, {away}"))
+        corner.append(w.let(f"add i32 {narrow(w, axis.first)}, {away}"))
+        if w.index != "i32":  # no box may begin ahead of the first element: what is far outside is not stored
+            wide = w.let(f"sext i32 {narrow(w, axis.first)} to i64")
+            same = w.let(f"icmp eq i64 {wide}, {w.registers[axis.first][0]}")
+            alone = w.let(f"and i1 {same}, {alone}")
     columns = (inside % shape[-1] + 1) if is_of_warps else shape[-1]
     there = w.head.once(f"ptrtoint ptr %{map.name} to i64")
     name = f"@cp.async.bulk.tensor.{len(box.axes)}d.global.shared::cta.tile.bulk_group"

@@ -95,7 +95,8 @@ def _begin(w: Writer, op: Op) -> None:
         w.template("bar.sync", ["0"], op)
 
 
-def _narrow(w: Writer, number: Value) -> str:
+def narrow(w: Writer, number: Value) -> str:
+    """The lower 32 bits of an index."""
     register = w.registers[number][0]
     return register if w.index == "i32" else w.let(f"trunc i64 {register} to i32")
 
@@ -106,11 +107,11 @@ LEAST, MOST = -(1 << 31), (1 << 31) - 1
 
 def coordinate(w: Writer, first: Value, far: int) -> str:
     """Coordinates have 32 bits. One that has more is outside of each tensor, as `far` is, not what is left of it."""
-    narrow = _narrow(w, first)
+    low = narrow(w, first)
     if w.index == "i32":
-        return narrow
-    same = w.let(f"icmp eq i64 {w.let(f'sext i32 {narrow} to i64')}, {w.registers[first][0]}")
-    return w.let(f"select i1 {same}, i32 {narrow}, i32 {far}")
+        return low
+    same = w.let(f"icmp eq i64 {w.let(f'sext i32 {low} to i64')}, {w.registers[first][0]}")
+    return w.let(f"select i1 {same}, i32 {low}, i32 {far}")
 
 
 def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
@@ -143,14 +144,14 @@ def _filled(w: Writer, op: Op) -> None:
 
 def _times(w: Writer, number: Value, slots: int) -> str:
     """How often a number's slot was there before."""
-    return w.let(f"udiv i32 {_narrow(w, number)}, {slots}")
+    return w.let(f"udiv i32 {narrow(w, number)}, {slots}")
 
 
 @rule("turn_begin")
 def _turn_begin(w: Writer, op: Op) -> None:
     """The first group waits for the last one's turn of the number before."""
     first = w.head.once(f"zext i1 {w.head.once(f'icmp eq i32 {_group(w)}, 0')} to i32")
-    phase = w.let(f"add i32 {_narrow(w, op.operands[1])}, {first}")
+    phase = w.let(f"add i32 {narrow(w, op.operands[1])}, {first}")
     _await(w, op, _place_of_turn(w, op, _group(w)), phase)
 
 
@@ -200,7 +201,7 @@ def _release(w: Writer, op: Op) -> None:
 
 def _place(w: Writer, channel: Value, number: Value, slots: int, first: int) -> str:
     """The address of the barrier of a number's slot: the first of its kind is the channel's barrier `first`."""
-    slot = w.let(f"urem i32 {_narrow(w, number)}, {slots}")
+    slot = w.let(f"urem i32 {narrow(w, number)}, {slots}")
     place = w.let(f"add i32 {shared_base(w, channel)}, {w.let(f'mul i32 {slot}, {BARRIER}')}")
     return w.let(f"add i32 {place}, {BARRIER * first}") if first else place
 
@@ -210,7 +211,7 @@ def _bulk_copy(w: Writer, op: Op) -> None:
     memory, channel, slot = op.operands[0], operand(op, "channel"), operand(op, "slot")
     assert channel is not None and slot is not None
     slots, map = memory.type.shape[0], map_of(op)  # type: ignore[union-attr]
-    number = w.let(f"urem i32 {_narrow(w, slot)}, {slots}")
+    number = w.let(f"urem i32 {narrow(w, slot)}, {slots}")
     size = memory.type.bytes // slots  # type: ignore[union-attr]
     target = w.let(f"add i32 {shared_base(w, memory)}, {w.let(f'mul i32 {number}, {size}')}")
     if op.attrs["at"]:
@@ -225,7 +226,7 @@ def _bulk_copy(w: Writer, op: Op) -> None:
         corner[part] = w.let(f"add i32 {corner[part]}, {w.head.once(f'mul i32 {rank}, {own.axes[part].extent}')}")
         target = w.let(f"add i32 {target}, {w.head.once(f'mul i32 {rank}, {own.size * memory.dtype.bytes}')}")
         more = [str((1 << blocks) - 1)]
-    taps = [w.let(f"trunc i32 {_narrow(w, walk.tap)} to i16") for walk in box.walks]
+    taps = [w.let(f"trunc i32 {narrow(w, walk.tap)} to i16") for walk in box.walks]
     w.template(
         copy_of(op),
         [target, place, *corner, _place(w, channel, slot, slots, base_of(op)), *taps, *more],

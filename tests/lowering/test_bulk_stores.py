@@ -382,7 +382,7 @@ schedule boxes of rounds:
 BOX = "o[i : i + 16, {0} : {0} + 64] = x[i : i + 16, {0} : {0} + 64] * 2.0"
 APART = {
     "rounds": ["for j in range(0, n, 64):", "    " + BOX.format("j")],
-    "down": ["for t in range(0, n, 64):", "    j = 192 - t", "    " + BOX.format("j")],
+    "down": ["for j in range(192, -1, -64):", "    " + BOX.format("j")],
     "two a round": ["for j in range(0, n, 128):", *("    " + BOX.format(each) for each in ("j", "j + 64"))],
 }
 MEET = {
@@ -394,18 +394,36 @@ MEET = {
 }
 
 
-@pytest.mark.parametrize("staged", ["o", "x, o"])
-@pytest.mark.parametrize("case", APART)
+@pytest.mark.parametrize(("case", "staged"), [*((case, "o") for case in APART), ("rounds", "x, o")])
 def test_boxes_of_rounds_that_have_nothing_in_common_need_no_order(case: str, staged: str) -> None:
     """Whatever the extents of the array are: boxes begin at multiples of theirs."""
     x = np.random.default_rng(1).integers(0, 9, (33, 200)).astype(np.float32)
     o = np.full_like(x, 77)
     body = "\n".join(f"    {line}" for line in APART[case])
-    lines = ROUNDS.format(body=body, staged=staged) + f"    pipeline {'t' if case == 'down' else 'j'}: 2\n" * (
-        "x" in staged
-    )
-    dsl.parse(lines, device="emulator", arch="sm_90a").rounds(o, x, schedule="boxes")
+    text = ROUNDS.format(body=body, staged=staged) + "    pipeline j: 2\n" * (staged == "x, o")
+    dsl.parse(text, device="emulator", arch="sm_90a").rounds(o, x, schedule="boxes")
     np.testing.assert_array_equal(o, 2 * x)
+
+
+PART = "store(o[{0}], x[i : i + 16, 0 : 64] + 1.0, order=none{1})"
+FIRST = {
+    "columns": ["for j in range(0, n, 64):", "    " + PART.format("i : i + 16, j - 64 : j", "")],
+    "rows": [PART.format("i - 16 : i, 0 : 64", "")],
+    "by a mask": [
+        "r, c = i + arange(16), i + arange(64) - 32",
+        "inside = (c >= 0)[None, :] & (c < n)[None, :] & (r < m)[:, None]",
+        PART.format("r[:, None], c[None, :]", ", mask=inside"),
+    ],
+}
+
+
+@pytest.mark.parametrize("case", FIRST)
+def test_boxes_that_may_begin_ahead_of_the_first_element_are_told(case: str) -> None:
+    """Of boxes that go out they are an illegal instruction on a device."""
+    module = dsl.parse(ROUNDS.format(body="\n".join(f"    {line}" for line in FIRST[case]), staged="o"))
+    with pytest.raises(TileError, match="no box is stored that begins ahead of the first element") as caught:
+        module.compile("rounds", "boxes", m=33, n=200)
+    assert caught.value.hint == "stage o: shared"
 
 
 @pytest.mark.parametrize("case", MEET)

@@ -128,6 +128,12 @@ class TensorOperands:
         """Of each lane; offsets: [lanes, spatial axes] of an im2col copy."""
         self.check_corners(placed, corners, g)
         if placed.map.window is None:
+            for lane in np.flatnonzero((corners < 0).any(1)).tolist() if self.goes_out else ():
+                message = (
+                    f"a box goes out of shared memory from {corners[lane].tolist()} on, ahead of the first element"
+                )
+                g.launch.report(Kind.TENSOR_MAP, message, g, lane, self.site)
+                raise BadLanes((corners < 0).any(1))
             return [box_at(placed, corner, self.goes_out) for corner in corners.tolist()]
         for lane, (corner, offset) in enumerate(zip(corners.tolist(), offsets.tolist(), strict=True)):
             if message := pixel_fault(placed, corner, offset) or (out_fault(placed, corner) if self.goes_out else ""):

@@ -16,7 +16,7 @@ Array = Any
 @dataclass
 class Drawn:
     """A kernel with its arrays and what it leaves in them. loops: counters, those in one another in one tuple; sms:
-    multiprocessors of the device that it runs on."""
+    multiprocessors of the device that it runs on; beside: what lies beside views, all of it 77, and stays so."""
 
     text: str
     args: dict[str, Any]
@@ -26,6 +26,7 @@ class Drawn:
     lines: list[str] = field(default_factory=list)
     arch: str = "sm_90"
     sms: int = 132
+    beside: list[Array] = field(default_factory=list)
 
     @property
     def whole(self) -> str:
@@ -36,6 +37,7 @@ class Drawing:
     def __init__(self, seed: int):
         self.random = Random(seed)
         self.later = Random(seed + 1_000_003)  # what was added: the programs of a seed stay as they were
+        self.rare = Random(seed + 2_000_081)  # what was added behind that
         self.values = np.random.default_rng(seed)
 
     def pick(self, options: Any) -> Any:
@@ -235,9 +237,23 @@ class Drawing:
             drawn.lines += [f"stage {self.pick(['v', 'd'])}: shared"] * staged
         if self.chance(0.3):
             drawn.lines.append(f"recompute {self.pick(['v', 'd'])}")
+        if self.rare.random() < 0.25:
+            self.of_short_parts(drawn, cols)
         if self.later.random() < 0.6:
             drawn.lines.append(f"align {self.later.choice(['v', 'd'])}: {self.later.choice([1, 2, 4, 8, 16])}")
         return drawn
+
+    def of_short_parts(self, drawn: Drawn, cols: int) -> None:
+        """Parts that may be shorter than 16 bytes, of tensors that go through shared memory or leave by boxes."""
+        rare = self.rare
+        part = cols // rare.choice([4, 8, 16, 32])
+        drawn.lines = [line for line in drawn.lines if not line.startswith(("loop", "stage"))]
+        drawn.lines.append(f"loop {rare.choice(['v', 'd'])}, 1: {rare.choice(['', 'static '])}{part}")
+        drawn.lines += [f"stage x: {rare.choice(['shared', 'shared', 'registers'])}"] * (rare.random() < 0.5)
+        drawn.lines += ["stage y: bulk"] * (rare.random() < 0.4)
+        drawn.lines += ["persistent 1"] * (
+            rare.random() < 0.3 and not any("persistent" in line for line in drawn.lines)
+        )
 
     # ---- no product ----
 

@@ -49,6 +49,10 @@ class Named:
 class HopperDrawing(Drawing):
     """Draws for sm_90a, where tiles mostly are such as its instructions take."""
 
+    def __init__(self, seed: int):
+        super().__init__(seed)
+        self.beside: list[Array] = []
+
     def digits(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Small whole numbers, which sums of any of the types hold."""
         return self.values.integers(0 if dtype == "u8" else -2, 3, shape).astype(ARRAYS[dtype])
@@ -127,5 +131,5 @@ class HopperDrawing(Drawing):
     ) -> Drawn:
         whole = "\n".join([*text, "", "schedule s of k:", f"    warps = {warps}", ""])
         drawn = Drawn(whole, args, wanted, [], [], lines)
-        drawn.arch, drawn.sms = "sm_90a", self.pick([1, 2, 3, 4, 132])
+        drawn.arch, drawn.sms, drawn.beside = "sm_90a", self.pick([1, 2, 3, 4, 132]), self.beside
         return drawn

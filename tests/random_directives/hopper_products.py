@@ -83,6 +83,7 @@ class ProductDrawing(HopperDrawing):
         text += indented(1 + len(loops.lines), body) + indented(1 + loops.stored, tail)
         names = [each.split(":")[0] for each in p.params]
         self.apart(p, text)
+        self.partly(p, text)
         return self.of_kernel(text, p.warps, self.said(p, loops), {name: p.args[name] for name in names}, wanted)
 
     def apart(self, p: Product, text: list[str]) -> None:
@@ -96,6 +97,15 @@ class ProductDrawing(HopperDrawing):
         p.args[name] = wide[..., : array.shape[-1]]
         (old,) = (each for each in p.params if each.startswith(f"{name}:"))
         text[0] = text[0].replace(old, f"{old[:-1]}; strided]")
+
+    def partly(self, p: Product, text: list[str]) -> None:
+        """Now and then the result is a part of rows that begin at multiples of 16 bytes, and ends anywhere in them."""
+        c = p.args["c"]
+        if self.rare.random() > 0.12 or "strided" in p.params[0] or c.base is not None or not c.shape[-1]:
+            return
+        wide = np.full((*c.shape[:-1], -(-c.shape[-1] // 64) * 64 + 64), 77).astype(c.dtype)
+        p.args["c"], self.beside = wide[..., : c.shape[-1]], [wide[..., c.shape[-1] :]]
+        text[0] = text[0].replace(p.params[0], f"{p.params[0][:-1]}; strided]")
 
     def shape(self) -> Product:
         """Types, tiles and extents."""
@@ -172,6 +182,8 @@ class ProductDrawing(HopperDrawing):
         if p.group == "none":
             ways += ["outer", "outer", "stored", "stored"]
         way = self.pick(ways)
+        if self.rare.random() < 0.05:
+            return self.no_round(p)
         if way in ("outer", "stored"):
             return self.loops_around(p, way == "stored")
         if way == "causal":
@@ -190,6 +202,15 @@ class ProductDrawing(HopperDrawing):
             return Loops(lines, ("p",), lambda i: [(int(each) * p.tk, 0) for each in at], "q")
         lines, loops, rounds = self.loop(p.k, p.tk)
         return Loops([each.strip() for each in lines], loops[0], lambda i: [(at, 0) for at in rounds])
+
+    def no_round(self, p: Product) -> Loops:
+        """A loop that does nothing, which the compiler knows, or an assembler may find out, or neither."""
+        tk, behind = p.tk, -(-p.k // p.tk) * p.tk
+        bounds = self.rare.choice([f"{tk}, {tk // 2}", f"{behind}, k", "0, minimum(k, 0)", f"k, k - {tk}", "k, k"])
+        inner = f"for p in range({bounds}, {tk}):"
+        if self.rare.random() < 0.3 and p.group == "none" and p.body not in ("rows", "weighed"):
+            return Loops(["for u in range(2):", inner], ("u", "p"), lambda i: [])
+        return Loops([inner], ("p",), lambda i: [])
 
     def loops_around(self, p: Product, stored: bool) -> Loops:
         """A loop over the matrices of b, whose products are added or stored one by one."""

@@ -70,6 +70,8 @@ def tried(made: Drawn, seed: int, choices: bool, assembled: bool, device: str) -
             at = tuple(int(i) for i in wrong[0])
             told = f"{name}{list(at)} is {made.args[name][at]}, not {wanted[at]}; {len(wrong)} of {wanted.size}"
             return "wrong", f"{told} {forced or ''}"
+    if any((each.astype(np.float64) != 77).any() for each in made.beside):
+        return "wrong", f"what lies beside a view was changed {forced or ''}"
     few = any(line.startswith(("maxregs", "blocks_per_sm")) for line in made.lines)
     return remarks(ptx, few, forced) if assembled else ("right", "")
 

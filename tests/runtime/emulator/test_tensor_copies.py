@@ -35,7 +35,6 @@ from runtime.emulator.tensor_maps import encode
 from runtime.foreign import MapOf
 from runtime.tensor_map import TensorMap
 
-
 ADD = "cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.add.tile.bulk_group"
 
 

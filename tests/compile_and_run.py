@@ -140,11 +140,13 @@ def launch(
     values: list[Any] = []
     memory, maps = Memory(), maps_of(function.body)
     placed: dict[str, DevicePointer] = {}
+    bases: dict[str, Any] = {}
     for p in (p for p in function.params if p.kind == "tensor" and p.value is not None):
         array = args[p.name]
         assert array.dtype == ARRAYS[p.dtype.name], (p.name, array.dtype)
         base = array if array.base is None or not p.strided else array.base
-        if any(map.tensor == p.name for map in maps):  # which is read alone
+        if any(map.tensor == p.name for map in maps):
+            bases[p.name] = base
             base = placed[p.name] = memory.allocate(base, p.name)
         values.append(base)
         values += [index(s // array.itemsize) for s in array.strides] if p.strided else []
@@ -162,7 +164,7 @@ def launch(
     values += [TensorMapArgument(tensor_map(map, args[map.tensor]), placed[map.tensor]) for map in maps]
     if function.attrs.get("record"):
         values.append(args["record"] if "record" in args else np.zeros(8, np.uint32))
-    return emulate(
+    result = emulate(
         kernel.ptx,
         function.name,
         grid,
@@ -172,6 +174,10 @@ def launch(
         seed=seed,
         on_finding="collect" if collect else "raise",
     )
+    for name, pointer in placed.items():
+        base = bases[name]
+        base[...] = memory.read(pointer, base.dtype, base.size).reshape(base.shape)
+    return result
 
 
 def run(text: str, args: Mapping[str, Any], *, grid: Any = None, seed: int = 0, **request: Any) -> Result:

@@ -451,3 +451,28 @@ schedule boxes of rows:
     y = np.zeros_like(x)
     dsl.parse(text, device="emulator", arch="sm_90a").rows(y, x, schedule="boxes")
     np.testing.assert_array_equal(y, x + x.max(1, keepdims=True))
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_nothing_is_written_behind_heads_in_longer_rows(device: str) -> None:
+    """Heads of 60 in rows of 128, by the sample's schedule for boxes."""
+    if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+        pytest.skip("TMA is sm_90's")
+    random, s, d = np.random.default_rng(1), 70, 60
+    o = np.full((1, 1, s, 128), 77, np.float16)
+    q, k, v = (random.standard_normal(o.shape).astype(np.float16)[..., :d] for _ in range(3))
+    module = dsl.load(SAMPLES / "attention.tile", device=device, arch="sm_90a")
+    module.attend(o[..., :d], q, k, v, 0.125, None, None, None, 1, s, schedule="groups", CAUSAL=True)
+    scores = np.where(np.tri(s, dtype=bool), (q[0, 0].astype(np.float64) @ k[0, 0].astype(np.float64).T) / 8, -np.inf)
+    e = np.exp(scores - scores.max(1, keepdims=True))
+    wanted = (e / e.sum(1, keepdims=True)) @ v[0, 0].astype(np.float64)
+    assert np.abs(o[0, 0, :, :d] - wanted).max() < 4e-3 and (o[..., d:] == 77).all()
+
+
+@pytest.mark.parametrize(("d", "leaves"), [(60, False), (64, True)])
+def test_heads_leave_by_boxes_where_they_are_whole(d: int, leaves: bool) -> None:
+    dims = {"batch": 1, "heads": 1, "kv_heads": 1, "s": 70, "t": 70, "d": d}
+    strides = dict.fromkeys("oqkv", (8960, 8960, 128, 1))
+    module = dsl.load(SAMPLES / "attention.tile", device="emulator", arch="sm_90a")
+    made = module.compile("attend", "groups", **dims, strides=strides, absent={"lse", "starts", "key_starts"})
+    assert (".bulk_group [" in made.ptx) == leaves

@@ -200,9 +200,11 @@ class Checker:
         return out
 
     def _maps(self, arrays: Mapping[str, Array]) -> dict[Argument, TensorMap]:
-        """The tensor map of each argument that is one."""
+        """The tensor map of each argument that is one; of a tensor that is only written, boxes are stored."""
+        stored = {tensor.name for tensor in self.header.tensors if tensor.access == "w"}
+        maps = [each for each in self.header.arguments if each.kind == "map"]
         try:
-            return {each: of_array(arrays[each.of], each) for each in self.header.arguments if each.kind == "map"}
+            return {each: of_array(arrays[each.of], each, each.of in stored) for each in maps}
         except LaunchError as error:
             raise self.fail(error.code, error.message, error.hint) from None
 

@@ -103,8 +103,10 @@ def box_fault(row_bytes: int, swizzle: int) -> str | None:
     return None
 
 
-def of_array(array: Array, argument: MapArgument) -> TensorMap:
+def of_array(array: Array, argument: MapArgument, stored: bool = False) -> TensorMap:
     """The map of `argument` (a map of the tensor that `array` is for). Raises LaunchError for an array that has none.
+
+    stored: what goes by it is stored, in whole 16 bytes: rows that end in the middle of such are refused.
 
     An axis that it does not name is joined to the next one: the array is contiguous then, as the header asks.
     An axis of one element has any stride: the map gets one that is legal, as nothing is ever that far away.
@@ -125,6 +127,12 @@ def of_array(array: Array, argument: MapArgument) -> TensorMap:
     for axis, extent, stride in zip(argument.axes, extents, strides, strict=True):
         if extent > 1:
             _check_stride(names[axis], stride, size, innermost=axis == argument.axes[0])
+    if stored and extents[0] * size % MAP_PIECE:
+        message = f"{names[argument.axes[0]]} has {extents[0]} elements of {size} bytes, and boxes are stored in whole "
+        message += f"{MAP_PIECE} bytes: what lies behind them would be overwritten"
+        raise LaunchError(
+            "shape", message, f"a schedule without 'stage {name}: bulk', or a whole array and a copy of it"
+        )
     if argument.window is not None:
         _check_window(name, argument.axes, extents, argument.window)
     outer = tuple(stride if extent > 1 else MAP_PIECE for extent, stride in zip(extents[1:], strides[1:], strict=True))

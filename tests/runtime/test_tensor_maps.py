@@ -227,6 +227,17 @@ def test_arrays_without_a_map(given: Array, code: str, message: str) -> None:
     assert caught.value.code == code and message in caught.value.message and caught.value.hint
 
 
+def test_boxes_are_stored_to_rows_of_whole_16_bytes() -> None:
+    """What a device writes of the last ones are all 16."""
+    argument = Argument("map", "a", axes=(1, 0), box=(16, 8))
+    for columns in (36, 40):
+        of_array(array((30, columns), strides=(64, 1)), argument, stored=True)
+    cut = array((30, 37), strides=(64, 1))
+    assert of_array(cut, argument).extents == (37, 30)
+    with pytest.raises(LaunchError, match="axis 1 of a has 37 elements of 4 bytes, and boxes are stored in whole 16"):
+        of_array(cut, argument, stored=True)
+
+
 @pytest.mark.parametrize(
     ("shape", "axes", "extents", "strides"),
     [

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from handwritten import run
+from handwritten import kernel, run
+from on_device import launched
 
 from runtime.emulator import EmulatorError, Kind, PtxError
 
@@ -216,3 +217,29 @@ def test_a_ring_of_copies_between_two_warps() -> None:
     st.global.u32 [%rd4], %r10;"""
     total = np.arange(30 * 32, dtype=np.uint32).reshape(30, 32).sum(0)
     np.testing.assert_array_equal(run(body)[1][:64], np.concatenate([np.zeros(32, np.uint32), total]))
+
+
+@pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("way", "size"), [("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)])
+def test_a_copy_reads_any_number_of_its_bytes(way: str, size: int, device: str) -> None:
+    """Thread n reads n of them; the rest are zeros. Of none it reads nothing, wherever that is."""
+    body = f"""
+    mul.lo.u32 %r10, %r0, 16;
+    add.u32 %r11, %r2, %r10;
+    st.shared.v4.u32 [%r11], {{-1, -1, -1, -1}};
+    min.u32 %r12, %r0, {size};
+    setp.eq.u32 %p2, %r0, 0;
+    selp.b64 %rd10, 4, %rd0, %p2;
+    cp.async.{way}.shared.global [%r11], [%rd10], {size}, %r12;
+    cp.async.wait_all;
+    ld.shared.v4.u32 {{%r13, %r14, %r15, %r16}}, [%r11];
+    cvt.u64.u32 %rd11, %r10;
+    add.u64 %rd11, %rd1, %rd11;
+    st.global.v4.u32 [%rd11], {{%r13, %r14, %r15, %r16}};
+    """.replace("\n    ", "\n")
+    x, y = np.arange(1, 17, dtype=np.uint8), np.zeros((32, 16), np.uint8)
+    launched(kernel(body.strip()), [x, y], device, block=32)
+    wanted = np.full((32, 16), 255, np.uint8)
+    for thread, row in enumerate(wanted):
+        row[:size] = np.where(np.arange(size) < thread, x[:size], 0)
+    np.testing.assert_array_equal(y, wanted)

@@ -84,10 +84,10 @@ def has_whole_rows(function: Function, facts: Analysis, op: Op) -> bool:
     tensor, offset, box = op.operands[0], operand(op, "offset"), CopiedBox.of(op)
     assert offset is not None
     runs = facts.of(offset).run
-    inner = next((axis.axis for axis in box.axes if axis.along == runs.index(max(runs)) and axis.step == 1), None)
+    inner = [axis.axis for axis in box.axes if axis.along == runs.index(max(runs)) and axis.step == 1]
     (dims,) = [p.dims for p in function.params if p.value is tensor]
     known = box.joined([d if isinstance(d, int) else function.divisors.get(d, 1) for d in dims])
-    return inner is not None and known[inner] * tensor.dtype.bytes % MAX_BYTES == 0
+    return bool(inner) and known[inner[0]] * tensor.dtype.bytes % MAX_BYTES == 0
 
 
 def boxed(columns: int, rows: int, run: int, size: int) -> int:

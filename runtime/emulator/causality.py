@@ -31,6 +31,7 @@ class Strong:
     acquires: bool = False
     releases: bool = False
     observes: bool = True  # can its read be part of an acquire pattern?  That of `red` cannot
+    heard: bool = True  # does anything hang on the value that it reads (`answers.py`)?
 
 
 @dataclass
@@ -218,6 +219,10 @@ class Causality:
         items = found.items
         if self.ordering.time is not None:
             self.ordering.time.reach(lanes, found.came)
+        if not strong.heard:
+            lanes = lanes[[self.has_read(int(lane), items) for lane in lanes]]
+            if not len(lanes):
+                return
         if items and strong.acquires:
             taken, items = self.usable(items, block, strong.scope)
             if taken is not None:
@@ -284,6 +289,11 @@ class Causality:
                 self.put(address, lane, strong, merged(chain.items, own) if chain else own, own, found, until)
         for address, those in readers.items():
             self.read_by(those, clock.published[address], strong)
+
+    def has_read(self, lane: int, items: Items) -> bool:
+        """Has the thread read what publishes these, by an earlier read whose value it looked at?"""
+        before = self.pending.get(int(self.reads[lane]), {})
+        return all(key in before and before[key].contains(each) for key, each in items.items())
 
     def read_by(self, lanes: list[int], found: Published | None, strong: Strong) -> None:
         """Threads of any blocks read what `found` has published."""

@@ -45,6 +45,7 @@ ROWS_BYTES = 12 << 20  # registers of a wave: with 3 MiB, which stay in a second
 RESIDENT_WAVES = 16
 RESIDENT_LANES = 132 * 2048  # threads that the largest device runs at once
 SPINS = 4  # turns without an end before a wave lets another one start
+NEEDS_ORDER = {Kind.RACE, Kind.IN_FLIGHT, Kind.UNINITIALISED}  # what a wait would have prevented
 Extent = int | Sequence[int]
 
 
@@ -456,6 +457,8 @@ class RunningLaunch:
     ) -> Finding:
         block, thread = self.origins.where(int(g.lane("gid")[lane]))
         location = site.location if site else None
+        doubt = g.wave.mbarriers.in_doubt(int(g.index()[lane])) if kind in NEEDS_ORDER else None
+        last_writer = "\n  ".join(filter(None, [last_writer, doubt])) or None
         return Finding(kind, message, block, thread, location, site.ptx_line if site else None, last_writer)
 
     def site_of(self, stamp: int) -> Site | None:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .answers import DOUBTED, IGNORED, REPEATS
 from .code import Site
 from .copies import Tracked
 from .findings import Kind
@@ -32,6 +33,7 @@ OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
 COPIES = CLUSTER + 1
 """What an arrival at another block's object publishes that names no scope as wide: it is for copies alone."""
 KEPT_LANDINGS = 4  # phases back, of which a wait may still tell
+DENIALS = 3  # how often a thread is told in vain that a phase is not complete, where that may lead it elsewhere
 
 
 class ArrivingCopy(Protocol):
@@ -116,6 +118,8 @@ class Mbarriers:
         self.objects: dict[int, Mbarrier] = {}
         self.made = 0
         self.waiting: set[int] = set()
+        self.denied: dict[int, Any] = {}  # by doubted wait and thread: how often it was told so since the last yes
+        self.doubt = np.full(wave.lanes, -1)  # by thread: the wait that told it so, and was not asked again
         self.refused = np.zeros(wave.lanes, bool)  # waited for an object that is none, which is reported
 
     # Where they are
@@ -399,13 +403,48 @@ class Mbarriers:
         inside &= (rank == 0) | (rank == g.lane("rank").astype(np.int64) + 1)
         return np.where(inside, (g.lane("slot") * memory.arena + offset) // BYTES, -1)
 
-    def ready(self, g: Any, keys: Any, state: Any, parity: bool) -> Any:
+    def denials(self, g: Any, site: Site) -> Any:
+        """[lanes] Who is told that the phase is not complete, whatever it is: a device may say so at any time."""
+        way = g.launch.program.answers.waits[site.number]
+        if way == REPEATS:
+            return np.zeros(1, bool)
+        if way == IGNORED:
+            return np.ones(g.n, bool)
+        if site.number not in self.denied:
+            self.denied[site.number] = np.zeros(self.wave.lanes, np.int8)
+        return self.denied[site.number][g.index()] < DENIALS
+
+    def answered(self, g: Any, site: Site, denied: Any, done: Any) -> None:
+        """Keeps who was told no in vain, and who yes."""
+        way, index = g.launch.program.answers.waits[site.number], g.index()
+        if way == REPEATS:
+            return
+        if way == DOUBTED:
+            counts = self.denied[site.number]
+            counts[index] = np.where(done, 0, counts[index] + denied)
+        self.doubt[index[denied]] = site.number
+        self.doubt[index[done]] = -1
+
+    def in_doubt(self, thread: int) -> str | None:
+        """In words, the wait that told this thread (a position in the wave) no, and was not asked again."""
+        number = int(self.doubt[thread])
+        if number < 0:
+            return None
+        site = self.wave.program.code.sites[number]
+        where = f"{site.location or 'no source line'} (PTX line {site.ptx_line})"
+        return (
+            f"the wait at {where} may say at any time that the phase is not complete, and the thread went on then: "
+            "repeat it until it says yes"
+        )
+
+    def ready(self, g: Any, keys: Any, state: Any, parity: bool, site: Site) -> Any:
         """For each lane that would wait: may it go on?  Lanes whose wait means nothing go on, to be reported."""
         done = np.ones(g.n, bool)
-        for start, end in runs(keys, state):
+        denied = np.broadcast_to(self.denials(g, site), g.n)
+        for start, end in runs(keys, state, denied):
             key, asked = int(keys[start]), int(state[start])
             found = self.objects.get(key)
-            if found is None or (not parity and wrong_state(found, asked)):
+            if denied[start] or found is None or (not parity and wrong_state(found, asked)):
                 continue
             if not self.is_complete(key, asked, parity):
                 done[start:end] = False
@@ -443,12 +482,14 @@ class Mbarriers:
         place, keys = self.objects_at(g, memory, address, site, own=True)
         self.touch(STRONG_READ, place, g, memory, site)
         done = np.zeros(g.n, bool)
-        for start, end in runs(keys, state):
+        denied = np.broadcast_to(self.denials(g, site), g.n)
+        for start, end in runs(keys, state, denied):
             key, asked = int(keys[start]), int(state[start])
             wrong = "" if parity else wrong_state(self.objects[key], asked)
             if wrong:
                 g.launch.report(Kind.BARRIER_MISUSE, wrong, g, start, site)
-            done[start:end] = bool(wrong) or self.is_complete(key, asked, parity)
+            done[start:end] = bool(wrong) or (not denied[start] and self.is_complete(key, asked, parity))
+        self.answered(g, site, denied, done)
         index = g.index()
         stamps = g.stamps(site)
         for key, lanes in teams(np.where(done, keys, -1)).items():

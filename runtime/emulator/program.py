@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from .alike import constant_stores
+from .answers import Answers
 from .code import PACKED, REGISTER_BYTES, REGISTER_DTYPE, BarrierOperands, Code, Op, Record, Site
 from .counters import Counters
 from .findings import PtxError
@@ -144,6 +145,7 @@ class EmulatedProgram:
         check_sums(self.segments, self.start)
         self.guesses, self.constant_stores = guesses(self.segments), constant_stores(self.segments)
         self.undefined = Undefined(self.segments, self.start, self.code)
+        self.answers = Answers(self.segments)
         self.allocate_slots()
         self.reads_clocks = any(self.code.uses[name] for name in CLOCKS)
         self.special_entries = [each for each in enumerate(self.code.entries) if each[1].kind in ("special", "symbol")]

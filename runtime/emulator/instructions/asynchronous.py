@@ -222,6 +222,7 @@ def try_wait(code: Code, ins: PtxInstruction) -> Op:
     parity = "parity" in ins.opcode
     base, offset = code.address(ins.operands[1])
     state = code.read(ins.operands[2], "u32" if parity else "b64")
+    site = code.site
     window = SHARED_WINDOW if state_space(ins.opcode) == "generic" else 0
 
     def keys(v: Values, g: Any) -> Any:
@@ -229,7 +230,7 @@ def try_wait(code: Code, ins: PtxInstruction) -> Op:
         return g.wave.mbarriers.own_keys(g, np.broadcast_to(address, g.n).astype(np.int64) - window)
 
     def ready(v: Values, g: Any) -> Any:
-        return g.wave.mbarriers.ready(g, keys(v, g), np.broadcast_to(v[state], g.n), parity)
+        return g.wave.mbarriers.ready(g, keys(v, g), np.broadcast_to(v[state], g.n), parity, site)
 
     def missing(v: Values, g: Any) -> str:
         return g.wave.mbarriers.missing(int(keys(v, g)[0]), int(v[state][0]), parity)

@@ -11,7 +11,7 @@ from ..reader import Operand, PtxInstruction, Register, Vector
 from ..reductions import OPERATIONS, performer
 from ..shadow import STRONG_WRITE, SpacePlace
 from ..spaces import Space
-from .memory_access import VECTORS, access, state_space, strong_access
+from .memory_access import VECTORS, access, as_heard, state_space, strong_access
 from .registry import instruction
 
 
@@ -133,6 +133,7 @@ class Element:
         note_changes(memory, place, g, site, before)
         if d is not None:
             g.launch.spins.read(site, place, memory, g)
+        strong = as_heard(strong, site, g)
         if late is not None:
             g.wave.observe_late(place, g, memory, strong, late)
         g.wave.modify(place, g, memory, order, wrote, strong)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..causality import Strong
-from ..code import DTYPES, Code, Op, OperandEntry, Values
+from ..code import DTYPES, Code, Op, OperandEntry, Site, Values
 from ..knowledge import scope_of
 from ..memory import LOCAL_WINDOW, SHARED_WINDOW
 from ..reader import Operand, PtxAddress, PtxInstruction, Register, Symbol, Vector
@@ -158,10 +158,15 @@ def load(code: Code, ins: PtxInstruction) -> Op:
             for index, target in enumerate(targets):
                 v[target][...] = values[:, index]
         if strong is not None:
-            g.wave.observe(place, g, memory, strong, late)
+            g.wave.observe(place, g, memory, as_heard(strong, site, g), late)
             g.launch.spins.read(site, place, memory, g)
 
     return access(code, space, ins.operands[1], body)
+
+
+def as_heard(strong: Strong, site: Site, g: Any) -> Strong:
+    """A read whose value goes nowhere has learned nothing by itself."""
+    return replace(strong, heard=False) if site.number in g.launch.program.answers.unheard else strong
 
 
 def check_words(code: Code, words: tuple[str, ...]) -> None:

@@ -198,7 +198,7 @@ MISUSES = {
         Kind.BARRIER_MISUSE,
         "at which threads wait",
         MADE
-        + "@%p2 bra INVAL;\nmbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0;\nbra END;\n"
+        + "@%p2 bra INVAL;\nW: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0;\n@!%p3 bra W;\nbra END;\n"
         + "INVAL: mbarrier.inval.shared.b64 [%r2];  //!\nEND:",
         MADE
         + "mbarrier.arrive.shared.b64 %rd10, [%r2];\nW: mbarrier.try_wait.shared.b64 %p3, [%r2], %rd10;\n"
@@ -381,8 +381,8 @@ def test_a_drop_lowers_what_the_next_phases_expect_by_its_count() -> None:
     mbarrier.arrive_drop.shared.b64 %rd10, [%r2], 2;
     mbarrier.arrive.shared.b64 %rd10, [%r2];
     mbarrier.arrive.shared.b64 %rd10, [%r2];
-    mbarrier.test_wait.shared.b64 %p3, [%r2], %rd10;
-    selp.u32 %r10, 1, 0, %p3;
-    st.global.u32 [%rd4], %r10;
+    W: mbarrier.test_wait.shared.b64 %p3, [%r2], %rd10;
+    @!%p3 bra W;
+    st.global.u32 [%rd4], 1;
     END:"""
     assert run(body)[1][0] == 1

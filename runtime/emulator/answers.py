@@ -1,0 +1,166 @@
+"""Instructions that answer, and what becomes of the answer: waits for an mbarrier's phase, and strong reads.
+
+`mbarrier.test_wait` and `try_wait` may say of a complete phase that it is not: the first since it looks once, the
+second since its time is up (PTX ISA 9.7.13.15.16). Who goes on all the same knows nothing. So each such wait of the
+text has one of three ways:
+
+- REPEATS: whoever is told "no" comes back to it, and does nothing else before. Then "no" changes nothing, and the
+  emulator has threads wait there until it is "yes".
+- DOUBTED: "no" leads to something else, too. Then the emulator says so first, a few times, and "yes" only later.
+- IGNORED: nothing hangs on the answer. It is always "no".
+
+A strong read whose value goes nowhere has seen nothing either (`unheard`): what it teaches would be chance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .reader import Integer, Not, Operand, Register
+from .step import RegisterStep
+
+REPEATS, DOUBTED, IGNORED = "repeats", "doubted", "ignored"
+READS = {"ld", "atom"}
+STRONG = {"volatile", "relaxed", "acquire", "acq_rel", "mmio"}
+AMONG_LANES = {"vote", "shfl", "elect", "match", "redux", "activemask"}  # they touch no memory and order nothing
+MOST_PLACES = 500  # of one walk: what is longer is doubted
+
+Known = dict[str, int]  # registers whose values follow from the answer
+
+
+class Answers:
+    """What becomes of the answers of a program: of waits by the number of their site, and which reads are unheard."""
+
+    def __init__(self, segments: list[Any]):
+        self.segments = segments
+        self.waits: dict[int, str] = {}
+        self.unheard: set[int] = set()
+        waits, reads = [], []
+        for segment in segments:
+            for at, step in enumerate(segment.steps):
+                if step.ins.opcode[0] == "mbarrier" and step.ins.opcode[1] in {"test_wait", "try_wait"}:
+                    waits.append((segment, at, step))
+                elif step.ins.opcode[0] in READS and (step.ins.opcode[0] == "atom" or STRONG & {*step.ins.opcode}):
+                    reads.append(step)
+        if waits or reads:
+            asked = self.asked()
+            self.unheard = {step.site.number for step in reads if asked.isdisjoint(step.writes)}
+            for segment, at, step in waits:
+                self.waits[step.site.number] = self.way(segment, at, step, asked)
+
+    def asked(self) -> set[str]:
+        """The registers on which something hangs: a way, an address, what is stored, or another such register."""
+        found: set[str] = set()
+        sources: dict[str, set[str]] = {}
+        for segment in self.segments:
+            for step in segment.steps:
+                names = {*step.uses, step.guard} if step.guard is not None else {*step.uses}
+                if step.site is segment.end.site:
+                    if len({*segment.end.targets}) > 1 or segment.end.kind not in {"branch", "jump"}:
+                        found |= names
+                elif step.effect:
+                    found |= names
+                else:
+                    for name in step.writes:
+                        sources.setdefault(name, set()).update(names)
+        work = list(found)
+        while work:
+            fresh = sources.get(work.pop(), set()) - found
+            found |= fresh
+            work += fresh
+        return found
+
+    def way(self, segment: Any, at: int, step: RegisterStep, asked: set[str]) -> str:
+        if asked.isdisjoint(step.writes):
+            return IGNORED
+        return REPEATS if self.comes_back(segment, at, step) else DOUBTED
+
+    def comes_back(self, segment: Any, at: int, wait: RegisterStep) -> bool:
+        """Does every way from this wait, told "no", lead back to it, with the same operands and nothing done?"""
+        work: list[tuple[int, int, Known]] = [(segment.number, at + 1, dict.fromkeys(wait.writes, 0))]
+        seen: set[tuple[int, int, frozenset[tuple[str, int]]]] = set()
+        while work:
+            number, first, known = work.pop()
+            place = number, first, frozenset(known.items())
+            if place in seen:
+                continue
+            seen.add(place)
+            here = self.segments[number]
+            for step in here.steps[first:]:
+                if step is wait:
+                    break
+                if step.site is here.end.site:
+                    continue
+                if not passes(step, known) or not {*step.writes}.isdisjoint(wait.uses):
+                    return False
+            else:
+                targets = targets_of(here.end, here, known)
+                if targets is None or len(seen) > MOST_PLACES:
+                    return False
+                work += [(target, 0, dict(known)) for target in targets]
+        return True
+
+
+def targets_of(end: Any, segment: Any, known: Known) -> list[int] | None:
+    """Where a segment may go on; None where it ends, or as if it did."""
+    if end.kind in {"next", "jump"}:
+        return end.targets
+    if end.kind not in {"branch", "exit where"}:
+        return None
+    value = known.get(segment.steps[-1].code.entries[end.entry].name)
+    if value is None:
+        return end.targets if end.kind == "branch" else None
+    if bool(value) != end.negated:
+        return end.targets[:1] if end.kind == "branch" else None
+    return end.targets[-1:]
+
+
+def passes(step: RegisterStep, known: Known) -> bool:
+    """Notes what an instruction does to the known registers; False where it touches more than registers."""
+    guard = None if step.guard is None else known.get(step.guard)
+    if guard is not None and bool(guard) == step.negated:
+        return True  # it is not executed
+    if step.effect and step.ins.opcode[0] not in AMONG_LANES:
+        return False
+    is_certain = step.guard is None or guard is not None
+    value = result(step, known) if is_certain and len(step.writes) == 1 else None
+    for name in step.writes:
+        known.pop(name, None)
+    if value is not None:
+        known[step.writes[0]] = value
+    return True
+
+
+def value_of(operand: Operand, step: RegisterStep, known: Known) -> int | None:
+    if isinstance(operand, Integer):
+        return operand.value
+    if isinstance(operand, Not):
+        inner = value_of(operand.operand, step, known)
+        return None if inner is None else int(not inner)
+    if isinstance(operand, Register):
+        return known[operand.name] if operand.name in known else step.known.get(operand.name)
+    return None
+
+
+def result(step: RegisterStep, known: Known) -> int | None:
+    """The value of what follows from known registers, for the instructions that pass an answer on."""
+    words, operands = step.ins.opcode, step.ins.operands
+    values = [value_of(operand, step, known) for operand in operands[1:]]
+    first = values[0] if values else None
+    if words[0] == "selp":
+        return None if values[2] is None else values[0 if values[2] else 1]
+    if words[0] == "and" and 0 in values:
+        return 0
+    if None in values or first is None:
+        return None
+    if words[0] in {"mov", "cvt"}:
+        return first
+    if words[0] == "not" and words[1] == "pred":
+        return int(not first)
+    if words[0] in {"and", "or", "xor"}:
+        second = values[1]
+        assert second is not None
+        return {"and": first & second, "or": first | second, "xor": first ^ second}[words[0]]
+    if words[0] == "setp" and len(values) == 2 and words[1] in {"eq", "ne"}:
+        return int((first == values[1]) == (words[1] == "eq"))
+    return None

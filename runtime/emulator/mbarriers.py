@@ -260,6 +260,8 @@ class Mbarriers:
             if self.wave.time is not None:
                 found.coming = max(found.coming, self.wave.time.behind(g.index()[lanes]))
             members, own = g.index()[lanes], owner[lanes]
+            if not own.all():
+                found.join(self.wave.ordering.begun(members[~own]), BLOCK)
             known = [
                 self.released(members[own == (reach == BLOCK)], reach, order) for reach in (BLOCK, CLUSTER, COPIES)
             ]
@@ -321,6 +323,7 @@ class Mbarriers:
         """
         place = self.place(g, memory, address, site, own=True)
         assert isinstance(memory, SharedSpace)
+        self.wave.visits.check_begun(g, g.lane("slot") + away, site)
         place = SpacePlace(BYTES, g.n, 0, place.index + away * (memory.arena // BYTES))
         keys = self.valid(g, place, address, site)
         if by_proxy:
@@ -357,6 +360,8 @@ class Mbarriers:
         loads, found.loads = found.loads, []
         for load in loads:
             load.land(found.arrived())
+            if self.wave.cluster > 1:
+                found.join(self.wave.ordering.begun(load.part.index()), BLOCK)
             found.coming = max(found.coming, load.began)
             found.arrived().loads.append(load)
             found.bytes -= load.bytes

@@ -18,6 +18,7 @@ import numpy as np
 from .causality import Causality
 from .knowledge import CTA, GPU, Snapshot
 from .stamps import (
+    BEGUN,
     BLOCK,
     GRID,
     LAST_TIME,
@@ -149,6 +150,13 @@ class Ordering(BarrierTimes):
         row = rows[members].max(0)
         row[members] = np.maximum(row[members], before)
         return Snapshot(row, self.causality.together(lanes))
+
+    def begun(self, lanes: Any) -> Snapshot:
+        """That the blocks of these lanes have begun, and nothing that the lanes did."""
+        rows, members = self.members(lanes)
+        row = np.zeros(rows.shape[1], rows.dtype)
+        row[members] = BEGUN
+        return Snapshot(row, None)
 
     def learn(self, lanes: Any, what: Snapshot) -> None:
         rows, members = self.members(lanes)

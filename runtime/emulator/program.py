@@ -315,6 +315,16 @@ class EmulatedProgram:
         segment.counters.append((site, "branches" if ins.opcode[0] in {"bra", "brx"} else "", NO_PRODUCT))
         segment.size += 1
 
+    def end_behind(self, segment: Segment) -> Site | None:
+        """The `ret` at which threads end that come from here, if they do nothing else; None where they do."""
+        seen = {segment.number}
+        while segment.end.kind in {"next", "jump"} and segment.end.targets[0] not in seen:
+            segment = self.segments[segment.end.targets[0]]
+            seen.add(segment.number)
+            if any(step.effect and step.site is not segment.end.site for step in segment.steps):
+                return None
+        return segment.end.site if segment.end.kind == "exit" else None
+
     # Registers
 
     def allocate_slots(self) -> None:

@@ -100,7 +100,7 @@ class WarpMeetings:
             lane = int(np.flatnonzero(broken[rows])[0])
             message = "a warp instruction needs all 32 lanes, but some have exited or do not exist"
             g.launch.report(Kind.MISSING_LANE, message, g, lane, segment.site)
-            self.wave.leave(self.wave.restrict(g, np.flatnonzero(broken[rows]), segment))
+            self.wave.leave(self.wave.restrict(g, np.flatnonzero(broken[rows]), segment), segment.site)
             rest = np.flatnonzero(~broken[rows])
             return self.part(segment, self.wave.restrict(g, rest, segment), full[rows][rest]) if len(rest) else None
         return self.part(segment, g, full[rows])
@@ -275,7 +275,9 @@ class BlockMeetings:
         if g.whole:
             return g
         warps, rows = g.warp_rows()
-        complete = self.wave.live_bits(warps) & ~self.wave.bits_of(g.presence()) == 0
+        present = self.wave.bits_of(g.presence())
+        complete = self.wave.live_bits(warps) & ~present == 0
+        self.check_ended(segment, g, warps[complete])
         if complete.all():
             return g
         self.watched.update({int(warp): segment.number for warp in warps[~complete]})
@@ -283,6 +285,22 @@ class BlockMeetings:
         self.partial.setdefault(segment.number, []).append(waiting)
         rest = np.flatnonzero(complete[rows])
         return self.wave.restrict(g, rest, segment) if len(rest) else None
+
+    def check_ended(self, segment: Segment, g: Group, warps: Any) -> None:
+        """Lanes of these warps that have ended where the kernel ends behind this barrier: they have gone around it.
+
+        Who has returned early does not count, as nobody waits for it (CUDA C++ guide, "synchronization functions").
+        """
+        end = self.wave.program.end_behind(segment)
+        if end is None or not len(warps):
+            return
+        around = (self.wave.left_by.reshape(-1, 32)[warps] == end.number).any(1)
+        if around.any():
+            lane = int(np.flatnonzero(g.index() >> 5 == warps[np.argmax(around)])[0])
+            message = (
+                "part of a warp comes to an aligned barrier, and other lanes of the warp have gone around it and ended"
+            )
+            self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, lane, segment.site)
 
     def check_watched(self, segment: Segment, g: Group) -> None:
         """Lanes that run past an aligned barrier at which others of their warp stand."""
@@ -478,10 +496,9 @@ class BlockMeetings:
                 lanes = index[clusters == cluster]
                 if self.wave.time is not None:
                     self.cluster_coming[cluster] = max(self.cluster_coming[cluster], self.wave.time.behind(lanes))
-                known = ordering.snapshot(lanes) if barrier.orders else self.wave.relaxed.released(lanes, CLUSTER)
-                if known is not None:
-                    before = self.cluster_known.get(int(cluster))
-                    self.cluster_known[int(cluster)] = known if before is None else before.join(known)
+                known = ordering.snapshot(lanes) if barrier.orders else self.relaxed(lanes)
+                before = self.cluster_known.get(int(cluster))
+                self.cluster_known[int(cluster)] = known if before is None else before.join(known)
             self.wave.run(segment, g)
             self.complete_clusters()
             return
@@ -494,6 +511,11 @@ class BlockMeetings:
         self.cluster_owed[index[ready]] = False
         self.sleep_until(segment, g, ready)
 
+    def relaxed(self, lanes: Any) -> Snapshot:
+        """What a relaxed arrival tells: that these blocks have begun, and what the last fences of the lanes publish."""
+        begun, released = self.wave.ordering.begun(lanes), self.wave.relaxed.released(lanes, CLUSTER)
+        return begun if released is None else begun.join(released)
+
     def complete_clusters(self) -> None:
         lanes = self.wave.lanes // len(self.cluster_phase)
         here = (self.cluster_arrived | ~self.wave.live).reshape(-1, lanes).all(1)
@@ -502,10 +524,7 @@ class BlockMeetings:
             self.cluster_phase[cluster] += 1
             self.cluster_came[cluster], self.cluster_coming[cluster] = self.cluster_coming[cluster], 0
             self.cluster_arrived.reshape(-1, lanes)[cluster] = False
-            known = self.cluster_known.pop(int(cluster), None)
-            if known is None:
-                known = Snapshot(np.zeros(lanes, np.uint32), None)
-            self.cluster_published[int(cluster)] = known
+            self.cluster_published[int(cluster)] = self.cluster_known.pop(int(cluster))
             self.wake()
 
     # Exits and deadlock

@@ -14,6 +14,7 @@ SITE_BITS, THREAD_BITS, LEVEL_BITS, TIME_BITS = 12, 28, 2, 22
 THREAD_SHIFT, LEVEL_SHIFT, TIME_SHIFT = SITE_BITS, SITE_BITS + THREAD_BITS, SITE_BITS + THREAD_BITS + LEVEL_BITS
 SITE_MASK, THREAD_MASK, LEVEL_MASK = (1 << SITE_BITS) - 1, (1 << THREAD_BITS) - 1, (1 << LEVEL_BITS) - 1
 LAST_TIME = (1 << TIME_BITS) - 1
+BEGUN = 1  # no access has this time: who knows a thread up to it knows that the thread's block has begun
 # A copy in flight has the last time and the widest level, so that it is ordered before nobody, not even its thread.
 IN_FLIGHT = U(LAST_TIME << TIME_SHIFT | LEVEL_MASK << LEVEL_SHIFT)
 OWNER = U((LEVEL_MASK << THREAD_BITS | THREAD_MASK) << THREAD_SHIFT)  # the bits that say who
@@ -42,7 +43,7 @@ class Clock:
 
     def __init__(self, blocks: int, exists: Any) -> None:
         """`exists`: [threads of a block], rounded up to whole warps."""
-        self.now = 1
+        self.now = BEGUN + 1
         self.nothing = Knowledge(np.zeros(blocks, np.int64), {}, {})
         self.blank = np.where(exists, 0, 0xFFFFFFFF).astype(np.uint32)  # nothing of a block's threads
         self.published: dict[int, Published] = {}

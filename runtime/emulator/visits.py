@@ -1,4 +1,7 @@
-"""Accesses to the shared memory of other blocks of a cluster, which has to be there still.
+"""Accesses to the shared memory of other blocks of a cluster, which has to be there already, and still.
+
+The blocks of a cluster start together, and none of them sees that the others run but by a barrier of the cluster or
+something that another one has done.
 
 A block ends when the last of its threads does, so that each such access must be ordered before something that one of
 these does. Copies for other blocks are none here: who waits for their bytes knows of them (`mbarriers.py`). But some
@@ -14,7 +17,7 @@ import numpy as np
 from .code import Site
 from .findings import Kind
 from .landings import Landing
-from .stamps import TIME_SHIFT, U
+from .stamps import BEGUN, TIME_SHIFT, U
 
 
 class Visits:
@@ -24,20 +27,50 @@ class Visits:
         self.wave = wave
         self.times = np.zeros((wave.lanes if wave.cluster > 1 else 0, wave.cluster), np.int64)
         self.sites: dict[tuple[int, int], Site] = {}
+        self.begun = np.zeros(self.times.shape, bool)  # which blocks does each thread know to have begun?
+        self.early: tuple[Any, int, Site] | None = None  # who was first in a block that may not have begun
         self.read: list[tuple[Any, Site, Landing]] = []  # by copies for other blocks: who started one, its arrival
 
     def note(self, g: Any, slots: Any, site: Site) -> None:
         """The lanes access memory of the blocks in these slots, some of which may be their own."""
         away = np.flatnonzero(slots != g.lane("slot"))
         if len(away):
+            self.check_begun(g, slots, site)
             threads, ranks = g.index()[away], slots[away] % self.wave.cluster
             self.times[threads, ranks] = self.wave.ordering.clock.now
             self.sites.update(dict.fromkeys(zip(threads.tolist(), ranks.tolist(), strict=True), site))
 
-    def end(self) -> None:
-        """The wave has ended: reports the first access of which no thread of the other block knows, and the first copy
-        whose own block does not know that it has arrived."""
+    def check_begun(self, g: Any, slots: Any, site: Site) -> None:
+        """Notes lanes that access the memory of blocks (in these slots) of which they do not know that they run."""
+        away = np.flatnonzero(slots != g.lane("slot"))
+        ranks = slots[away] % self.wave.cluster
+        rest = ~self.begun[g.index()[away], ranks]
+        for lane, rank, slot in zip(away[rest].tolist(), ranks[rest].tolist(), slots[away][rest].tolist(), strict=True):
+            if not self.knows_of(g, lane, slot):
+                self.early = self.early or (g.part(np.array([lane])), rank, site)
+            self.begun[g.index()[lane], rank] = True
+
+    def knows_of(self, g: Any, lane: int, slot: int) -> bool:
+        """Does a lane of the group know anything of the threads of a block?"""
         wave = self.wave
+        others = wave.lanes_at(slot * wave.block_lanes + np.flatnonzero(wave.exists[: wave.block_lanes]))
+        stamps = others.lane("gid stamp") | U(BEGUN << TIME_SHIFT)
+        nowhere = np.zeros(others.n, np.int64)
+        return bool(wave.ordering.ordered(stamps, nowhere, g, np.full(others.n, lane)).any())
+
+    def end(self) -> None:
+        """The wave has ended: reports the first access to a block that may not have begun, the first of which no thread
+        of the other block knows, and the first copy whose own block does not know that it has arrived. Races, which
+        have been reported by then, tell more."""
+        wave = self.wave
+        if self.early is not None:
+            part, rank, site = self.early
+            message = (
+                f"accesses shared memory of block {rank} of the cluster, which may not have begun: a barrier of the "
+                "cluster (barrier.cluster.arrive and wait) must come before"
+            )
+            wave.launch.report(Kind.OUT_OF_BOUNDS, message, part, 0, site)
+            return
         for part, site, landing in self.read:
             own = wave.lanes_at(np.arange(wave.block_lanes) + int(part.lane("slot")[0]) * wave.block_lanes)
             if not landing.known(np.zeros(own.n, np.int64), own, np.arange(own.n)).any():

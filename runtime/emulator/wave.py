@@ -68,6 +68,7 @@ class Wave:
         self.positions = np.arange(self.lanes)
         self.exists = np.tile(np.arange(self.block_lanes) < launch.threads, self.slots)
         self.live = self.exists.copy()
+        self.left_by = np.full(self.lanes, -1)  # by thread: the instruction at which it has ended
         self.constants: dict[str, Any] = {}
         program = self.program
         how = program.needs_clocks, program.names_narrow_scopes, program.reads_clocks
@@ -327,6 +328,8 @@ class Wave:
     def leave(self, g: Group, site: Site | None) -> None:
         """These threads exit; those who wait for everybody look again."""
         self.live[g.index()] = False
+        if site is not None:
+            self.left_by[g.index()] = site.number
         if self.launch.overlap is not None:
             self.launch.overlap.left(g, site)
         if self.warp_meetings.parked:

@@ -239,7 +239,9 @@ def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
         lane = int(np.flatnonzero(wrong)[0])
         message = f"a copy for the blocks {int(masks[lane]):#x}, in a cluster of {blocks}"
         if not masks[lane]:
-            message = f"a copy for none of the {blocks} blocks of the cluster"
+            message = (
+                "a copy for no block of the cluster: its mask is 0, and the bit of each block that it is for must be 1"
+            )
         g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
         raise BadLanes(wrong)
     lanes, ranks = np.nonzero(masks[:, None].astype(np.int64) >> np.arange(blocks) & 1)

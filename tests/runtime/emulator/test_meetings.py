@@ -129,6 +129,33 @@ def test_after_a_barrier_that_does_not_exist_a_launch_that_collects_goes_on() ->
     assert [each.kind for each in found] == [Kind.BARRIER_MISUSE, Kind.TRAP]
 
 
+AROUND = {
+    "one lane at the end": "@%p0 bar.sync 0;",
+    "by a jump": "@!%p0 bra END;\nbar.sync 0;\nEND:",
+    "the second of two": "@%p0 bar.sync 0;\n@%p0 bar.sync 1;",
+    "with what does nothing behind": "@!%p0 bra END;\nbar.sync 0;\nmov.u32 %r10, 1;\nEND:",
+    "half a warp": "setp.lt.u32 %p2, %r6, 16;\n@%p2 barrier.sync.aligned 0;",
+    "a reduction": "@%p0 bar.red.popc.u32 %r10, 0, %p1;",
+    "an arrival": "@%p0 bar.arrive 0, 64;\n",
+    "a product": "@%p0 mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f0,%f1,%f2,%f3}, "
+    "{%r0,%r0,%r0,%r0}, {%r0,%r0}, {%f0,%f1,%f2,%f3};",
+    "a vote that is meant for all": "@%p0 ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r2];",
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_an_aligned_instruction_that_a_part_of_a_warp_meets_is_found(name: str) -> None:
+    body = "mov.f32 %f0, 0f00000000;\nmov.f32 %f1, %f0;\nmov.f32 %f2, %f0;\nmov.f32 %f3, %f0;\n" + AROUND[name]
+    body = "st.shared.u32 [%r3], %r0;\nbar.sync 0;\n" + body
+    assert findings(body)[0].kind in {Kind.DIVERGENT_BARRIER, Kind.MISSING_LANE}
+    assert findings(body.replace("bar.sync 0;", "bar.sync 2;")) != []
+
+
+@pytest.mark.parametrize("instruction", ["barrier.sync 0;", "barrier.red.popc.u32 %r10, 0, %p1;"])
+def test_a_barrier_that_is_not_aligned_may_be_met_by_a_part_of_a_warp(instruction: str) -> None:
+    assert findings(f"@%p0 {instruction}") == []
+
+
 def in_cluster(body: str, **options: Any) -> list[Any]:
     text = kernel(body)
     return emulate(text, "kernel", 2, 64, [words(), words()], cluster=2, on_finding="collect", **options).findings
@@ -149,4 +176,6 @@ ARRIVE, WAIT = "barrier.cluster.arrive.aligned;", "barrier.cluster.wait.aligned;
 def test_each_thread_arrives_at_the_clusters_barrier_and_then_waits(body: str, message: str) -> None:
     found = in_cluster(body)
     assert [each.kind for each in found] == [Kind.BARRIER_MISUSE] and message in found[0].message
+    around = in_cluster(f"@%p0 {ARRIVE}\n@%p0 {WAIT}")
+    assert Kind.DIVERGENT_BARRIER in [each.kind for each in around]
     assert in_cluster(f"{ARRIVE}\n{WAIT}\n{ARRIVE}\n{WAIT}\n{ARRIVE}") == []

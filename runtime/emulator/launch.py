@@ -44,6 +44,7 @@ TIME_LIMIT = 300.0  # seconds
 ROWS_BYTES = 12 << 20  # registers of a wave: with 3 MiB, which stay in a second-level cache, small operations cost more
 RESIDENT_WAVES = 16
 RESIDENT_LANES = 132 * 2048  # threads that the largest device runs at once
+WAVES_BY_CHANCE = 4  # each time that waves spin in turns costs some milliseconds a wave
 SPINS = 4  # turns without an end before a wave lets another one start
 NEEDS_ORDER = {Kind.RACE, Kind.IN_FLIGHT, Kind.UNINITIALISED}  # what a wait would have prevented
 Extent = int | Sequence[int]
@@ -350,6 +351,13 @@ class RunningLaunch:
         clusters = max(min(clusters, (64 << 20) // (self.arena * self.cluster_size)), 1)
         return clusters * self.cluster_size
 
+    def fewer(self, size: int, clusters: int) -> int:
+        """Blocks of a wave by chance, in a few waves: those of a later one find done what those of an earlier one have
+        left, where all at once would meet at it."""
+        least, most = max(-(-clusters // WAVES_BY_CHANCE), 1), size // self.cluster_size
+        doublings = max(min(most, clusters) // least, 1).bit_length()
+        return min(least << int(self.random.integers(doublings)), most) * self.cluster_size
+
     def run(self) -> None:
         """All blocks, unless a limit is met."""
         clusters = np.arange(self.blocks // self.cluster_size)
@@ -357,6 +365,8 @@ class RunningLaunch:
             clusters = self.random.permutation(clusters)
         blocks = (clusters[:, None] * self.cluster_size + np.arange(self.cluster_size)).reshape(-1)
         size = self.wave_blocks()
+        if self.seed and self.program.waits_for_memory:
+            size = self.fewer(size, len(clusters))
         self.waiting = [blocks[start : start + size] for start in range(0, len(blocks), size)][::-1]
         with np.errstate(all="ignore"), suppress(BudgetSpent):
             while self.active or self.waiting:
@@ -623,16 +633,17 @@ def emulate(
     `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, pointers of a
     `Memory` and maps of tensors there (`TensorMapArgument`). `shared_bytes` is the dynamic shared memory of a block,
     `budget` the most thread instructions and `time_limit` the most seconds. A `seed` other than 0 permutes blocks and
-    the order of atomics. With `on_finding="raise"` the first finding is raised as `EmulatorError`; with "collect" the
-    first of each kind and instruction is kept, and the run goes on where it can. What strictly is a fault and does no
-    harm does not stop a launch: the result has it as a note. `watch` holds addresses: the result keeps who last wrote
-    each byte of their allocations. With `blocks` only so many of the grid's first blocks run, of whole clusters: for
-    counting what a block of a large launch costs; `from_middle`, as many of the middle of the grid, where blocks mostly
-    have no edge. `barriers` has what mbarriers say, by their offsets in the dynamic shared memory. That memory begins
-    at a multiple of what the text declares and of no more, so that texts which rely on more are found; where a driver
-    is known to give more, `shared_alignment` says so. With `ptx_lines` counters are kept by line of the PTX, too.
-    `after`: what launches in front have touched that may still run (`overlap.py`); `keeps`: the result tells it of this
-    one. PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
+    the order of atomics, and starts some blocks later. With `on_finding="raise"` the first finding is raised as
+    `EmulatorError`; with "collect" the first of each kind and instruction is kept, and the run goes on where it can.
+    What strictly is a fault and does no harm does not stop a launch: the result has it as a note. `watch` holds
+    addresses: the result keeps who last wrote each byte of their allocations. With `blocks` only so many of the grid's
+    first blocks run, of whole clusters: for counting what a block of a large launch costs; `from_middle`, as many of
+    the middle of the grid, where blocks mostly have no edge. `barriers` has what mbarriers say, by their offsets in the
+    dynamic shared memory. That memory begins at a multiple of what the text declares and of no more, so that texts
+    which rely on more are found; where a driver is known to give more, `shared_alignment` says so. With `ptx_lines`
+    counters are kept by line of the PTX, too. `after`: what launches in front have touched that may still run
+    (`overlap.py`); `keeps`: the result tells it of this one. PTX that cannot be read or is not known raises `PtxError`;
+    `arch` must not be older than the text's target.
     """
     keep_freed_memory()
     program = program_of(ptx, entry)

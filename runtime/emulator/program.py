@@ -14,6 +14,7 @@ from .answers import Answers
 from .code import PACKED, REGISTER_BYTES, REGISTER_DTYPE, BarrierOperands, Code, Op, Record, Site
 from .counters import Counters
 from .findings import PtxError
+from .forward import only_looks
 from .guesses import guesses
 from .inlining import Inliner
 from .instructions import build
@@ -324,6 +325,10 @@ class EmulatedProgram:
             if any(step.effect and step.site is not segment.end.site for step in segment.steps):
                 return None
         return segment.end.site if segment.end.kind == "exit" else None
+
+    def only_looks(self, site: Site) -> bool:
+        """Does the loop around a strong read do nothing but look at words?"""
+        return only_looks(self.segments, site)
 
     # Registers
 

@@ -17,6 +17,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,7 @@ LONGEST = 5.0  # seconds of one run
 BUDGET = 40_000  # thread instructions
 
 STATEMENT = re.compile(r"(?m)^[ \t]*(?P<guard>@!?[%$\w]+[ \t]+)?(?P<name>[a-z]\w*(?:\.[\w:]+)*)(?P<rest>[^;:\n]*);")
+WAITS = re.compile(r"mbarrier\.(?:test|try)_wait|(?:ld|atom)\.\S*(?:volatile|relaxed|acquire|acq_rel)|atom\.")
 DIRECTIVE = re.compile(
     r"(?m)^[ \t]*(?:\.(?:reg|shared|local|const|global|extern|visible|param|version|target|address_size|"
     r"maxntid|reqntid|minnctapersm|maxnreg|pragma|weak|func)\b[^\n]*|\$?[\w$]+:)$"
@@ -108,11 +110,30 @@ class Mutator:
         self.directives = list(DIRECTIVE.finditer(text))
         self.operands = sorted({each for match in self.statements for each in split_operands(match["rest"])})
         self.registers = re.findall(r"\.reg\s*\.\w+\s+(%\w+)<", text)
+        self.questions = [*self.branches_behind_waits()]
 
     def replaced(self, start: int, end: int, by: str) -> str:
         return self.text[:start] + by + self.text[end:]
 
+    def branches_behind_waits(self) -> Iterator[re.Match[str]]:
+        """Those that ask what a wait or a strong read says, mostly."""
+        for at, match in enumerate(self.statements):
+            if WAITS.match(match["name"]):
+                for behind in self.statements[at + 1 : at + 8]:
+                    if behind["name"].split(".")[0] == "bra":
+                        yield behind
+                        break
+
+    def change_question(self, match: re.Match[str]) -> str:
+        """The branch is taken away, turned around or taken by all: who has waited no longer depends on the answer."""
+        guard = match["guard"] or ""
+        turned = guard.replace("@!", "@") if "!" in guard else guard.replace("@", "@!")
+        new = self.rng.choice(["", f"{turned}{match['name']}{match['rest']};", f"{match['name']}{match['rest']};"])
+        return self.replaced(match.start(), match.end(), f"\t{new}")
+
     def changed(self) -> str:
+        if self.questions and self.rng.random() < 0.2:
+            return self.change_question(self.rng.choice(self.questions))
         if self.directives and self.rng.random() < 0.15:
             return self.change_directive(self.rng.choice(self.directives))
         return self.change_statement(self.rng.choice(self.statements))

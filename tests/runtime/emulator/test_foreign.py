@@ -16,8 +16,8 @@ FOREIGN = Path(__file__).parent / "foreign"
 SEEDS = (0, 7)
 
 
-def run(name: str, entry: str, grid: Any, block: Any, args: list[Any], **options: Any) -> Result:
-    kernel = ForeignKernel((FOREIGN / f"{name}.ptx").read_text(), entry)
+def run(name: str, entry: str, grid: Any, block: Any, args: list[Any], text: str = "", **options: Any) -> Result:
+    kernel = ForeignKernel(text or (FOREIGN / f"{name}.ptx").read_text(), entry)
     shape = kernel.shape(three(grid), three(block), None, (options.pop("shared_bytes", 0), 0))
     names = [f"argument {number}" for number in range(len(args))]
     return kernel.emulate(shape, args, names, **options).result

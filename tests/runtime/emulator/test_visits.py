@@ -29,7 +29,7 @@ setp.eq.u32 %p3, %r10, 0;
 
 def found(first: str, access: str, last: str = MEET, **options: Any) -> list[Finding]:
     text = kernel(BODY.format(first=first, access=access, last=last))
-    options = {"cluster": 2, "on_finding": "collect", "budget": 1 << 20} | options
+    options = {"cluster": 2, "on_finding": "collect", "budget": 1 << 20, **options}
     return emulate(text, "kernel", 2, 64, [words(), np.zeros(4096, np.uint32)], **options).findings
 
 

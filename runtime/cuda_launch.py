@@ -238,7 +238,7 @@ class CudaLaunch(Repeated):
                 context.call(cuda.cuEventRecord, start, streams[raw])
                 self.submit(buffer, raw)
                 context.call(cuda.cuEventRecord, end, streams[raw])
-                context.call(cuda.cuEventSynchronize, end)
+                context.synchronize()
                 milliseconds = context.call(cuda.cuEventElapsedTime, start, end)
             finally:
                 for event in (start, end):

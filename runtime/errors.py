@@ -34,6 +34,10 @@ class LaunchError(RuntimeFault):
     exit_status = 2
 
 
+LASTING = ("poisoned", "time-limit")
+"""Codes of a DeviceError after which nothing more runs on the device in this process."""
+
+
 class DeviceError(RuntimeFault):
     """The device or its driver failed, or there is none."""
 

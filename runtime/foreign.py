@@ -7,6 +7,7 @@ array (or 0, the null pointer), a number by value a number, a struct by value an
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,8 @@ Extents = tuple[int, int, int]
 FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 BITS = {"b32": "<f", "b64": "<d"}
 """What a number with a fraction is where the text says bits alone."""
+VARIABLE = r"^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.global\b[^=;{\n]*?[ \t]([\w$%]+)(?:\[[^\n;={]*)?[ \t]*[=;]"
+"""A variable of a module in global memory: its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +229,7 @@ class CudaForeign:
             else:
                 images.append(image(parameter, value))
         self.function = load_function(self.context, kernel.ptx, self)
+        self.variables = re.findall(VARIABLE, kernel.ptx, re.MULTILINE)
         self._launch = _prepared(self, images)
 
     def __call__(self) -> None:
@@ -237,6 +241,14 @@ class CudaForeign:
         from runtime.cuda.module import attributes_of
 
         return attributes_of(self.context, self.function, self)
+
+    def memory(self) -> list[tuple[int, int]]:
+        """Addresses of all that a launch may change: the arrays, and the text's own variables that the driver finds."""
+        from runtime.cuda.module import variable
+
+        found = [(copy.array.pointer, copy.allocation.size) for _, copy in self.copies.values()]
+        found += [variable(self.context, self.function, name) for name in self.variables]
+        return [(start, start + size) for start, size in found if size]
 
     def copy_back(self) -> None:
         """Waits, and writes what the kernel made of the arrays to those of the caller."""

@@ -1,4 +1,9 @@
-"""A run in a process of its own: an illegal access on a GPU poisons the process, and a hang must end."""
+"""A run in a process of its own: an illegal access on a GPU poisons the process, and a launch that never ends ends with
+it alone.
+
+The process waits for each launch as long as the time limit says, and tells which did not end. Should it not answer by
+itself, it is stopped `GRACE` later.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +24,9 @@ from dsl.kernels.plugin_files import load_plugins
 from lowering.location import TileError
 from lowering.plugins import current, give
 
+GRACE = 60.0
+"""Seconds beyond the time limit of a launch on a GPU, for all else: start, compilation, what the emulator counts."""
+
 
 def run_in_child(request: CommandRequest, output: Any, time_limit: float) -> Report:
     """The report of a request. What the kernel prints goes to `output`. Raises ChildFailure."""
@@ -26,17 +35,23 @@ def run_in_child(request: CommandRequest, output: Any, time_limit: float) -> Rep
 
 def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limit: float) -> dict[str, Any]:
     """What the function `answer` of `module` says in a process of its own; both are JSON, and `request` has the
-    `file`. Raises ChildFailure."""
+    `file` and the `device`. Raises ChildFailure.
+
+    time_limit: seconds that the process may wait for a GPU each time; without one, that it may take.
+    """
+    on_gpu = request.get("device") != "emulator"
     with tempfile.TemporaryDirectory(prefix="dsl-run-") as folder:
         asked, answered = Path(folder, "request.json"), Path(folder, "answer.json")
-        asked.write_text(json.dumps({"plugins": current().files, "request": request}))
+        limit = time_limit if on_gpu else None
+        asked.write_text(json.dumps({"plugins": current().files, "request": request, "time_limit": limit}))
         command = [sys.executable, "-m", "dsl.command.child", module, str(asked), str(answered)]
         sys.stdout.flush()
         into = output if is_file(output) else subprocess.PIPE
         try:
-            done = subprocess.run(command, stdout=into, timeout=time_limit)
-        except subprocess.TimeoutExpired:
-            raise failure("time-limit", f"the launch did not end in {time_limit:g} seconds and was stopped") from None
+            done = subprocess.run(command, stdout=into, timeout=time_limit + GRACE * on_gpu)
+        except subprocess.TimeoutExpired as late:
+            text = f"the process of the launch did not end in {late.timeout:g} seconds and was stopped"
+            raise failure("time-limit", text) from None
         if done.stdout:
             (output or sys.stdout).write(done.stdout.decode(errors="replace"))
         if not answered.is_file():
@@ -70,11 +85,21 @@ def main(module: str, asked: str, answered: str) -> None:
         if given["plugins"]:
             plugins = load_plugins(given["plugins"])
             give(lambda: plugins)
-        said = import_module(module).answer(request)
+        with waits(given["time_limit"]):
+            said = import_module(module).answer(request)
     except Exception as error:
         said = told(error, request["file"])
         said["status"] = said["status"] or INTERNAL
     Path(answered).write_text(json.dumps(said))
+
+
+def waits(seconds: float | None) -> AbstractContextManager[None]:
+    """Around launches on a GPU, which must end in so many seconds; None: there is none."""
+    if seconds is None:
+        return nullcontext()
+    from runtime.cuda.context import time_limit
+
+    return time_limit(seconds)
 
 
 if __name__ == "__main__":

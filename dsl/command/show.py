@@ -122,7 +122,7 @@ def figure(value: float | str | None) -> str:
 
 def show_time(report: Report) -> None:
     if report.times is None:
-        line("time", "none: the emulator counts, it does not measure")
+        line("time", f"none: {report.untimed or 'the emulator counts, it does not measure'}")
         return
     low, middle, high = report.times
     line("time", f"{middle:.1f} us (20% to 80%: {low:.1f} to {high:.1f}; 20 runs, L2 flushed)")

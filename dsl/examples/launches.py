@@ -6,8 +6,8 @@ what was written, and then measures the same launches again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -19,6 +19,7 @@ from dsl.examples.contracts import JudgedContracts
 from dsl.examples.evidence import Evidence
 from dsl.examples.marked import MarkedLaunches
 from dsl.examples.one_kernel import LaunchSettings, explanation, run_kernel
+from dsl.examples.renewals import Renewals
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.times import copy_time, timed
 from dsl.examples.transfers import check_size, copy_back, on_device
@@ -26,6 +27,7 @@ from dsl.examples.work import Work, counted_work
 from dsl.kernels.edited import headers_of
 from dsl.kernels.variant import resolve
 from lowering.location import TileError
+from runtime.renewed import in_a_row
 
 MOST_KEPT = 1 << 28
 """Bytes of arrays whose writers are kept from launch to launch: their records take up to eight times as many."""
@@ -54,21 +56,30 @@ class ExampleLaunch:
 
 @dataclass(slots=True)
 class ExampleCall:
-    """A launch line that ran: its arguments in host memory, and its kernels with the arguments that they took."""
+    """A launch line that ran: its arguments in host memory, and its kernels with the arguments that they took.
+    renewals: what they changed, as it was. before: copies of the host's arrays that results of a GPU are written to,
+    where its kernels read them, too."""
 
     function: ModuleFunction
     plan: Plan
     given: Mapping[str, Any]
     launches: list[tuple[ExampleLaunch, list[Any]]]
+    renewals: Renewals
+    before: dict[str, Any] = field(default_factory=dict)
 
-    def prepared(self) -> list[Any]:
+    def prepared(self) -> list[Callable[[], object]]:
         """Each kernel as a launch without arguments."""
         return [launch.launched.bind(*values) for launch, values in self.launches]
 
+    def repeated(self) -> Callable[[], object]:
+        """All of them as one launch, which may be made again."""
+        return self.renewals.together(in_a_row(self.prepared()))
+
     def on_host(self) -> list[tuple[ExampleLaunch, list[Any]]]:
-        """Its kernels with the arguments in host memory, workspaces of their own among them."""
-        bound = BoundPlan(self.function, self.plan)
-        return [(launch, bound.arguments(launch.step, self.given)) for launch, _ in self.launches]
+        """Its kernels with the arguments in host memory as they were before, workspaces of their own among them."""
+        bound, copies = BoundPlan(self.function, self.plan), {id(self.given[n]): a for n, a in self.before.items()}
+        given = {name: copies.get(id(value), value) for name, value in self.given.items()}
+        return [(launch, bound.arguments(launch.step, given)) for launch, _ in self.launches]
 
 
 class Launcher:
@@ -105,16 +116,21 @@ class Launcher:
         arguments = [bound.arguments(launch.step, arrays) for launch in launches]
         for launch, does in zip(launches, overlaps([each.kernel for each in launches], arguments), strict=True):
             launch.overlaps = does
-        call = ExampleCall(function, plan, given, list(zip(launches, arguments, strict=True)))
+        pairs = list(zip(launches, arguments, strict=True))
+        renewals = Renewals([(launch.kernel, values) for launch, values in pairs], self.ordinal)
+        call = ExampleCall(function, plan, given, pairs, renewals)
         self.calls.append(call)
         self.evidence = []
         with bound.call(any(launch.overlaps for launch in launches)):
-            for launch, values in call.launches:
+            for number, (launch, values) in enumerate(call.launches):
+                renewals.before(number)
                 self.report.launches.append(self.run(plan, launch, values))
         if self.ordinal is not None:
+            written, read = accessed(call.launches, "w"), accessed(call.launches, "r")
+            call.before = {name: given[name].copy() for name in written & read}
             seconds = self.settings.bound_seconds if self.settings.measure else None
             works = None if seconds is None else self.works(call, seconds)
-            copy_back(given, arrays, written_arguments(call.launches))
+            copy_back(given, arrays, written)
             if self.settings.measure:
                 self.measure(call)
             if works is not None:
@@ -190,17 +206,18 @@ class Launcher:
         """Times the launches of a call: each alone where there are several, and all together. For a timeline it records
         those with marks, and times those without."""
         assert self.ordinal is not None
+        if call.renewals.reason:
+            self.report.untimed = call.renewals.reason
+            return
+        reports = self.report.launches[-len(call.launches) :]
         if self.marked is not None:
-            reports = self.report.launches[-len(call.launches) :]
-            for (launch, values), report in zip(call.launches, reports, strict=True):
-                self.marked.record(launch.compiled.kernel, launch.kernel, values, report)
+            for number, ((launch, values), report) in enumerate(zip(call.launches, reports, strict=True)):
+                self.marked.record(launch.compiled.kernel, launch.kernel, values, report, call.renewals.of(number))
             plain = [(replace(each, kernel=each.compiled.kernel), values) for each, values in call.launches]
             call = replace(call, launches=plain)
-        prepared = call.prepared()
-        reports = self.report.launches[-len(prepared) :]
-        for bound, report in zip(prepared, reports, strict=True):
-            report.time_us = timed([bound], self.ordinal)[1]
-        together = timed(prepared, self.ordinal)
+        for number, (bound, report) in enumerate(zip(call.prepared(), reports, strict=True)):
+            report.time_us = timed(call.renewals.of(number).before(bound), self.ordinal)[1]
+        together = timed(call.repeated(), self.ordinal)
         for evidence in self.evidence:
             evidence.time_us, evidence.copy_us = together[1], partial(copy_time, device=self.ordinal)
         before = self.report.times or [0.0, 0.0, 0.0]
@@ -239,13 +256,13 @@ def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
     return {name: Kernel(ptx, header.entry, device) for name, header in headers_of(ptx).items()}
 
 
-def written_arguments(launches: list[tuple[ExampleLaunch, list[Any]]]) -> set[str]:
-    """Names of the call's arguments that some kernel writes."""
+def accessed(launches: list[tuple[ExampleLaunch, list[Any]]], way: str) -> set[str]:
+    """Names of the call's arguments that some kernel accesses in a way: "r" or "w"."""
     from runtime.header import HeaderTensor
 
     found = set()
     for launch, _ in launches:
         for argument, param in zip(launch.step.arguments, launch.kernel.header.params, strict=True):
-            if isinstance(argument, FromCall) and isinstance(param, HeaderTensor) and param.written:
+            if isinstance(argument, FromCall) and isinstance(param, HeaderTensor) and way in param.access:
                 found.add(argument.name)
     return found

@@ -10,6 +10,7 @@ from dsl.examples.timeline import Timeline, TimelineSettings, check_lines, timel
 from dsl.examples.times import in_turn
 from lowering.ir import Function
 from lowering.location import TileError
+from runtime.renewed import KeptMemory
 
 
 class MarkedLaunches:
@@ -25,14 +26,17 @@ class MarkedLaunches:
         self.timelines.append(timeline_of(header, grid, warps, self.ordinal is not None, len(self.timelines), start))
         return self.timelines[-1]
 
-    def record(self, plain: Any, kernel: Any, values: list[Any], report: LaunchReport) -> None:
+    def record(self, plain: Any, kernel: Any, values: list[Any], report: LaunchReport, kept: KeptMemory) -> None:
         """The timeline of a launch on a GPU that was made before, so that its code is there; the L2 is cold. Beside it
-        time and registers of the kernel without marks, which is `plain`, and with them."""
+        time and registers of the kernel without marks, which is `plain`, and with them. kept: what the launch
+        changes, as it was before."""
         from runtime.cuda.timing import flush_l2
 
         assert self.ordinal is not None
         asked = self.settings.events, self.settings.blocks
-        times = in_turn([plain.bind(*values), kernel.bind(*values, timeline=asked)], self.ordinal)
+        launches = [plain.bind(*values), kernel.bind(*values, timeline=asked)]
+        times = in_turn([kept.before(launch) for launch in launches], self.ordinal)
+        kept.put_back()
         flush_l2(self.ordinal)
         result = kernel.run(*values, timeline=asked)
         if result.timeline is not None:

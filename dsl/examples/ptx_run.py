@@ -10,6 +10,7 @@ from typing import Any
 from dsl.examples.bounds import bound_of
 from dsl.examples.one_kernel import LaunchSettings, run_kernel
 from dsl.examples.overrides import parse_value
+from dsl.examples.renewals import Renewals
 from dsl.examples.report import Report
 from dsl.examples.times import timed
 from dsl.examples.transfers import on_device
@@ -37,13 +38,16 @@ def run_ptx(
     report = Report(name, None, device, f"{facts.name}, {facts.arch}", why)
     arrays = random_arguments(header, dims, values, settings.seed)
     ordered = list((arrays if ordinal is None else on_device(arrays, ordinal)).values())
+    renewals = Renewals([(kernel, ordered)], ordinal)
     launch = run_kernel(kernel, ordered, ordinal, settings)
     report.launches.append(launch)
     launch.dims, report.guessed = dims, guessed_of(dims, values)
     if ordinal is not None:
         report.bandwidth = facts.memory_bandwidth
-        report.times = timed([kernel.bind(*ordered)], ordinal)
-        launch.time_us = report.times[1]
+        report.untimed = renewals.reason
+        if not renewals.reason:
+            report.times = timed(renewals.together(kernel.bind(*ordered)), ordinal)
+            launch.time_us = report.times[1]
         if settings.bound_seconds is not None:
             work = counted_work(kernel, [*arrays.values()], launch.grid, facts, settings.bound_seconds)
             launch.bound = bound_of(work, facts, launch.time_us)

@@ -114,8 +114,8 @@ class LaunchReport:
 @dataclass(slots=True)
 class Report:
     """One example run. `times` are microseconds (20th percentile, median, 80th) of its launches, each with a cold L2;
-    `moves` and `computes` bytes and operations, `bandwidth` the device's bytes a second; `guessed`: dims of a PTX text
-    that nobody gave."""
+    `untimed` says why a GPU has none; `moves` and `computes` bytes and operations, `bandwidth` the device's bytes a
+    second; `guessed`: dims of a PTX text that nobody gave."""
 
     file: str
     example: str | None
@@ -126,6 +126,7 @@ class Report:
     checks: list[Check] = field(default_factory=list)
     contracts: list[Verdict] = field(default_factory=list)
     times: list[float] | None = None
+    untimed: str = ""
     moves: float | None = None
     computes: float | None = None
     bandwidth: float | None = None
@@ -209,6 +210,7 @@ class Report:
         if on_gpu:
             out |= {"times_us": self.times, "gbps": self.gbps, "tflops": self.tflops}
             out |= {"share_of_limit": self.share_of_limit}
+            out |= {"untimed": self.untimed} if self.untimed else {}
             keys = ("registers", "spills", "shared_bytes", "occupancy", "limited_by")
             out |= {key: getattr(first, key, None) for key in keys}
         if self.guessed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 
 def copy_time(size: float, device: int) -> float:
@@ -12,18 +12,14 @@ def copy_time(size: float, device: int) -> float:
     return percentiles(measure_copy(max(int(size) // 2, 1), device))[1]
 
 
-def timed(launches: list[Any], ordinal: int) -> list[float]:
-    """Microseconds of prepared launches together: 20th percentile, median, 80th of 20 runs, the L2 cold before each."""
+def timed(launch: Callable[[], object], ordinal: int) -> list[float]:
+    """Microseconds of a prepared launch: 20th percentile, median, 80th of 20 runs, the L2 cold before each."""
     from runtime.cuda.timing import measure, percentiles
-
-    def launch() -> None:
-        for bound in launches:
-            bound()
 
     return list(percentiles(measure(launch, device=ordinal)))
 
 
-def in_turn(launches: list[Any], ordinal: int) -> list[float]:
+def in_turn(launches: list[Callable[[], object]], ordinal: int) -> list[float]:
     """The median microseconds of each of these launches, which take turns, the L2 cold before each."""
     from runtime.cuda.timing import measure_rounds, percentiles
 

@@ -46,6 +46,11 @@ class Launched:
     before: dict[str, Any]
     after: dict[str, Any] = field(default_factory=dict)
 
+    def put_back(self) -> None:
+        """What the launch writes, as it was before it; on a GPU it waits for nothing."""
+        for name in self.written:
+            put(self.arrays[name], self.before[name])
+
 
 class Recorder(Launcher):
     """Launches with what the dispatch's own conditions choose, measures nothing, and keeps each launch line."""
@@ -140,7 +145,8 @@ class TuningCase:
         recorder.lines = [line for line in example.lines if isinstance(line, ast.Launch)]
         self.run.launcher = self.recorder = recorder
         self.example = example
-        report = self.run.run()
+        with place.limited():
+            report = self.run.run()
         self.moves = report.moves if len(recorder.lines) == 1 else None
         self.passed = {check.line: check.passed for check in report.checks}
         self.expectations: dict[int, list[ast.Assign | ast.Expect]] = {}
@@ -190,8 +196,7 @@ class TuningCase:
         """
         launched = self.recorder.launched[index]
         self.expectation(index)
-        for name in launched.written:
-            put(launched.arrays[name], launched.before[name])
+        launched.put_back()
         try:
             launch()
             bounds = None if whole else self.bounds(index)

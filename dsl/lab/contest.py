@@ -10,7 +10,7 @@ from random import Random
 STAGES = (8, 16, 32)
 """Rounds of each stage; after one, those that are certainly slower than the best go no further."""
 CONFIDENCE = 0.95
-Measure = Callable[[list[Callable[[], None]], int, Random], list[list[float]]]
+Measure = Callable[[list[Callable[[], object]], int, Random], list[list[float]]]
 """(launches, rounds, order) → microseconds of each round, for each launch."""
 
 
@@ -54,7 +54,7 @@ def overlapping(intervals: Mapping[int, tuple[float, float, float]]) -> list[int
 
 
 def contest(
-    launches: Mapping[int, Callable[[], None]],
+    launches: Mapping[int, Callable[[], object]],
     measure: Measure,
     seed: int,
     stages: Sequence[int] = STAGES,

@@ -18,7 +18,7 @@ from dsl.lab.diff_choices import ChoiceDifference, Numbered, Taken, differing, t
 from dsl.lab.diff_stages import KernelTexts, StagesDifference, compared_stages, kernel_texts
 from dsl.lab.diff_text import joined_lines
 from dsl.lab.experiment import ROUNDS, Experiment
-from dsl.lab.place import TuningPlace
+from dsl.lab.place import WAIT_SECONDS, TuningPlace
 from dsl.lab.runner import described, prepared
 from dsl.lab.trial import Trial, counted_rank, versions
 from dsl.text.program import Program
@@ -80,7 +80,7 @@ class Side:
     trial: Trial
     kernels: list[DiffKernel]
     source: Source | None = None
-    launch: Callable[[], None] | None = None
+    launch: Callable[[], object] | None = None
     note: Callable[[], None] = lambda: None
     notes: list[str] = field(default_factory=list)
 
@@ -304,12 +304,14 @@ def by_line(counts: Mapping[str, float]) -> dict[str, float]:
 
 def contest(made: Difference, settings: DiffSettings) -> None:
     """Times of both in rounds of a random order, and their ratio."""
+    from runtime.cuda.context import time_limit
     from runtime.cuda.timing import measure_rounds
 
     sides = (made.first, made.second)
     launches = [side.launch for side in sides if side.launch is not None]
     assert settings.ordinal is not None
-    found = measure_rounds(launches, settings.rounds, order=Random(settings.seed), device=settings.ordinal)
+    with time_limit(WAIT_SECONDS):
+        found = measure_rounds(launches, settings.rounds, order=Random(settings.seed), device=settings.ordinal)
     name = uuid4().hex[:12]
     for side, times in zip(sides, found, strict=True):
         side.trial.times_us, side.trial.contest = [round(t, 3) for t in times], name

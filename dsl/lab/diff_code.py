@@ -20,6 +20,7 @@ from dsl.lab.place import TuningPlace
 from dsl.lab.runner import COUNT_SECONDS, FIRST_BLOCKS, RACES, Counts, described
 from dsl.lab.trial import StepFacts, Trial, versions
 from lowering.location import TileError, closest
+from runtime.renewed import KeptMemory, changed_spans
 
 ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$]+)", re.M)
 TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.M)
@@ -74,7 +75,8 @@ def code_side(
         side.notes.append(f"dims of {name}: {guess_in_words(guessed)}")
     if place.ordinal is not None:
         arguments = on_device(random_arguments(header, dims, given, seed), place.ordinal)
-        side.launch = launched.bind(*arguments.values())
+        kept = KeptMemory(changed_spans([(header, [*arguments.values()])]), place.ordinal)
+        side.launch = kept.before(launched.bind(*arguments.values()))
     return side
 
 

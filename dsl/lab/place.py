@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from lowering.targets import Target, target
+
+WAIT_SECONDS = 300.0
+"""That a GPU may take for what was queued, 64 launches at most, until it is waited for no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,14 @@ class TuningPlace:
     def is_timed(self) -> bool:
         """Whether launches are timed, and not counted alone."""
         return self.ordinal is not None
+
+    def limited(self) -> AbstractContextManager[None]:
+        """Around launches: on a GPU one that does not end is DeviceError `time-limit`."""
+        if self.ordinal is None:
+            return nullcontext()
+        from runtime.cuda.context import time_limit
+
+        return time_limit(WAIT_SECONDS)
 
     @property
     def target(self) -> Target:

@@ -15,7 +15,8 @@ from dsl.lab.compiling import Made
 from dsl.lab.place import TuningPlace
 from dsl.lab.space import TuningCall
 from dsl.lab.trial import StepFacts, Trial
-from runtime.errors import DeviceError, FindingError, RuntimeFault
+from runtime.errors import LASTING, DeviceError, FindingError, RuntimeFault
+from runtime.renewed import Renewed, changed_spans, in_a_row
 
 FIRST_BLOCKS = 8
 COUNT_SECONDS = 60.0
@@ -26,10 +27,11 @@ RACES = ("race", "uninitialised read", "in flight")
 
 @dataclass(slots=True)
 class Ready:
-    """A plan that can be launched, with its kernels' arguments."""
+    """A plan that can be launched, with its kernels' arguments. renew: puts back what a launch changes."""
 
     bound: BoundPlan
     arguments: list[list[Any]]
+    renew: Callable[[], None] | None = None
 
 
 class LazyCase:
@@ -123,7 +125,7 @@ class Runner:
             if isinstance(fault, FindingError):
                 trial.reason = in_words(fault.finding)
                 trial.status = "race" if fault.finding.kind in RACES else "failed"
-            if isinstance(fault, DeviceError) and fault.code == "poisoned":
+            if isinstance(fault, DeviceError) and fault.code in LASTING:
                 raise
             return None
 
@@ -138,7 +140,9 @@ class Runner:
     def ready(self, plan: Plan, kernels: list[Any]) -> Ready:
         launched = self.case().recorder.launched[self.index]
         bound = BoundPlan(launched.function, plan, kernels)
-        return Ready(bound, [bound.arguments(step, launched.arrays) for step in plan.steps])
+        arguments = [bound.arguments(step, launched.arrays) for step in plan.steps]
+        launches = [(kernel.header, values) for kernel, values in zip(kernels, arguments, strict=True)]
+        return Ready(bound, arguments, launched.put_back if changed_spans(launches) else None)
 
     def check(self, trial: Trial, ready: Ready, whole: bool = False) -> None:
         """Runs it once: `measured` on a GPU (its times are to come) and `counted` on the emulator, or `wrong`. The
@@ -156,7 +160,8 @@ class Runner:
                 raise_first(counts, kernel.header.label)
 
         try:
-            trial.answer, wrong = self.case().answer(self.index, launch, whole)
+            with self.place.limited():
+                trial.answer, wrong = self.case().answer(self.index, launch, whole)
         finally:
             if emulated and counts.totals:
                 counts.note(trial)
@@ -190,12 +195,13 @@ class Runner:
 
     # ---- times ----
 
-    def rounds(self, launches: list[Callable[[], None]], rounds: int, order: Random) -> list[list[float]]:
+    def rounds(self, launches: list[Callable[[], object]], rounds: int, order: Random) -> list[list[float]]:
         """Microseconds of each round for each launch, on a GPU: see `measure_rounds`."""
         from runtime.cuda.timing import measure_rounds
 
         assert self.place.ordinal is not None
-        return measure_rounds(launches, rounds, order=order, device=self.place.ordinal)
+        with self.place.limited():
+            return measure_rounds(launches, rounds, order=order, device=self.place.ordinal)
 
 
 def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
@@ -230,15 +236,8 @@ def raise_first(counts: Counts, label: str) -> None:
         raise FindingError(f"{label}: {counts.findings[0]}", counts.findings[0])
 
 
-def prepared(ready: Ready) -> Callable[[], None]:
-    """All launches of a plan, with their arguments checked and packed."""
+def prepared(ready: Ready) -> Callable[[], object]:
+    """All launches of a plan as one, with their arguments checked and packed, to be made again and again."""
     kernels = ready.bound.in_turn(ready.arguments)
-    launches = [kernel.bind(*values) for kernel, values in zip(kernels, ready.arguments, strict=True)]
-    if len(launches) == 1:
-        return launches[0]
-
-    def launch() -> None:
-        for each in launches:
-            each()
-
-    return launch
+    launch = in_a_row([kernel.bind(*values) for kernel, values in zip(kernels, ready.arguments, strict=True)])
+    return launch if ready.renew is None else Renewed(launch, ready.renew)

@@ -21,7 +21,7 @@ from dsl.lab.space import calls
 from dsl.lab.station import Batch, Entrant, Station
 from dsl.lab.trial import Trial, trial_of, versions
 from dsl.text.program import Program, load
-from runtime.errors import DeviceError
+from runtime.errors import LASTING, DeviceError
 
 POISONED = 3
 """The status of a process that ends since its device is poisoned."""
@@ -147,7 +147,7 @@ def answer(text: str) -> str:
     try:
         station.go(batch_of(record), trials.__setitem__)
     except DeviceError as fault:
-        if fault.code != "poisoned":
+        if fault.code not in LASTING:
             raise
         said.poisoned, _is_poisoned = fault.message, True
     said.moves = None if station.case.made is None else station.case.made.moves

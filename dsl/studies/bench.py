@@ -30,6 +30,7 @@ from dsl.values.numbers import Numbers
 from lowering.choices import Asked
 from lowering.location import TileError, closest
 from runtime.errors import DeviceError, RuntimeFault
+from runtime.renewed import in_a_row
 
 ROUNDS = 50
 """Measured launches of a row."""
@@ -265,16 +266,25 @@ class Bench:
             for i, row in enumerate(self.rows)
             if row.report is not None and row.report.passed is not False and (row.peer is None or row.report.passed)
         ]
-        launches = [self.prepared(i) for i in passed]
+        passed = [i for i in passed if not self.is_untimed(i)]
+        launches = [self.repeated(i) for i in passed]
         times = interleaved(launches, int(self.device.partition(":")[2] or 0))
         for i, found in zip(passed, times, strict=True):
             self.rows[i].report.times = found  # type: ignore[union-attr]
 
-    def prepared(self, number: int) -> list[Callable[[], Any]]:
-        """The launches of a row, to be repeated."""
+    def is_untimed(self, number: int) -> bool:
+        """Whether a row cannot be timed; its report says why."""
+        report, peer = self.rows[number].report, self.peers.get(number)
+        reasons = [peer.reason] if peer is not None else [call.renewals.reason for call in self.calls[number]]
+        assert report is not None
+        report.untimed = next(filter(None, reasons), "")
+        return bool(report.untimed)
+
+    def repeated(self, number: int) -> Callable[[], object]:
+        """The launches of a row, to be made again and again."""
         if number in self.peers:
-            return [self.peers[number].submit]
-        return [bound for call in self.calls[number] for bound in call.prepared()]
+            return self.peers[number].repeated()
+        return in_a_row([call.repeated() for call in self.calls[number]])
 
 
 def one_line(error: TileError | RuntimeFault) -> str:
@@ -283,19 +293,12 @@ def one_line(error: TileError | RuntimeFault) -> str:
     return error.message.partition("\n")[0] + ("" if line is None else f" (line {line})")
 
 
-def interleaved(rows: Sequence[Sequence[Callable[[], None]]], ordinal: int) -> list[list[float]]:
-    """Microseconds of each row's prepared launches together: 20th percentile, median, 80th. The rows take turns, and
-    each launch finds the L2 cold."""
+def interleaved(rows: Sequence[Callable[[], object]], ordinal: int) -> list[list[float]]:
+    """Microseconds of each row's launches together: 20th percentile, median, 80th. The rows take turns, and each finds
+    the L2 cold."""
     from runtime.cuda.timing import measure_rounds, percentiles
 
-    def together(row: Sequence[Callable[[], None]]) -> Callable[[], None]:
-        def launch() -> None:
-            for bound in row:
-                bound()
-
-        return launch
-
-    times = measure_rounds(list(map(together, rows)), ROUNDS, order=Random(0), device=ordinal)
+    times = measure_rounds(rows, ROUNDS, order=Random(0), device=ordinal)
     return [list(percentiles(found)) for found in times]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from dsl.examples.first_blocks import COUNTED_BLOCKS, COUNTED_BYTES, OF_A_PART
 from dsl.examples.one_kernel import LaunchSettings, assembled
 from dsl.examples.overrides import Overrides
+from dsl.examples.renewals import no_room
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
 from dsl.examples.times import timed
@@ -32,7 +33,8 @@ from dsl.text import tree as ast
 from dsl.text.files import MAX_TEXT, read_text
 from dsl.text.program import parse_program
 from lowering.location import TileError
-from runtime.errors import LaunchError
+from runtime.errors import DeviceError, LaunchError
+from runtime.renewed import KeptMemory
 
 HARMFUL = ("out of bounds", "misaligned", "trap")
 """Kinds of findings behind which a text is not launched on a GPU: they poison the process."""
@@ -315,15 +317,20 @@ class Counter:
         return made
 
     def launch(self, found: CountedFile, launched: LaunchedText, ordinal: int) -> None:
-        """Launches on the GPU, once for the results and then to be timed."""
+        """Launches on the GPU, once for the results and then to be timed, each time on what was there before."""
         on_gpu = launched.on_gpu(ordinal)
+        try:
+            kept = KeptMemory(on_gpu.changed, ordinal)
+        except DeviceError as error:
+            kept, found.report.untimed = None, no_room(error)
         on_gpu.submit()
         on_gpu.copy_back()
         attributes, launch = on_gpu.attributes(), found.launch
         launch.registers, launch.spills = attributes.registers, attributes.local_bytes
         launch.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
         launch.occupancy, launch.limited_by = attributes.occupancy, attributes.limited_by
-        found.report.times = timed([on_gpu.submit], ordinal)
+        if kept is not None:
+            found.report.times = timed(kept.before(on_gpu.submit), ordinal)
 
     def judge(self, found: CountedFile, run: ExampleRun, writers: list[Any] | None) -> None:
         """Compares and saves the results, if there are any. writers: who wrote them, None for no results."""

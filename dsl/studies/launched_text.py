@@ -18,6 +18,7 @@ from dsl.values.arrays import Arrays
 from lowering.location import Loc, Source, TileError, closest
 from runtime.errors import LaunchError
 from runtime.foreign import Extents, ForeignKernel, MapOf
+from runtime.renewed import Span, changed_spans
 
 MAP_USAGE = "tensor_map(x, [64, 128], swizzle=128): the box along the axes of x"
 
@@ -37,11 +38,12 @@ class Counted:
 @dataclass(slots=True)
 class OnGpu:
     """A launch on a GPU: `submit` launches, `copy_back` waits and writes the arrays, `attributes` is what the driver
-    made of the text."""
+    made of the text. `changed`: the memory that a launch may read and change."""
 
     submit: Callable[[], None]
     copy_back: Callable[[], None]
     attributes: Callable[[], Any]
+    changed: list[Span]
 
 
 class LaunchedText(Protocol):
@@ -261,7 +263,7 @@ class ForeignText:
 
     def on_gpu(self, ordinal: int) -> OnGpu:
         launch = self.kernel.load(self.shape, self.values, self.names, ordinal)
-        return OnGpu(launch, launch.copy_back, launch.attributes)
+        return OnGpu(launch, launch.copy_back, launch.attributes, launch.memory())
 
 
 def written(node: ast.Expr) -> str:
@@ -336,7 +338,8 @@ class OwnText:
                 if host is not None and is_array(host):
                     arrays[name].allocation.copy_out(host.ctypes.data, host.nbytes)
 
-        return OnGpu(kernel.bind(*arrays.values()), copy_back, lambda: kernel.attributes(ordinal))
+        changed = changed_spans([(kernel.header, [*arrays.values()])])
+        return OnGpu(kernel.bind(*arrays.values()), copy_back, lambda: kernel.attributes(ordinal), changed)
 
 
 def read_value(text: str, host: Arrays, node: ast.Expr | None) -> Any:

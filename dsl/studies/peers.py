@@ -25,11 +25,15 @@ from typing import Any
 from dsl.calls.api import ModuleFunction
 from dsl.calls.plan import FromCall
 from dsl.examples.launches import ExampleCall, Launcher
+from dsl.examples.renewals import no_room
 from dsl.examples.report import LaunchReport
 from dsl.examples.transfers import copy_back, on_device
 from dsl.text import tree as ast
 from lowering.location import TileError, closest
 from runtime.dtypes import BIT_FIELDS, DTYPES
+from runtime.errors import DeviceError
+from runtime.frameworks import describe
+from runtime.renewed import KeptMemory, joined
 
 USAGE = "FILE.py::FUNCTION, MODULE::FUNCTION, or torch:softmax(dim=-1); EXAMPLE=… for one example only"
 OF = re.compile(r"(\w+)=(?!=)(.*)", re.DOTALL)
@@ -174,6 +178,8 @@ class PeerCall:
     arrays: Mapping[str, Any]
     submit: Callable[[], Any] = field(init=False)
     taken: frozenset[str] = field(init=False)
+    kept: KeptMemory | None = None
+    reason: str = ""
 
     def __post_init__(self) -> None:
         named = _parameters(self.peer.function)
@@ -185,6 +191,19 @@ class PeerCall:
             inputs = [name for name in self.arrays if name in known and name not in self.roles.outputs]
             self.taken = frozenset(inputs)
             self.submit = partial(self.peer.function, *(self.arrays[name] for name in inputs))
+
+    def keep(self, ordinal: int | None) -> None:
+        """Keeps what it takes and may change, as it is now. `reason` says why not, if there is no room."""
+        given = [describe(self.arrays[name]) for name in self.roles.written if name in self.taken]
+        spans = [(array.pointer + array.span[0], array.pointer + array.span[1]) for array in given if array.size]
+        try:
+            self.kept = KeptMemory(joined(spans), ordinal)
+        except DeviceError as error:
+            self.reason = no_room(error)
+
+    def repeated(self) -> Callable[[], object]:
+        """The call, to be made again and again."""
+        return self.submit if self.kept is None else self.kept.before(self.submit)
 
     def results(self, returned: Any) -> dict[str, Any]:
         """The outputs by name, of what a call returned and wrote. Raises PeerFailed."""
@@ -235,6 +254,7 @@ class PeerLauncher(Launcher):
         self.call = PeerCall(self.peer, self.roles, {name: frame(value) for name, value in arrays.items()})
         inputs = inputs_of(given, self.roles)
         before = {name: array.copy() for name, array in inputs.items()} if self.ordinal is None else inputs
+        self.call.keep(self.ordinal)
         try:
             returned = self.call.submit()
         except (Exception, SystemExit) as error:

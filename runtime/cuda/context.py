@@ -2,6 +2,9 @@
 
 An illegal access poisons a context until the process ends, and the driver reports it at some later call. So a context
 remembers the kernels launched since the last synchronisation: the error can name them, and refuses more.
+
+Nothing can stop a kernel that never ends but the end of its process. Within `time_limit` whoever waits for a device is
+told of it, and the context is poisoned.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from runtime.chips import DeviceFacts
@@ -16,6 +20,19 @@ from runtime.cuda import driver
 from runtime.errors import DeviceAssertError, DeviceError
 from runtime.header import RECORD_WORDS
 from runtime.record import assert_error
+
+_limit: ContextVar[float | None] = ContextVar("time_limit", default=None)
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Within it, what is queued on a device must end in so many seconds from when it is waited for, None: whenever.
+    Else DeviceError `time-limit`: the device then works on, and nothing more runs there in this process."""
+    token = _limit.set(seconds)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
 
 
 class Context:
@@ -92,15 +109,39 @@ class Context:
         return pointer
 
     def synchronize(self) -> None:
-        """Waits for the device. Raises DeviceError for what failed, DeviceAssertError for an `assert` that did."""
-        cuda = driver.bindings()
+        """Waits for the device. Raises DeviceError for what failed, or takes longer than the `time_limit`, and
+        DeviceAssertError for an `assert` that failed."""
+        self._wait(_limit.get())
         with self.current():
-            self.call(cuda.cuCtxSynchronize)
             records = [record for record in self.records if record[0] in self.launched]
             failed = [found for kernel, pointer in records if (found := self._failed(kernel, pointer))]
         self.launched.clear()
         if failed:
             raise failed[0]
+
+    def _wait(self, seconds: float | None) -> None:
+        cuda = driver.bindings()
+        if seconds is None or self.poison is not None:
+            with self.current():
+                self.call(cuda.cuCtxSynchronize)
+            return
+        ended, codes = threading.Event(), []
+
+        def wait() -> None:
+            with self.current():
+                codes.extend(cuda.cuCtxSynchronize())
+            ended.set()
+
+        threading.Thread(target=wait, daemon=True).start()  # the driver's own call has no limit
+        if not ended.wait(seconds):
+            names = ", ".join(sorted(self.launched)) or "what was queued"
+            self.poison = DeviceError(
+                "time-limit",
+                f"{names} did not end within {seconds:g} s on cuda:{self.ordinal}",
+                "nothing more runs on this device in this process; the emulator says what a kernel waits for",
+            )
+            raise self.poison
+        self.check(codes[0], "cuCtxSynchronize")
 
     def _failed(self, kernel: str, pointer: int) -> DeviceAssertError | None:
         cuda = driver.bindings()

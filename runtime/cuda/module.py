@@ -145,6 +145,14 @@ def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
     return function
 
 
+def variable(context: Context, function: Any, name: str) -> tuple[int, int]:
+    """(address, bytes) of a variable of the module of a function; no bytes where the driver knows none."""
+    cuda = driver.bindings()
+    with context.current():
+        code, *found = cuda.cuModuleGetGlobal(context.call(cuda.cuFuncGetModule, function), name.encode())
+    return (int(found[0]), int(found[1])) if int(code) == 0 else (0, 0)
+
+
 def launch_config(
     grid: tuple[int, int, int],
     block: tuple[int, int, int],

@@ -30,7 +30,8 @@ def measure(
     """Microseconds of each of `repeats` calls of `launch`, which must launch on the raw handle `stream`.
 
     Each stands between two events; all are queued before the first is waited for, so the host's time does not count
-    unless it exceeds the device's.
+    unless it exceeds the device's. What a launch `renew`s (`runtime.renewed`) is put back before each, ahead of
+    its first event.
     """
     return measure_rounds([launch], repeats, device=device, stream=stream, warmups=warmups, flush_l2=flush_l2)[0]
 
@@ -59,22 +60,33 @@ def measure_rounds(
         in_turn.sort(key=lambda place: (place[0], keys[place]))
     times: list[list[float]] = [[] for _ in launches]
 
+    renewals = [getattr(launch, "renew", None) for launch in launches]
+    if stream and any(renewals):
+        raise DeviceError("call", "what a launch changes is put back on the legacy default stream", "stream=0")
+
     def flush(count: int) -> None:
         for _ in range(count):
             owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
+
+    def renew(index: int) -> None:
+        if (renewal := renewals[index]) is not None:
+            renewal()
 
     with owner.current():
         events = [owner.call(cuda.cuEventCreate, 0) for _ in range(2 * min(QUEUED, len(in_turn)))]
         try:
             for _ in range(warmups):
-                for launch in launches:
+                for index, launch in enumerate(launches):
+                    renew(index)
                     launch()
+            owner.synchronize()
             for first in range(0, len(in_turn), QUEUED):
                 batch = in_turn[first : first + QUEUED]
                 pairs = list(zip(events[::2], events[1::2], strict=True))[: len(batch)]
                 if flush_l2:
                     flush(AHEAD)
                 for (start, end), (_, index) in zip(pairs, batch, strict=True):
+                    renew(index)
                     if flush_l2:
                         flush(1)
                     owner.call(cuda.cuEventRecord, start, handle)

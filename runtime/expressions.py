@@ -4,6 +4,9 @@ A tree is JSON: an int, a float, a bool, a name, or `[op, argument, …]`. It co
 ever evaluated as Python: it is checked (form, depth, size) and turned into nested closures once, then called with the
 values of its names.
 
+`same` is `==` of one value: 0.0 is not the same as -0.0, and NaN is as NaN. The words `inf`, `-inf` and `nan` are
+numbers, which JSON has not.
+
 Integers behave as in 64 bits without wrapping: what does not fit is an error, `/` must be exact, `//` and `%` floor.
 
     >>> compile_expression(["cdiv", "rows", 4]).evaluate({"rows": 10})
@@ -17,9 +20,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.numbers import NOT_FINITE, same_number
+
 Number = int | float | bool
 Tree = Any
-"""JSON: int, float, bool, str (a name) or a list [op, argument, …]."""
+"""JSON: int, float, bool, str (a name, or one of NOT_FINITE) or a list [op, argument, …]."""
 Closure = Callable[[Mapping[str, Number]], Number]
 
 MAX_DEPTH = 64
@@ -112,6 +117,7 @@ BINARY: dict[str, Callable[[Number, Number], Number]] = {
     "%": lambda a, b: a % b,
     "cdiv": _cdiv,
     "==": lambda a, b: a == b,
+    "same": same_number,
     "!=": lambda a, b: a != b,
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
@@ -156,6 +162,9 @@ def compile_expression(tree: Tree) -> Expression:
             raise ExpressionError(f"nested deeper than {MAX_DEPTH}")
         if nodes > MAX_NODES:
             raise ExpressionError(f"more than {MAX_NODES} nodes")
+        if isinstance(node, str) and node in NOT_FINITE:
+            number = NOT_FINITE[node]
+            return lambda _: number
         if isinstance(node, str):
             names.add(node)
             return _name(node)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
 from typing import Any, Literal, NoReturn
 
 from runtime.dtypes import DTYPES
 from runtime.errors import LaunchError
 from runtime.expressions import Tree
 from runtime.header_checks import Fields, check_expression, check_signature
+from runtime.numbers import NOT_FINITE, in_json
 from runtime.signature import entries
 from runtime.tensor_map import (
     CORNERS,
@@ -216,18 +216,13 @@ class Header:
         return next(param.dtype for param in self.params if param.name == argument.of)
 
 
-NOT_FINITE = {name: float(name) for name in ("inf", "-inf", "nan")}
-"""Constants that JSON has no numbers for, as the header writes them."""
 KINDS: dict[type, str] = {HeaderTensor: "tensor", Scalar: "scalar", HeaderTable: "table"}
 
 
 def to_json(header: Header) -> dict[str, Any]:
     """The JSON object of a header, in the order of the table in docs/architecture.md."""
     record: dict[str, Any] = {"schema": SCHEMA, **asdict(header)}
-    record["constants"] = {
-        name: str(value) if isinstance(value, float) and not isfinite(value) else value
-        for name, value in header.constants.items()
-    }
+    record["constants"] = {name: in_json(value) for name, value in header.constants.items()}
     record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
     for optional in ("moves", "computes", "workspaces", "channels", "timeline", "overlaps"):

@@ -20,8 +20,9 @@ from runtime.devices import device_facts
 from runtime.emulation import EmulatedLaunch
 from runtime.errors import LaunchError
 from runtime.expressions import Number
-from runtime.frameworks import Framework, Reader, Recogniser, framework_of, reader_of, unread, unrecognised
+from runtime.frameworks import Framework, Reader, Recogniser, framework_of, named, reader_of, unread, unrecognised
 from runtime.header import Header, HeaderTensor, Scalar, read
+from runtime.numbers import exact_key, plain
 from runtime.repeated import Again, Repeated, never
 from runtime.result import LaunchResult
 from runtime.timeline import records, space_for
@@ -112,6 +113,11 @@ class Kernel:
     def grid(self, *arguments: Any) -> tuple[int, int, int]:
         """The blocks of a launch with these arguments, which are checked; nothing is launched."""
         return self._prepare(arguments, None)[0].call.grid
+
+    def check_numbers(self, arguments: Sequence[Any]) -> None:
+        """LaunchError for a scalar or table that is none, or does not fit."""
+        for index, convert in self._layout.converters:
+            convert(arguments[index])
 
     def repeated(self, arguments: Sequence[Any]) -> Again:
         """What launches with other arrays of the class of these arguments, and their scalars and tables."""
@@ -220,7 +226,7 @@ class Kernel:
             values, key = [], [grid]
             self._read_anew(tensors, values, key)
         for index in self._keyed:
-            key.append(arguments[index])
+            key.append(exact_key(arguments[index]))
         last_key, launch = self._last
         if key != last_key:
             found = self._classes.get(tuple(key))
@@ -263,7 +269,8 @@ class Kernel:
             tensor.name: framework.describe(x)
             for tensor, framework, x in zip(self.header.tensors, frameworks, tensors, strict=True)
         }
-        scalars = {self.header.params[index].name: _number(arguments[index]) for index in self._keyed}
+        keyed = [(self.header.params[index].name, arguments[index]) for index in self._keyed]
+        scalars = {name: _number(value, name) for name, value in keyed}
         ordinal = self._place(arrays)
         facts = emulated_facts(self.header.arch) if ordinal is None else device_facts(ordinal)
         call = self._checker.check(arrays, scalars, facts.sms, grid)
@@ -366,9 +373,12 @@ def _three(grid: Any) -> tuple[int, int, int] | None:
     return (*blocks, *(1,) * (3 - len(blocks)))  # type: ignore[return-value]
 
 
-def _number(value: Any) -> Number:
+def _number(value: Any, name: str) -> Number:
     """A Python number of a Python or numpy one."""
-    return value if isinstance(value, (bool, int, float)) else value.item()
+    found = value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+    if not isinstance(found, (bool, int, float)):
+        raise LaunchError("type", f"{name} is a number; this is {named(value)}")
+    return plain(found)
 
 
 def _place_name(device: int | None) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsl.calls.arguments import check_kinds, facts_of, in_words, order, plain_number
+from dsl.calls.arguments import check_kinds, class_of, facts_of, in_words, order, plain_number
 from dsl.calls.called import Called
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.calls.planner import Planner
@@ -29,6 +29,9 @@ from lowering.targets import Target, target
 if TYPE_CHECKING:
     from runtime import DeviceFacts, Kernel, LaunchResult
     from runtime.header import Header
+
+MOST_PLANS = 1024
+"""Classes of calls whose plan a function keeps: a service meets other shapes with every request."""
 
 
 def load(
@@ -275,6 +278,10 @@ class CompiledKernel:
         """The blocks of a launch with these arguments, which are checked; nothing is launched."""
         return self.kernel.grid(*arguments)
 
+    def check_numbers(self, arguments: Sequence[Any]) -> None:
+        """LaunchError for a scalar or table that is none, or does not fit."""
+        self.kernel.check_numbers(arguments)
+
     def __call__(self, *arguments: Any, **named: Any) -> None:
         self.kernel(*arguments, **named)
 
@@ -341,7 +348,7 @@ class ModuleFunction:
             raise TileError("name", None, message, closest(name, names) or f"known: {', '.join(names)}")
         if name == "schedule" and not (value is None or isinstance(value, str)):
             raise TileError("call", None, f"'schedule' takes a schedule's name, not {in_words(value)}")
-        if isinstance(value, bool | int | float | str | None):
+        if isinstance(value, str | None):
             return value
         number = plain_number(value)
         if number is None:
@@ -366,13 +373,22 @@ class ModuleFunction:
     def plan_for(self, given: Mapping[str, Any], rest: dict[str, Any]) -> BoundPlan:
         """The launches of a call, compiled; made once for its class."""
         facts = self.facts(given)
-        key = (tuple(facts.values()), tuple(sorted(rest.items())))
-        plan = self._plans.get(key)
+        key = class_of(self.called, facts, rest)
+        plan = self._plans.pop(key, None)
         if plan is None:
             outputs = self.called.outputs(facts)
             facts |= {output.name: output.facts for output in outputs}
-            plan = self._plans[key] = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
+            plan = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
+        self._plans[key] = plan  # the last one: the first are those that were not used for longest
+        if len(self._plans) > MOST_PLANS:
+            self._let_go()
         return plan
+
+    def _let_go(self) -> None:
+        """Drops the plan that was not used for longest. Those with workspaces stay: what was captured in a graph knows
+        where they lie."""
+        oldest = next((key for key, plan in self._plans.items() if not plan.workspaces), None)
+        self._plans.pop(oldest, None)
 
     def plan(self, facts: Mapping[str, Any], schedule: str | None = None, **rest: Any) -> Plan:
         """Which launches serve arguments with these facts. `rest`: options of the dispatch, and constants."""

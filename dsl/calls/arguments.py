@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from itertools import combinations, takewhile
 from typing import Any, SupportsFloat
 
@@ -11,6 +11,7 @@ from dsl.calls.called import Called, read_in_order
 from dsl.kernels.variant import stride_class
 from dsl.values.facts import ArrayFacts
 from lowering.location import TileError
+from runtime.numbers import exact_key, plain
 
 
 def order(
@@ -110,6 +111,21 @@ def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+def class_of(called: Called, facts: Mapping[str, Any], rest: Mapping[str, Any]) -> Hashable:
+    """What calls of one plan have in common. Of a number or a table that decides nothing it is the kind alone."""
+    decide = called.deciding
+    return (
+        *(f if isinstance(f, ArrayFacts) else exact_key(f) if n in decide else kind_of(f) for n, f in facts.items()),
+        *((name, exact_key(rest[name])) for name in sorted(rest)),
+    )
+
+
+def kind_of(value: Any) -> Hashable:
+    """The type of a number, the length of a table with the types of its numbers."""
+    kinds: Any = tuple(map(type, value)) if isinstance(value, tuple) else type(value)
+    return kinds
+
+
 def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
     """Of an array of any framework."""
     from runtime import describe
@@ -155,12 +171,12 @@ def plain_number(value: Any) -> bool | int | float | None:
     from runtime.dtypes import is_masked
 
     if isinstance(value, bool | int | float):
-        return value
+        return plain(value)
     if is_masked(value) or isinstance(value, str | bytes | complex):
         return None
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         found = value.item()
-        return found if isinstance(found, bool | int | float) else None
+        return plain(found) if isinstance(found, bool | int | float) else None
     return float(value) if isinstance(value, SupportsFloat) and not hasattr(value, "shape") else None
 
 

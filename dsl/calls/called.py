@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeGuard
 
@@ -130,6 +130,20 @@ class Called:
         return {k: v for k, v in rest.items() if k not in options}, options
 
     @cached_property
+    def deciding(self) -> frozenset[str]:
+        """The arguments, numbers and tables, whose values decide the launches: those that the dispatch or a schedule
+        reads, or what kernels say of their grid and require. The others are passed on, and no more."""
+        if self.dispatch is None:
+            return frozenset(self.program.once(deciding_names, self.name).intersection(self.params))
+        found: set[str] = set()
+        for line in self.dispatch.lines:
+            for node in expressions_of(line):
+                found |= names_in(node)
+        for head, argument, p in self.passed:
+            found |= {argument} if p in self.program.once(deciding_names, head.name) else set()
+        return frozenset(found.intersection(self.params))
+
+    @cached_property
     def accesses(self) -> tuple[set[str], set[str]]:
         """(tensors that some kernel of the call may write, those that one may read), as far as the text tells."""
         written, read = set(), set()
@@ -138,6 +152,37 @@ class Called:
             written |= {argument} if p in writes else set()
             read |= {argument} if p in reads else set()
         return written, read
+
+
+def expressions_of(line: Any) -> Iterator[ast.Expr]:
+    """What a line of a dispatch evaluates, but for arguments that a launch passes on as they are."""
+    if isinstance(line, ast.Launch):
+        passed = [*(line.args or ()), *line.keywords.values()]
+        yield from (each for each in passed if not isinstance(each, ast.Name))
+        yield from (item.value for item in line.items if item.value is not None)
+    elif isinstance(line, ast.When):
+        yield from (each for each in (line.condition, *(line.bound or {}).values(), *line.guards) if each is not None)
+        for step in line.steps:
+            yield from expressions_of(step)
+    elif isinstance(line, ast.Match):  # branches stand in its place
+        yield from line.args
+    elif isinstance(line, ast.Option):
+        yield from line.values
+    else:
+        yield line.condition if isinstance(line, ast.Require) else line.value
+
+
+def deciding_names(program: Program, kernel: str) -> set[str]:
+    """The names that decide how a kernel is made and launched: what its schedules and constants read, and what it says
+    of its grid and requires."""
+    node = program.kernels[kernel]
+    said = [each for each in ast.walk(node.body) if isinstance(each, ast.Grid | ast.Assert)]
+    nodes = [*(c.default for c in node.constants), *(extent for each in said for extent in host_expressions(each))]
+    return program.read_by_schedules(kernel).union(*(names_in(each) for each in nodes if each is not None))
+
+
+def host_expressions(node: ast.Grid | ast.Assert) -> list[ast.Expr]:
+    return list(node.extents) if isinstance(node, ast.Grid) else [node.condition]
 
 
 def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:

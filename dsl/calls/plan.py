@@ -127,11 +127,19 @@ class BoundPlan:
 
     def launch(self, given: Mapping[str, Any]) -> None:
         arguments = [self.arguments(step, given) for step in self.plan.steps]
+        if len(arguments) > 1:
+            self.check_numbers(arguments)
         if self._in_turn is None:
             self._in_turn = self.in_turn(arguments)
         with self.call() if self.shares or self.may_overlap else nullcontext():
             for kernel, values in zip(self._in_turn, arguments, strict=True):
                 kernel(*values)
+
+    def check_numbers(self, arguments: Sequence[Sequence[Any]]) -> None:
+        """LaunchError for a number that a kernel of the plan does not take, before any is launched: the plan was made
+        for others."""
+        for kernel, values in zip(self.kernels, arguments, strict=True):
+            kernel.check_numbers(values)
 
     def in_turn(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
         """The kernels for launches of a call with these arguments, one right behind the other: those that may start

@@ -43,9 +43,16 @@ from lowering.ir import stride_name
 from lowering.location import Loc, TileError, closest
 from lowering.targets import Target
 from lowering.types import DType
+from runtime.numbers import exact_key
 
 UNFIT = ("shared", "limit", "registers", "target", "instruction")
 """Codes of errors that say that a device has not what a variant needs, or no instruction that is its product."""
+
+
+def one_of(values: Sequence[Any], chosen: Any) -> Any:
+    """The one of `values` that an option was given as: 0.0 is another one than -0.0, but 1 may be given as 1.0."""
+    exact = (value for value in values if exact_key(value) == exact_key(chosen))
+    return next(exact, next((value for value in values if value == chosen), chosen))
 
 
 class DispatchNames(Arrays):
@@ -172,7 +179,12 @@ class Planner:
             self.reasons.append(f"no tuned entry for {device} serves this call{absent}{under}")
             return None
         steps = found.entry.steps
-        differing = {k for s in steps for k, v in self.constants.items() if k in s.constants and s.constants[k] != v}
+        differing = {
+            k
+            for s in steps
+            for k, v in self.constants.items()
+            if k in s.constants and exact_key(s.constants[k]) != exact_key(v)
+        }
         if differing:
             self.reasons.append(f"the tuned entry is left out: {', '.join(sorted(differing))} was given")
             return None
@@ -354,7 +366,7 @@ class Planner:
         assert not isinstance(line, ast.Match), "branches stand in its place"
         if isinstance(line, ast.Option):
             values = [evaluate(v) for v in line.values]
-            chosen = self.options.get(line.name, values[0])
+            chosen = one_of(values, self.options.get(line.name, values[0]))
             if chosen not in values:
                 raise TileError(
                     "call", line.loc, f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
@@ -483,7 +495,7 @@ class Planner:
         bound = bind(head, dict(zip(head.names, map(self.known, arguments), strict=True)))
         bound.constants(head, {**constants, **self.constants})
         for name, wanted in self.constants.items():
-            if bound.dims.get(name, wanted) != wanted:
+            if name in bound.dims and bound.dims[name] != wanted:
                 raise Misfit("shape", None, f"'{name}' is {bound.dims[name]} in the arrays; {wanted} was given")
         own = {k: v for k, v in constants.items() if k not in head.types}
         settable = self.program.settable(head.name)

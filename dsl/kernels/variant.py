@@ -31,6 +31,7 @@ from lowering.targets import Target, target
 from lowering.text.stage import StageCondition
 from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, type_hint
 from lowering.warpgroup import target_of
+from runtime.numbers import in_json
 
 MAX_DIVISOR = 16
 HOST_FACTS = ("sms",)
@@ -353,10 +354,17 @@ class _Variant:
             if name in dims:
                 out[name] = dims[name]
             elif name in scalars:
-                out[name] = scalars[name]
+                out[name] = self._as_parameter(name, scalars[name])
             else:
                 raise TileError("constant", loc, f"'{name}' is specialised but not known", f"give {name}=VALUE")
         return out
+
+    def _as_parameter(self, name: str, value: Any) -> Any:
+        """The value of a scalar as the kernel has it: 1 of a float is 1.0."""
+        parameter = self.head.scalars[name]
+        if not isinstance(value, bool | int | float):
+            raise TileError("call", parameter.loc, f"'{name}' is a number; got {value!r:.40}")
+        return float(value) if self._dtype(parameter.type.dtype, parameter.loc).is_float else value
 
     def _is_large(self, dims: Mapping[str, int]) -> bool:
         """Whether a tensor has more elements than 32 bits count."""
@@ -535,7 +543,8 @@ class _Variant:
     def _tree_names(self, builder: KernelBuilder, special: dict[str, Any]) -> dict[str, Any]:
         names: dict[str, Any] = {n: None for n in builder.host_names if n not in self.types}
         names |= dict.fromkeys(HOST_FACTS)
-        return names | tensor_names(self.kernel, self.request.absent, self.request.strides) | special
+        names |= tensor_names(self.kernel, self.request.absent, self.request.strides)
+        return names | {name: in_json(value) for name, value in special.items()}
 
     def _grid(
         self, node: ast.Grid, builder: KernelBuilder, constants: dict[str, Any], special: dict[str, Any]
@@ -567,11 +576,9 @@ class _Variant:
             written = line.loc.source.text[line.loc.start : line.loc.end]
             out.append(StageCondition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
         for name, value in special.items():
-            out.append(
-                StageCondition(
-                    ["==", name, value], f"{name} == {value}", schedule.places["specialize", name].line, "specialised"
-                )
-            )
+            at, is_equal = schedule.places["specialize", name].line, isinstance(value, int) or value * value > 0
+            tree = ["==" if is_equal else "same", name, in_json(value)]  # 0.0 == -0.0, and NaN is equal to nothing
+            out.append(StageCondition(tree, f"{name} == {value}", at, "specialised"))
         for name, divisor in function.divisors.items():
             if divisor == 1 or name in special:
                 continue

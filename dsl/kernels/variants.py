@@ -10,17 +10,20 @@ from dsl.kernels.compile import Compiled, Lowered, compile_lowered, lower
 from dsl.kernels.variant import Request, Resolved, Variant, resolve
 from dsl.text.program import Program
 from lowering.location import TileError
+from runtime.numbers import exact_key
 
 Kernel = TypeVar("Kernel")
 MOST_WAITING = 16
 """Lowered variants that are kept for a launch that may come: `fits` asks for one, and mostly it is then launched."""
 
 
+MOST_REQUESTS = 4096
+"""Requests whose kernel, or error, is known at once; of others it is found anew by what their schedules come to."""
+
+
 def request_key(request: Request) -> tuple:
     def frozen(m: Mapping[str, Any]) -> tuple:
-        return tuple(
-            sorted((k, str(v) if not isinstance(v, int | float) else (type(v).__name__, v)) for k, v in m.items())
-        )
+        return tuple((k, exact_key(m[k] if isinstance(m[k], int | float) else str(m[k]))) for k in sorted(m))
 
     return (
         request.kernel,
@@ -46,6 +49,13 @@ def request_key(request: Request) -> tuple:
 def kind_of(family: tuple, resolved: Resolved) -> tuple:
     """What requests of one code, before LLVM, have in common."""
     return family, tuple(sorted(resolved.divisors.items()))
+
+
+def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Adds an entry; of more than so many the oldest goes."""
+    known[key] = value
+    if len(known) > most:
+        known.pop(next(iter(known)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +94,18 @@ class Variants(Generic[Kernel]):
 
     def kernel(self, request: Request, **options: Any) -> Kernel:
         """The kernel of a request. Raises TileError."""
-        given = tuple(sorted(options.items()))
+        given = tuple((name, exact_key(options[name])) for name in sorted(options))
         key = (request_key(request), given)
-        if key not in self._kernels:
-            self._kernels[key] = self._new(request, given, options)
-        return self._kernels[key]
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            kernel = self._new(request, given, options)
+            keep(self._kernels, key, kernel, MOST_REQUESTS)
+        return kernel
 
     def __iter__(self) -> Iterator[Kernel]:
         """What was made so far, each once."""
-        return iter({id(kernel): kernel for kernel in self._kernels.values()}.values())
+        made = (member.kernel for members in self._families.values() for member in members)
+        return iter({id(kernel): kernel for kernel in made}.values())
 
     def built(self, request: Request) -> Variant:
         """The variant of a request, lowered; it is not lowered again to be compiled. Raises TileError."""
@@ -107,9 +120,7 @@ class Variants(Generic[Kernel]):
         """A request's schedule, evaluated once: where it is asked whether it fits, and where it is compiled."""
         key = request_key(request)
         found = self._resolved.pop(key, None) or resolve(self.program, request)
-        self._resolved[key] = found
-        if len(self._resolved) > MOST_WAITING:
-            del self._resolved[next(iter(self._resolved))]
+        keep(self._resolved, key, found, MOST_WAITING)
         return found
 
     def _lowered(self, family: tuple, resolved: Resolved) -> Lowered:
@@ -118,12 +129,11 @@ class Variants(Generic[Kernel]):
             raise self._refused[kind]
         if kind not in self._waiting:
             try:
-                self._waiting[kind] = lower(self.program, resolved.request, resolved=resolved)
+                lowered = lower(self.program, resolved.request, resolved=resolved)
             except TileError as error:
-                self._refused[kind] = error
+                keep(self._refused, kind, error, MOST_REQUESTS)
                 raise
-            if len(self._waiting) > MOST_WAITING:
-                del self._waiting[next(iter(self._waiting))]
+            keep(self._waiting, kind, lowered, MOST_WAITING)
         return self._waiting[kind]
 
     def _new(self, request: Request, given: tuple, options: dict[str, Any]) -> Kernel:

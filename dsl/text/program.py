@@ -108,6 +108,11 @@ class Program:
         found = [each for schedule in self.schedules_of(kernel).values() for each in self.family(kernel, schedule)]
         return list({id(schedule): schedule for schedule in found}.values())
 
+    def read_by_schedules(self, kernel: str) -> set[str]:
+        """The names that the schedules of a kernel read."""
+        lines = (line for schedule in self.family_of(kernel) for line in schedule.lines)
+        return set().union(*(names_in(node) for line in lines for node in _expressions(line)))
+
     def sources(self) -> list[Source]:
         """The files that its blocks stand in, its own first."""
         groups = (self.kernels, self.functions, self.schedules, self.parts, self.choices, self.dispatches)

@@ -54,30 +54,19 @@ def measure_rounds(
     cuda, owner = driver.bindings(), context(device)
     trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes if flush_l2 else 0)
     handle = cuda.CUstream(stream)
-    in_turn = [(number, index) for number in range(rounds) for index in range(len(launches))]
-    if order is not None:
-        keys = {place: order.random() for place in in_turn}
-        in_turn.sort(key=lambda place: (place[0], keys[place]))
+    in_turn, renewals = turns(len(launches), rounds, order), [renewal_of(launch, stream) for launch in launches]
     times: list[list[float]] = [[] for _ in launches]
-
-    renewals = [getattr(launch, "renew", None) for launch in launches]
-    if stream and any(renewals):
-        raise DeviceError("call", "what a launch changes is put back on the legacy default stream", "stream=0")
 
     def flush(count: int) -> None:
         for _ in range(count):
             owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
-
-    def renew(index: int) -> None:
-        if (renewal := renewals[index]) is not None:
-            renewal()
 
     with owner.current():
         events = [owner.call(cuda.cuEventCreate, 0) for _ in range(2 * min(QUEUED, len(in_turn)))]
         try:
             for _ in range(warmups):
                 for index, launch in enumerate(launches):
-                    renew(index)
+                    renewals[index]()
                     launch()
             owner.synchronize()
             for first in range(0, len(in_turn), QUEUED):
@@ -85,20 +74,39 @@ def measure_rounds(
                 pairs = list(zip(events[::2], events[1::2], strict=True))[: len(batch)]
                 if flush_l2:
                     flush(AHEAD)
-                for (start, end), (_, index) in zip(pairs, batch, strict=True):
-                    renew(index)
+                for (start, end), index in zip(pairs, batch, strict=True):
+                    renewals[index]()
                     if flush_l2:
                         flush(1)
                     owner.call(cuda.cuEventRecord, start, handle)
                     launches[index]()
                     owner.call(cuda.cuEventRecord, end, handle)
                 owner.synchronize()
-                for (start, end), (_, index) in zip(pairs, batch, strict=True):
+                for (start, end), index in zip(pairs, batch, strict=True):
                     times[index].append(1e3 * owner.call(cuda.cuEventElapsedTime, start, end))
             return times
         finally:
             for event in events:
                 cuda.cuEventDestroy(event)
+
+
+def turns(count: int, rounds: int, order: Random | None) -> list[int]:
+    """The numbers of so many launches, round after round."""
+    out = []
+    for _ in range(rounds):
+        keys = [0.0 if order is None else order.random() for _ in range(count)]
+        out += sorted(range(count), key=keys.__getitem__)
+    return out
+
+
+def renewal_of(launch: Callable[[], object], stream: int) -> Callable[[], None]:
+    """What must be done before a launch that is repeated. Raises DeviceError on a stream that does not wait for it."""
+    renewal: Callable[[], None] | None = getattr(launch, "renew", None)
+    if renewal is None:
+        return lambda: None
+    if stream:
+        raise DeviceError("call", "what a launch changes is put back on the legacy default stream", "stream=0")
+    return renewal
 
 
 def flush_l2(device: int = 0) -> None:

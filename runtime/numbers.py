@@ -1,0 +1,49 @@
+"""When two numbers are one: what a cache or a condition of a launch may take for the other."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from math import copysign
+from typing import Any
+
+NOT_FINITE = {name: float(name) for name in ("inf", "-inf", "nan")}
+"""Numbers that JSON has none for, as a header writes them."""
+
+
+def exact_key(value: Any) -> Hashable:
+    """Hashable, and equal for what no program tells apart alone: numbers of one type, value and sign, and NaN of one
+    type. In Python 1, 1.0 and True are equal, 0.0 and -0.0 are, and NaN is equal to nothing.
+
+    >>> exact_key(1) == exact_key(1.0), exact_key(0.0) == exact_key(-0.0), exact_key((1, 2)) == exact_key([1, 2])
+    (False, False, True)
+    """
+    kind = type(value)
+    if kind is float:
+        return kind, value if value and value == value else repr(value)  # 0.0, -0.0 and NaN by their texts
+    if kind is int or kind is bool or kind is str or value is None:
+        return kind, value
+    if isinstance(value, list | tuple):
+        return tuple(map(exact_key, value))
+    if isinstance(value, bool | int | float):
+        return kind, exact_key(plain(value))
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return kind, exact_key(value.item())
+    return kind, value if isinstance(value, Hashable) else id(value)  # no number, which its user tells
+
+
+def same_number(a: Any, b: Any) -> bool:
+    """Whether two numbers, of whatever types, are one value: zeros of one sign, and NaN is one with itself."""
+    return (a == b and copysign(1, a) == copysign(1, b)) or (a != a and b != b)
+
+
+def plain(value: bool | int | float) -> bool | int | float:
+    """A number of a type that is derived from Python's, as Python's."""
+    kind = type(value)
+    if kind is bool or kind is int or kind is float:
+        return value
+    return int(value) if isinstance(value, int) else float(value)
+
+
+def in_json(value: Any) -> Any:
+    """A number as JSON has it: one that is not finite is a word."""
+    return str(value) if isinstance(value, float) and value - value != 0 else value

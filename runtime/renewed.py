@@ -59,7 +59,7 @@ class KeptMemory:
 
     def _copied(self, start: int, size: int) -> Allocation | bytes:
         if self.context is None:
-            return ctypes.string_at(start, size)
+            return bytes((ctypes.c_ubyte * size).from_address(start))
         from runtime.cuda.memory import Allocation
 
         copy = Allocation(self.context, size)

@@ -125,12 +125,16 @@ class Context:
             with self.current():
                 self.call(cuda.cuCtxSynchronize)
             return
-        ended, codes = threading.Event(), []
+        ended, failed = threading.Event(), []
 
         def wait() -> None:
-            with self.current():
-                codes.extend(cuda.cuCtxSynchronize())
-            ended.set()
+            try:
+                with self.current():
+                    self.call(cuda.cuCtxSynchronize)
+            except DeviceError as error:
+                failed.append(error)
+            finally:
+                ended.set()
 
         threading.Thread(target=wait, daemon=True).start()  # the driver's own call has no limit
         if not ended.wait(seconds):
@@ -141,7 +145,8 @@ class Context:
                 "nothing more runs on this device in this process; the emulator says what a kernel waits for",
             )
             raise self.poison
-        self.check(codes[0], "cuCtxSynchronize")
+        if failed:
+            raise failed[0]
 
     def _failed(self, kernel: str, pointer: int) -> DeviceAssertError | None:
         cuda = driver.bindings()

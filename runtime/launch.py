@@ -23,7 +23,7 @@ from runtime.expressions import Number
 from runtime.frameworks import Framework, Reader, Recogniser, framework_of, named, reader_of, unread, unrecognised
 from runtime.header import Header, HeaderTensor, Scalar, read
 from runtime.numbers import exact_key, plain
-from runtime.repeated import Again, Repeated, never
+from runtime.repeated import Again, Repeated, never, telling
 from runtime.result import LaunchResult
 from runtime.timeline import records, space_for
 
@@ -89,6 +89,11 @@ class Kernel:
             arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
         launch.launch(values, arguments, stream)
+        if launch.tell is not None:
+            launch.tell(self._tensors_of(arguments))
+
+    def _tensors_of(self, arguments: Sequence[Any]) -> Sequence[Any]:
+        return arguments if self._only_tensors else [arguments[index] for index in self._tensors]
 
     @cached_property
     def overlapping(self) -> Kernel:
@@ -108,7 +113,15 @@ class Kernel:
         launch, values = self._prepare(arguments, grid)
         if asked is not None and not isinstance(launch, EmulatedLaunch | EmptyLaunch):
             launch = launch.recording(space_for(self.header, launch.call.grid, *asked))
-        return Bound(launch.bind(values, arguments, stream), arguments)
+        submit, tell, tensors = launch.bind(values, arguments, stream), launch.tell, self._tensors_of(arguments)
+        if tell is None:
+            return Bound(submit, arguments)
+
+        def submit_and_tell() -> None:
+            submit()
+            tell(tensors)
+
+        return Bound(submit_and_tell, arguments)
 
     def grid(self, *arguments: Any) -> tuple[int, int, int]:
         """The blocks of a launch with these arguments, which are checked; nothing is launched."""
@@ -147,6 +160,8 @@ class Kernel:
         )
         if isinstance(launch, EmptyLaunch):
             return about
+        if launch.tell is not None:
+            launch.tell(self._tensors_of(arguments))
         space = None if asked is None else space_for(self.header, call.grid, *asked)
         if isinstance(launch, EmulatedLaunch):
             result, writers, raw = launch.run(values, arguments, timeline=space, **emulation)
@@ -200,7 +215,7 @@ class Kernel:
 
         What a class does not settle, the pointers, its launch checks.
         """
-        tensors = arguments if self._only_tensors else [arguments[index] for index in self._tensors]
+        tensors = self._tensors_of(arguments)
         recognise, launch = self._recent
         try:
             known = grid is None and recognise(*tensors)
@@ -275,6 +290,8 @@ class Kernel:
         facts = emulated_facts(self.header.arch) if ordinal is None else device_facts(ordinal)
         call = self._checker.check(arrays, scalars, facts.sms, grid)
         launch = self._back_end(ordinal, call, list(dict.fromkeys(frameworks)))
+        if not isinstance(launch, EmptyLaunch):
+            launch.tell = telling(frameworks, [tensor.written for tensor in self.header.tensors])
         if len(set(frameworks)) == 1:
             launch.recognises(frameworks[0], tensors)
         if len(self._classes) >= MAX_CLASSES:

@@ -117,10 +117,10 @@ def _spans(launches: Sequence[tuple[Header, Sequence[Any]]], way: str) -> list[S
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """The same memory, each byte once, in order."""
+    """The same memory, each byte once, in order. Spans that only meet may be of two allocations, and stay two."""
     out: list[Span] = []
     for start, end in sorted(spans):
-        if out and start <= out[-1][1]:
+        if out and start < out[-1][1]:
             out[-1] = out[-1][0], max(end, out[-1][1])
         else:
             out.append((start, end))

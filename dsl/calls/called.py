@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Any
 
 from dsl.calls.binding import check_array
 from dsl.calls.plan import Output
+from dsl.calls.uses import tensors_used
 from dsl.text import tree as ast
 from dsl.text.heads import ArrayParameter, KernelHead
 from dsl.text.program import Program
@@ -145,7 +146,7 @@ class Called:
 
     @cached_property
     def accesses(self) -> tuple[set[str], set[str]]:
-        """(tensors that some kernel of the call may write, those that one may read), as far as the text tells."""
+        """(tensors that some kernel of the call may write, those that one may read), in some variant."""
         written, read = set(), set()
         for head, argument, p in self.passed:
             writes, reads = self.program.once(tensors_used, head.name)
@@ -183,34 +184,6 @@ def deciding_names(program: Program, kernel: str) -> set[str]:
 
 def host_expressions(node: ast.Grid | ast.Assert) -> list[ast.Expr]:
     return list(node.extents) if isinstance(node, ast.Grid) else [node.condition]
-
-
-def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
-    """(names that a kernel stores to, names that it reads); what it gives to a function whole is both."""
-    written, read, targets = set(), set(), set()
-    for node in ast.walk(program.kernels[kernel].body):
-        if isinstance(node, ast.Assign):
-            parts = [t for t in node.targets if is_part(t)]
-            written |= {name for t in node.targets if isinstance(t, ast.Index) for name in names_in(t.value)}
-            targets |= {*parts} if node.op is None else set()
-        elif isinstance(node, ast.Call):
-            name = node.function.id if isinstance(node.function, ast.Name) else ""
-            arguments = [*node.args, *node.keywords.values()]
-            whole = {a.id for a in arguments if isinstance(a, ast.Name)}
-            written |= whole
-            read |= whole
-            if name == "store" or name.startswith("atomic"):
-                stored = arguments if name != "store" else node.args[:1]
-                written |= {name for a in stored if isinstance(a, ast.Index) for name in names_in(a.value)}
-                targets |= {*stored} if name == "store" else set()
-        elif is_part(node) and node not in targets:
-            read.add(node.value.id)
-    return written, read
-
-
-def is_part(node: Any) -> TypeGuard[Any]:
-    """True of `name[…]`."""
-    return isinstance(node, ast.Index) and isinstance(node.value, ast.Name)
 
 
 def optional_tensors(program: Program, name: str) -> frozenset[str]:

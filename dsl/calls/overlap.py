@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dsl.calls.called import tensors_used
 from dsl.calls.plan import Step, Workspace
+from dsl.calls.uses import names_given, tensors_used
 from dsl.text.program import Program
 
 
@@ -37,7 +37,7 @@ def _unwritten(program: Program, step: Step, before: Sequence[Step]) -> Iterator
 def _leaves(program: Program, step: Step, argument: Any) -> bool:
     """Whether a launch certainly does not write an array."""
     head = program.head(step.request.kernel)
-    written, _ = program.once(tensors_used, head.name)
+    written = program.once(tensors_used, head.name)[0].union(names_given(program, head.name))
     given = [(n, a) for n, a in zip(head.names, step.arguments, strict=True) if n in head.arrays and a is not None]
     is_apart = isinstance(argument, Workspace) or any(a == argument for _, a in given)
     return all(a != argument and (is_apart or isinstance(a, Workspace)) for n, a in given if n in written)

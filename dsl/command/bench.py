@@ -328,7 +328,8 @@ def notes(rows: list[BenchRow]) -> list[str]:
     elif any(row.report for row in peers):
         found.append("us of a peer: all that the device does between its call and its return, as of the kernels")
     for row in rows:
-        if row.failed is not None:
+        untimed = row.report.untimed if row.report else ""
+        if said := row.failed or (untimed and f"not timed: {untimed}"):
             name = " ".join(filter(None, [row.example, row.schedule, options_of(row), row.edited, row.peer]))
-            found.append(f"{name or 'example'}: {row.failed}")
+            found.append(f"{name or 'example'}: {said}")
     return found

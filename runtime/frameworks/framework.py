@@ -81,6 +81,10 @@ class Framework:
         """A Recogniser of the class of these arrays, where the framework has a quick one."""
         return unrecognised
 
+    def changed(self) -> Callable[[list[Any]], object] | None:
+        """A function that tells the framework which arrays were written; None where it need not know."""
+        return None
+
     def current_stream(self) -> Callable[[int], int]:
         """A function from a device to the raw handle of its current stream; 0 is the legacy default stream."""
         return lambda device: 0

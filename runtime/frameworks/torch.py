@@ -18,16 +18,22 @@ class Torch(Framework):
     types = ("Tensor",)
 
     def probe(self, x: Any) -> tuple[int, Hashable]:
-        return x.data_ptr(), (x.dtype, x.shape, x.stride(), x.get_device(), x.is_neg())
+        return x.data_ptr(), (x.dtype, x.shape, x.stride(), x.get_device(), x.is_neg(), is_recorded(x))
 
     @staticmethod
     def reader(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any]) -> None:
         for x in arrays:
             pointers.append(x.data_ptr())
-            signatures.append((x.dtype, x.shape, x.stride(), x.get_device(), x.is_neg()))
+            signatures.append((x.dtype, x.shape, x.stride(), x.get_device(), x.is_neg(), is_recorded(x)))
 
     def recogniser(self, arrays: Sequence[Any]) -> Recogniser:
-        return tensor_guards(arrays) if guards_work() else unrecognised
+        if not guards_work():
+            return unrecognised
+        guards = tensor_guards(arrays)
+        if not any(getattr(x, "requires_grad", False) for x in arrays):
+            return guards
+        records = sys.modules["torch"].is_grad_enabled
+        return lambda *tensors: not records() and guards(*tensors)  # guards do not know whether torch records
 
     def pointer(self) -> Callable[[Any], int]:
         return sys.modules["torch"].Tensor.data_ptr
@@ -37,6 +43,13 @@ class Torch(Framework):
             raise refuse(x, f"on {x.device.type} cannot be passed to a kernel")
         if str(x.layout) != "torch.strided":
             raise refuse(x, f"with layout {x.layout} cannot be passed to a kernel", "to_dense()")
+        if is_recorded(x):
+            raise refuse(
+                x,
+                "that requires a gradient cannot be passed while torch records: a kernel has no gradient, and what is "
+                "behind it would be trained as if it were a constant",
+                "x.detach(), with torch.no_grad(), or a torch.autograd.Function around the call and its backward",
+            )
         if x.is_neg():
             raise refuse(x, "with its negative bit set cannot be passed to a kernel", "resolve_neg()")
         dtype = dtype_name(x, str(x.dtype).removeprefix("torch."))
@@ -46,6 +59,9 @@ class Torch(Framework):
             raise refuse(x, "without storage cannot be passed to a kernel")
         return array
 
+    def changed(self) -> Callable[[list[Any]], object] | None:
+        return version_counter()
+
     def current_stream(self) -> Callable[[int], int]:
         return sys.modules["torch"]._C._cuda_getCurrentRawStream
 
@@ -54,11 +70,44 @@ class Torch(Framework):
         return torch.empty(shape, dtype=getattr(torch, DTYPES[dtype].numpy), device=x.device)
 
 
+def is_recorded(x: Any) -> bool:
+    """Whether torch records what is done with a tensor, for gradients: not in an operator's own code, whose gradient is
+    the operator's. Forward-mode gradients are recorded, too."""
+    if getattr(x, "requires_grad", False):
+        torch = sys.modules["torch"]
+        return torch.is_grad_enabled() and not is_below_autograd(torch)
+    forward: Any = sys.modules.get("torch.autograd.forward_ad")
+    return getattr(forward, "_current_level", -1) >= 0 and forward.unpack_dual(x).tangent is not None
+
+
+def is_below_autograd(torch: Any) -> bool:
+    """Whether this is the code of an operator, called by what records it."""
+    try:
+        return torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.AutogradFunctionality)
+    except AttributeError:
+        return False
+
+
+@cache
+def version_counter() -> Callable[[list[Any]], object] | None:
+    """What counts up the versions of tensors, by which torch finds that one was changed that a gradient needs. None
+    where this torch has no such function."""
+    torch = sys.modules["torch"]
+    bump = getattr(torch._C, "_increment_version", None)
+    if bump is None:
+        return None
+    try:
+        bump([torch.zeros(1)])
+    except TypeError:  # one by one, before torch 2.6
+        return lambda tensors: [bump(x) for x in tensors]
+    return bump
+
+
 def tensor_guards(tensors: Sequence[Any]) -> Recogniser:
     """torch's own check that tensors have the type, dtype, device, dispatch keys, sizes and strides of these.
 
-    It is what torch.compile guards its code with: one call (150 ns for two tensors) in place of five attributes of
-    each (1200 ns). It keeps no reference to the tensors.
+    They tell apart tensors that require a gradient and others. It is what torch.compile guards its code with: one call
+    (150 ns for two tensors) in place of five attributes of each (1200 ns). It keeps no reference to the tensors.
     """
     guards = sys.modules["torch"]._C._dynamo.guards.TensorGuards
     sizes, strides = [list(x.shape) for x in tensors], [list(x.stride()) for x in tensors]
@@ -74,6 +123,8 @@ def guards_work() -> bool:
         same, check = torch.ones(4, 6), tensor_guards([x, x])
         others = [x[:3], x[:, :5], x.reshape(6, 4), x.view(24), x.T, x[:, ::2], x.int(), x.half(), x.to("meta")]
         others.append(torch.zeros(4, 6, dtype=torch.complex64).conj().imag)
-        return check(same, x) and not any(check(x, other) or check(other, x) for other in others)
+        with torch.enable_grad():
+            others.append(torch.zeros(4, 6, requires_grad=True))
+            return check(same, x) and not any(check(x, other) or check(other, x) for other in others)
     except (AttributeError, TypeError, RuntimeError):
         return False

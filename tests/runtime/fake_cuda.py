@@ -99,15 +99,33 @@ class Tensor:
     def is_neg(self) -> bool:
         return False
 
+    requires_grad = False
+    version = 0
+
 
 class TensorGuards:
     """As torch's, of types and shapes alone."""
 
     def __init__(self, *tensors: Tensor, **sizes: Any) -> None:
-        self.known = [(type(tensor), tensor.shape) for tensor in tensors]
+        self.known = [*map(self.guarded, tensors)]
+
+    @staticmethod
+    def guarded(tensor: Tensor) -> tuple[Any, ...]:
+        return type(tensor), tensor.shape, tensor.requires_grad
 
     def check(self, *tensors: Tensor) -> bool:
-        return [(type(tensor), tensor.shape) for tensor in tensors] == self.known
+        return [*map(self.guarded, tensors)] == self.known
+
+
+class Gradients:
+    """Whether torch records."""
+
+    on = True
+
+    @staticmethod
+    def count_up(tensors: list[Tensor]) -> None:
+        for tensor in tensors:
+            tensor.version += 1
 
 
 class Dtype:
@@ -133,8 +151,12 @@ ARRAYS = {"torch": Tensor, "cupy": ndarray}
 
 def torch_module() -> Any:
     guards = SimpleNamespace(guards=SimpleNamespace(TensorGuards=TensorGuards))
+    own = {"_dynamo": guards, "_cuda_getCurrentRawStream": lambda device: 0, "_increment_version": Gradients.count_up}
     return SimpleNamespace(
-        Tensor=Tensor, _C=SimpleNamespace(_dynamo=guards, _cuda_getCurrentRawStream=lambda device: 0)
+        Tensor=Tensor,
+        _C=SimpleNamespace(**own),
+        is_grad_enabled=lambda: Gradients.on,
+        zeros=lambda extent: Tensor((extent,), POINTER),
     )
 
 
@@ -153,6 +175,7 @@ class FakeCuda(ExitStack):
         self.enter_context(patch.object(driver, "bindings", lambda: self.driver))
         self.enter_context(patch.object(driver, "device_count", lambda: 1))
         self.enter_context(patch.object(torch_arrays, "guards_work", lambda: True))
+        self.enter_context(patch.object(torch_arrays, "version_counter", lambda: Gradients.count_up))
         self.enter_context(patch("runtime.launch.device_facts", lambda *what: SimpleNamespace(sms=132)))
         return self
 

@@ -1,0 +1,199 @@
+"""Which tensors a kernel stores to, and which it reads, by its text: through the functions that it calls.
+
+A call may leave out outputs, so this is asked before a variant is made, which the arguments decide. It is what the
+headers of all variants of a kernel say together; a test holds that for the kernels of the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.text import tree as ast
+from dsl.text.program import Program
+from dsl.values.table import find
+
+ASKING = ("given", "contiguous", "bytes")
+"""Functions of the host that take a tensor and access nothing of it."""
+VIEWS = ("transpose", "reshape")
+"""What makes another view of a tensor."""
+STORING = ("store", "copy")
+"""What writes to its first argument."""
+
+
+@dataclass(slots=True)
+class Uses:
+    """Names that are stored to, and that are read. views: names with those whose memory they may be. returned: whose
+    memory a function may return."""
+
+    written: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+    views: dict[str, set[str]] = field(default_factory=dict)
+    returned: set[str] = field(default_factory=set)
+
+    def add(self, names: set[str], access: str) -> None:
+        self.written |= names if "w" in access else set()
+        self.read |= names if "r" in access else set()
+
+    def resolve(self) -> Uses:
+        """What is done with a view is done with what it is of."""
+        for names in (self.written, self.read, self.returned):
+            left = [*names]
+            while left:
+                new = self.views.get(left.pop(), set()) - names
+                names |= new
+                left += new
+        return self
+
+    def of(self, name: str) -> str:
+        return "r" * (name in self.read) + "w" * (name in self.written)
+
+
+def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
+    """(names that a kernel stores to, names that it reads). What it gives to a function that only a variant knows is
+    both."""
+    found = Reader(program, program.functions).uses(program.kernels[kernel].body)
+    return found.written, found.read
+
+
+class Reader:
+    """The uses of names in bodies of a program. functions: that a body sees; open: those that are being read."""
+
+    def __init__(self, program: Program, functions: Mapping[str, ast.Def], open: tuple[int, ...] = ()):
+        self.program, self.functions, self.open = program, functions, open
+
+    def uses(self, body: list[Any]) -> Uses:
+        """Of the names of a body."""
+        own = {each.name: each for each in ast.walk(body) if isinstance(each, ast.Def)}
+        reader = Reader(self.program, {**self.functions, **own}, self.open) if own else self
+        found = Uses()
+        reader.node(body, found)
+        return found.resolve()
+
+    def node(self, node: Any, found: Uses) -> None:
+        if isinstance(node, list):
+            for each in node:
+                self.node(each, found)
+        elif isinstance(node, dict):
+            self.node([*node.items()], found)
+        elif isinstance(node, ast.Assign):
+            self.assign(node, found)
+        elif isinstance(node, ast.Return):
+            value = node.value
+            found.returned |= self.memory(value, found)
+            self.value(value, found)
+        elif isinstance(node, ast.Call):
+            self.call(node, found)
+        elif isinstance(node, ast.Index):
+            found.add(self.memory(node, found), "r")
+            self.subscripts([node], found)
+        elif isinstance(node, ast.Name):
+            found.add({node.id}, "r")
+        elif not isinstance(node, ast.Def):  # which is looked into where it is called
+            self.node([getattr(node, name) for name in ast.PARTS.get(type(node), ())], found)
+
+    def value(self, node: Any, found: Uses) -> None:
+        """What is assigned or returned: a tensor by its name is not read by that."""
+        if isinstance(node, ast.Sequence):
+            for each in node.items:
+                self.value(each, found)
+        elif not isinstance(node, ast.Name):
+            self.node(node, found)
+
+    def assign(self, node: ast.Assign, found: Uses) -> None:
+        memory = self.memory(node.value, found)
+        for target in node.targets:
+            if isinstance(target, ast.Index):
+                found.add(self.memory(target, found), "w" if node.op is None else "rw")
+                self.node(target.subscripts, found)
+            else:
+                for each in ast.walk(target):
+                    if isinstance(each, ast.Name):
+                        found.views.setdefault(each.id, set()).update(memory - {each.id})
+        self.value(node.value, found)
+
+    def memory(self, node: Any, found: Uses) -> set[str]:
+        """The names whose memory an expression may be, not the values there."""
+        if isinstance(node, ast.Name):
+            return {node.id}
+        if isinstance(node, ast.Index | ast.Attribute):
+            return self.memory(node.value, found)
+        if isinstance(node, ast.Sequence):
+            return set().union(*(self.memory(each, found) for each in node.items))
+        if not isinstance(node, ast.Call) or not isinstance(node.function, ast.Name):
+            return set()
+        if node.function.id in VIEWS:
+            return self.memory(node.args[0], found) if node.args else set()
+        function = self.function_of(node.function.id)
+        if function is None:
+            return set()
+        inner, given = self.inner(function, node)
+        returned = {name for name in inner.returned if name not in given}
+        return returned.union(*(self.memory(given[name], found) for name in inner.returned & given.keys()))
+
+    def function_of(self, name: str) -> ast.Def | None:
+        return self.functions.get(name) or self.program.function(name)
+
+    def call(self, node: ast.Call, found: Uses) -> None:
+        name = node.function.id if isinstance(node.function, ast.Name) else ""
+        arguments = [*node.args, *node.keywords.values()]
+        if not name:  # `x.to(f32)`
+            self.node(getattr(node.function, "value", None), found)
+        if name in ASKING or name in VIEWS:
+            self.node([each for each in arguments if not isinstance(each, ast.Name)], found)
+        elif name in STORING or name.startswith("atomic"):
+            found.add(self.memory(arguments[0], found) if arguments else set(), "w" if name in STORING else "rw")
+            self.subscripts(arguments[:1], found)
+            self.node(arguments[1:], found)
+        elif name and (function := self.function_of(name)) is not None:
+            self.of_function(function, node, found)
+        elif find(name) is not None:
+            self.node(arguments, found)
+        else:
+            for each in arguments:
+                found.add(self.memory(each, found), "rw")
+                self.node(each, found)
+
+    def subscripts(self, nodes: list[Any], found: Uses) -> None:
+        """What is read to say which part is stored to."""
+        for each in nodes:
+            if isinstance(each, ast.Index):
+                self.subscripts([each.value], found)
+                self.node(each.subscripts, found)
+            elif not isinstance(each, ast.Name):
+                self.node(each, found)
+
+    def of_function(self, function: ast.Def, node: ast.Call, found: Uses) -> None:
+        """A call of a function of the language: what it does with its parameters, it does with the arguments; what it
+        does with names from around it is done with these."""
+        inner, given = self.inner(function, node)
+        local = {*function.params, *(constant.name for constant in function.constants), *inner.views}
+        for access, names in (("w", inner.written), ("r", inner.read)):
+            found.add({name for name in names if name not in local}, access)
+        for name, argument in given.items():
+            if isinstance(argument, ast.Name):
+                found.add({argument.id}, inner.of(name))
+            elif isinstance(argument, ast.Index):
+                found.add(self.memory(argument, found), inner.of(name) or "r")
+                self.subscripts([argument], found)
+            else:
+                self.node(argument, found)
+
+    def inner(self, function: ast.Def, node: ast.Call) -> tuple[Uses, dict[str, ast.Expr]]:
+        """The uses of names in a function, and what a call gives to its parameters. Functions that are constants of the
+        caller are those that the caller sees."""
+        params = [*function.params, *(constant.name for constant in function.constants)]
+        given = {**dict(zip(params, node.args, strict=False)), **node.keywords}
+        if id(function) in self.open:  # of one that calls itself, which is an error of its own
+            return Uses(), given
+        named = {n: f for n, a in given.items() if isinstance(a, ast.Name) and (f := self.function_of(a.id))}
+        reader = Reader(self.program, {**self.functions, **named}, (*self.open, id(function)))
+        return reader.uses(function.body), given
+
+
+def names_given(program: Program, kernel: str) -> Iterator[str]:
+    """Names that a kernel gives to functions whole."""
+    for node in ast.walk(program.kernels[kernel].body):
+        if isinstance(node, ast.Call):
+            yield from (each.id for each in (*node.args, *node.keywords.values()) if isinstance(each, ast.Name))

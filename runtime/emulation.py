@@ -169,6 +169,7 @@ class EmulatedLaunch(Repeated):
             shared_bytes=header.shared_bytes,
             arch=header.arch,
             barriers=barrier_names(header),
+            divisions=True,
             **options,
         )
 

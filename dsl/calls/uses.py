@@ -53,11 +53,11 @@ class Uses:
 def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
     """(names that a kernel stores to, names that it reads). What it gives to a function that only a variant knows is
     both."""
-    found = Reader(program, program.functions).uses(program.kernels[kernel].body)
+    found = UsesReader(program, program.functions).uses(program.kernels[kernel].body)
     return found.written, found.read
 
 
-class Reader:
+class UsesReader:
     """The uses of names in bodies of a program. functions: that a body sees; open: those that are being read."""
 
     def __init__(self, program: Program, functions: Mapping[str, ast.Def], open: tuple[int, ...] = ()):
@@ -66,7 +66,7 @@ class Reader:
     def uses(self, body: list[Any]) -> Uses:
         """Of the names of a body."""
         own = {each.name: each for each in ast.walk(body) if isinstance(each, ast.Def)}
-        reader = Reader(self.program, {**self.functions, **own}, self.open) if own else self
+        reader = UsesReader(self.program, {**self.functions, **own}, self.open) if own else self
         found = Uses()
         reader.node(body, found)
         return found.resolve()
@@ -188,7 +188,7 @@ class Reader:
         if id(function) in self.open:  # of one that calls itself, which is an error of its own
             return Uses(), given
         named = {n: f for n, a in given.items() if isinstance(a, ast.Name) and (f := self.function_of(a.id))}
-        reader = Reader(self.program, {**self.functions, **named}, (*self.open, id(function)))
+        reader = UsesReader(self.program, {**self.functions, **named}, (*self.open, id(function)))
         return reader.uses(function.body), given
 
 

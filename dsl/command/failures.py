@@ -21,6 +21,7 @@ FINDING_HINTS = {
     "race": "blocks: an atomic with order=release behind the writes, one with order=acquire before the reads; "
     "threads of a block: barrier()",
     "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone",
+    "division by zero": "where(d != 0, a // d, …) says what stands there",
     "time limit": "--time-limit SECONDS for more, or a smaller example",
     "instruction budget": "a smaller example",
 }

@@ -32,6 +32,7 @@ class Kind(enum.StrEnum):
     TRAP = "trap"
     NOT_ZERO = "workspace not zero"
     NO_WAIT = "missing wait"
+    DIVISION = "division by zero"
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,10 @@ class Finding:
         if self.last_writer:
             text += f"\n  {self.last_writer}"
         return text
+
+
+class DividedError(Exception):
+    """A launch divides integers by 0: it is to be run again by a program that follows where the quotients go."""
 
 
 class EmulatorError(Exception):

@@ -18,7 +18,7 @@ from .arguments import Arguments
 from .code import DTYPES, OperandEntry, Site, array_of_bits, constant_array
 from .counters import Counters, LaunchCounters
 from .delays import Delays
-from .findings import EmulatorError, Finding, Kind, LaunchRefusedError, Location
+from .findings import DividedError, EmulatorError, Finding, Kind, LaunchRefusedError, Location
 from .legal import check_module
 from .limits import MOST_LOCAL, MOST_SHARED
 from .map_proxy import MapProxy
@@ -126,6 +126,7 @@ class RunningLaunch:
             raise LaunchRefusedError(f"{self.blocks} blocks are too many to emulate")
         self.findings: list[Finding] = []
         self.notes: list[Finding] = []
+        self.divided = self.judges_divisions = False  # integers, by 0
         self.seen: set[tuple[Kind, int]] = set()
         self.output: list[str] = []
         self.spent = 0
@@ -375,6 +376,8 @@ class RunningLaunch:
                 self.rotate()
         if self.device.shadow is not None and self.device.shadow.reductions is not None:
             self.device.shadow.reductions.end_launch(self.clock.now)
+        if self.divided and self.judges_divisions and not self.program.divisions:
+            raise DividedError
         self.end_scratch()
 
     def admit(self) -> None:
@@ -627,6 +630,7 @@ def emulate(
     from_middle: bool = False,
     after: Sequence[Touched] | None = None,
     keeps: bool = False,
+    divisions: bool = False,
 ) -> Result:
     """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
 
@@ -642,24 +646,52 @@ def emulate(
     dynamic shared memory. That memory begins at a multiple of what the text declares and of no more, so that texts
     which rely on more are found; where a driver is known to give more, `shared_alignment` says so. With `ptx_lines`
     counters are kept by line of the PTX, too. `after`: what launches in front have touched that may still run
-    (`overlap.py`); `keeps`: the result tells it of this one. PTX that cannot be read or is not known raises `PtxError`;
-    `arch` must not be older than the text's target.
+    (`overlap.py`); `keeps`: the result tells it of this one; `divisions`: what integers divided by 0 give must not
+    matter. PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
     """
     keep_freed_memory()
+    limits = seed, budget, on_finding, blocks, time_limit, from_middle
+    shape = grid, block, cluster, (shared_bytes, shared_alignment)
+    told = barriers or {}, after, keeps, watch, ptx_lines, divisions
     program = program_of(ptx, entry)
     check_target(program.module.target, arch)
-    arguments, shared = Arguments(program, args), (shared_bytes, shared_alignment)
+    try:
+        return run_once(program, args, shape, limits, *told)
+    except DividedError:
+        return run_once(program_of(ptx, entry, True), args, shape, limits, *told)
+
+
+def run_once(
+    program: EmulatedProgram,
+    args: Sequence[Any],
+    shape: tuple[Extent, Extent, Extent, tuple[int, int]],
+    limits: tuple[Any, ...],
+    barriers: Mapping[int, str],
+    after: Sequence[Touched] | None,
+    keeps: bool,
+    watch: Sequence[int],
+    ptx_lines: bool,
+    divisions: bool,
+) -> Result:
+    """A launch as of `emulate`. DividedError, the memory as it was, for one that divides by 0 and is not followed."""
+    arguments = Arguments(program, args)
+    memory = arguments.memory
+    may_go_again = divisions and program.divides and not program.divisions
+    before = memory.data[: memory.top].copy() if may_go_again else None
     launch: RunningLaunch | None = None
     try:
-        limits = seed, budget, on_finding, blocks, time_limit, from_middle
-        launch = RunningLaunch(program, grid, block, cluster, shared, arguments.memory, *limits)
-        launch.prepare(arguments.images(), barriers or {}, after, keeps)
+        launch = RunningLaunch(program, *shape, memory, *limits)
+        launch.judges_divisions = divisions
+        launch.prepare(arguments.images(), barriers, after, keeps)
         launch.run()
         if not launch.findings:
             arguments.copy_back()
         return launch.result(watch, ptx_lines)
-    except EmulatorError as error:
-        error.output = "".join(launch.output) if launch else ""
+    except (EmulatorError, DividedError) as error:
+        if before is not None and launch is not None and launch.divided:
+            memory.data[: len(before)] = before
+            raise DividedError from None
+        error.output = "".join(launch.output) if launch else ""  # type: ignore[union-attr]
         raise
     finally:
         arguments.release(launch.allocations if launch else [])
@@ -668,11 +700,11 @@ def emulate(
 
 
 @lru_cache(maxsize=32)
-def program_of(ptx: str, entry: str) -> EmulatedProgram:
+def program_of(ptx: str, entry: str, divisions: bool = False) -> EmulatedProgram:
     """A program is the same for all launches, so that a text is read once."""
     module = read_module(ptx)
     check_module(module)
-    return EmulatedProgram(module, entry)
+    return EmulatedProgram(module, entry, divisions)
 
 
 def check_target(target: str, arch: str) -> None:

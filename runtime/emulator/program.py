@@ -46,7 +46,7 @@ from .reader import (
 from .step import RegisterStep
 from .sums_in_flight import check_sums
 from .tensor_maps import TYPES, bytes_of_type
-from .undefined import Undefined, step_of
+from .undefined import Undefined, is_division, step_of
 
 # Bytes of one kernel (CUDA C++ guide, compute capability).
 MOST_STATIC = {"global": MOST_VARIABLE, "shared": 48 << 10, "const": 64 << 10, "local": 512 << 10}
@@ -108,9 +108,10 @@ class Raw:
 
 
 class EmulatedProgram:
-    """One entry of a module, ready to run: segments in execution order, entries, register slots."""
+    """One entry of a module, ready to run: segments in execution order, entries, register slots. divisions: it follows
+    where what was divided by 0 goes."""
 
-    def __init__(self, module: PtxModule, entry: str):
+    def __init__(self, module: PtxModule, entry: str, divisions: bool = False):
         if entry not in module.functions or not module.functions[entry].is_entry:
             known = ", ".join(name for name, each in module.functions.items() if each.is_entry)
             raise PtxError(f"there is no entry {entry!r}; the module has {known or 'none'}")
@@ -145,7 +146,11 @@ class EmulatedProgram:
         self.slot_bytes: list[int] = []
         check_sums(self.segments, self.start)
         self.guesses, self.constant_stores = guesses(self.segments), constant_stores(self.segments)
-        self.undefined = Undefined(self.segments, self.start, self.code)
+        self.divisions, self.divides = (
+            divisions,
+            any(map(is_division, (step for each in self.segments for step in each.steps))),
+        )
+        self.undefined = Undefined(self.segments, self.start, self.code, divisions)
         self.answers = Answers(self.segments)
         self.allocate_slots()
         self.reads_clocks = any(self.code.uses[name] for name in CLOCKS)

@@ -6,6 +6,9 @@ one.  What is computed from it is undefined in turn, bit for bit (`undefined_bit
 bit is stored, decides a branch or a guard of a store, is part of an address or a barrier, or goes into an instruction
 by which threads talk to each other.
 
+What a division of integers by 0 gives is undefined as well. Masked lanes divide by what they do not have, and nobody
+looks at it. So a launch first runs without that: one that has divided by 0 is run again, and followed (`divisions`).
+
 Registers that are assigned on every way to each of their uses cannot be undefined; for all others, if there are any,
 the wave keeps for each thread which bits are undefined and which register that nobody wrote they come from (0: none),
 and instructions that touch such registers get an operation before them that moves this along or checks it.
@@ -92,10 +95,11 @@ class UndefinedTable:
 class Undefined:
     """The registers of a program that may be undefined where they are used: `names`, in the order of their rows."""
 
-    def __init__(self, segments: list[Any], start: int, code: Code):
+    def __init__(self, segments: list[Any], start: int, code: Code, divisions: bool = False):
         self.segments = segments
+        self.quotients = quotients(segments) if divisions else {}
         self.passed = {name for segment in segments for step in segment.steps for name in step.writes if name[0] == "["}
-        self.names = sorted(self.reached(self.suspects(start)))
+        self.names = sorted(self.reached(self.suspects(start) | self.quotients.keys()))
         self.row = {name: number for number, name in enumerate(self.names)}
         self.ones = np.array([ones(register_bits(code, name)) for name in self.names], Bits)
         if self.names:
@@ -208,12 +212,13 @@ class Undefined:
         adds, unless = adds_where(step) if asked else (None, False)
         looked = [(self.row[name], Bits(bits)) for name, bits in matter.items()]
         flow = self.flow(step) if targets and passes_on(step) else None
+        divides = bool(self.quotients) and is_division(step)
         touched = [self.row[name] for name in (*step.uses, *matter, *targets, step.guard) if name in self.row]
         rows = np.array(sorted(set(touched)))
 
         def run(v: Values, g: Any) -> None:
             table = g.wave.undefined
-            if table.is_known(rows, g):
+            if not divides and table.is_known(rows, g):
                 return  # as nearly always: what comes of it is known, too
             at = slice(None) if g.threads is None else g.threads
             active = None if guard is None or v[guard] is None else np.broadcast_to(v[guard] ^ negated, g.n)
@@ -260,12 +265,32 @@ class Undefined:
 
     def report(self, origins: Any, use: str, g: Any, site: Site) -> None:
         lane = int(np.flatnonzero(origins)[0])
-        name = self.names[int(origins[lane]) - 1].split("/")[0].split("@")[0]
+        name = self.names[int(origins[lane]) - 1]
+        if (division := self.quotients.get(name)) is not None:
+            place = division.location or f"PTX line {division.ptx_line}"
+            message = f"{use} by what a division by 0 gave, which has no meaning"
+            g.launch.report(Kind.DIVISION, message, g, lane, site, f"divided at {place}")
+            return
+        name = name.split("/")[0].split("@")[0]
         what = "the carry flag" if name == "%carry" else f"register {name}"
         if name[0] == "[":
             what = f"the variable {name[1:].split('+')[0]} of a call"
         message = f"{use} by a value of {what}, which nobody has written"
         g.launch.report(Kind.UNINITIALISED, message, g, lane, site)
+
+    def divided(self, step: RegisterStep, through: Transfer, names: tuple[str, ...]) -> Flow:
+        """A quotient is undefined where the divisor is 0, too."""
+        divisor, origin = divisor_of(step), max(self.row[name] for name in step.writes) + 1
+        assert divisor is not None
+
+        def run(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
+            masks = through(v, reading.bits) if names else {}
+            by_zero = np.broadcast_to(v[divisor] == 0, g.n)
+            bits = if_any(by_zero)
+            found = {name: bits | masks.get(name, masks.get("", Bits(0))) for name in step.writes}
+            return found, np.where(by_zero, ORIGIN(origin), reading.largest(names))
+
+        return run
 
     # How values go through instructions
 
@@ -277,11 +302,31 @@ class Undefined:
         if step.ins.opcode[0] in WARP_WIDE:
             return over_warps(names)
         through: Transfer = transfer(step)
+        if self.quotients and is_division(step):
+            return self.divided(step, through, names)
 
         def run(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
             return through(v, reading.bits), reading.largest(names)
 
         return run
+
+
+def quotients(segments: Iterable[Any]) -> dict[str, Site]:
+    """The registers that a division of integers may leave without a meaning, with one such division each."""
+    steps = (step for segment in segments for step in segment.steps if is_division(step))
+    return {name: step.site for step in steps for name in step.writes}
+
+
+def is_division(step: RegisterStep) -> bool:
+    """Does it divide integers by a number that is not known?"""
+    is_integer = step.ins.opcode[0] in ("div", "rem") and step.ins.opcode[-1][0] in "su"
+    return is_integer and divisor_of(step) is not None
+
+
+def divisor_of(step: RegisterStep) -> int | None:
+    """The entry of the divisor, where it is a register that does not hold one number."""
+    name = name_of(step.ins.operands[2]) if not isinstance(step.ins.operands[2], Integer) else ""
+    return None if step.known.get(name) else step.entries.get(name)
 
 
 class Reading:

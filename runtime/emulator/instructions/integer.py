@@ -299,7 +299,14 @@ def divide(code: Code, ins: PtxInstruction) -> Op:
     function = TWO_SOURCES[ins.opcode[0]]
     a, b = reads(code, ins, [unsigned(type_name)] * 2)
     d = code.write(ins.operands[0], unsigned(type_name))
-    return computed(lambda x, y: function(x, y, type_name), d, [a, b])
+
+    def run(v: Values, g: Any) -> None:
+        divisor = v[b]
+        if not divisor.all():
+            g.launch.divided = True  # where it matters is looked at then (`undefined.py`)
+        v[d][...] = function(v[a], divisor, type_name)
+
+    return run
 
 
 @instruction("sad")

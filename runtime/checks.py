@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -27,8 +27,9 @@ class CallClass:
     """What calls with equal shapes, strides and types have in common.
 
     `names`: values of all names of expressions. `workspaces`: how many elements each has. `alignments`: (number, mask)
-    of each tensor that is not empty. `fits`: whether pointers go with these and share no memory. `maps`: the tensor map
-    of each argument that is one, but for the address; none for a grid without blocks.
+    of each tensor that is not empty. `fits`: whether pointers go with these and share no memory, but for tensors that
+    may be one, whose numbers `in_place` has. `maps`: the tensor map of each argument that is one, but for the address;
+    none for a grid without blocks.
     """
 
     arrays: Mapping[str, Array]
@@ -40,13 +41,19 @@ class CallClass:
     fits: Callable[[Sequence[int]], bool]
     workspaces: Mapping[str, int]
     maps: Mapping[Argument, TensorMap]
+    in_place: frozenset[tuple[int, int]] = frozenset()
 
 
-def pointer_test(alignments: Sequence[tuple[int, int]], overlaps: Sequence[Overlap]) -> Callable[[Sequence[int]], bool]:
-    """Whether pointers are there, aligned and apart: one expression of Python, since the loops over two arrays took
-    twice as long, in every launch with new addresses. It is made of numbers alone."""
+def pointer_test(
+    alignments: Sequence[tuple[int, int]], overlaps: Sequence[Overlap], in_place: Collection[tuple[int, int]] = ()
+) -> Callable[[Sequence[int]], bool]:
+    """Whether pointers are there, aligned and apart, or one of those that may be `in_place`: one expression of Python,
+    since the loops over two arrays took twice as long, in every launch with new addresses. It is made of numbers
+    alone."""
     terms = [f"p[{number}] and not p[{number}] & {mask}" for number, mask in alignments]
-    terms += [f"not {low} < p[{a}] - p[{b}] < {high}" for a, b, low, high in overlaps]
+    for a, b, low, high in overlaps:
+        apart = f"not {low} < p[{a}] - p[{b}] < {high}"
+        terms.append(f"({apart} or p[{a}] == p[{b}])" if (a, b) in in_place else apart)
     test: Callable[[Sequence[int]], bool] = eval(f"lambda p: {' and '.join(terms) or True}")
     return test
 
@@ -99,9 +106,10 @@ class Checker:
             if (array := arrays[tensor.name]).size
         )
         blocks, overlaps = self._check_grid(grid, names), self._overlaps(arrays)
-        test, workspaces = pointer_test(alignments, overlaps), self._workspaces(blocks)
+        in_place = self._in_place(arrays)
+        test, workspaces = pointer_test(alignments, overlaps, in_place), self._workspaces(blocks)
         maps = self._maps(arrays) if 0 not in blocks else {}
-        found = CallClass(arrays, dims, names, blocks, alignments, overlaps, test, workspaces, maps)
+        found = CallClass(arrays, dims, names, blocks, alignments, overlaps, test, workspaces, maps, in_place)
         self.check_pointers(found, [arrays[tensor.name].pointer for tensor in self.header.tensors])
         return found
 
@@ -117,13 +125,13 @@ class Checker:
             if pointers[number] & mask or not pointers[number]:
                 raise self._pointer_error(self.header.tensors[number], pointers[number])
         for a, b, low, high in call.overlaps:
-            if low < pointers[a] - pointers[b] < high:
+            is_one = pointers[a] == pointers[b] and (a, b) in call.in_place
+            if low < pointers[a] - pointers[b] < high and not is_one:
                 first, second = self.header.tensors[a].name, self.header.tensors[b].name
-                raise self.fail(
-                    "overlap",
-                    f"{first} and {second} share memory, and one of them is written",
-                    f"pass a copy of {second}",
-                )
+                hint = f"pass a copy of {second}"
+                if pointers[a] == pointers[b]:
+                    hint += "; this variant is not known to read each element before it is written, by the same thread"
+                raise self.fail("overlap", f"{first} and {second} share memory, and one of them is written", hint)
 
     def _pointer_error(self, tensor: HeaderTensor, pointer: int) -> LaunchError:
         if not pointer:
@@ -213,6 +221,13 @@ class Checker:
             return expression.evaluate(names)
         except ExpressionError as error:
             raise self.fail("grid", f"{what}: {show(expression.tree)} has no value: {error}") from None
+
+    def _in_place(self, arrays: Mapping[str, Array]) -> frozenset[tuple[int, int]]:
+        """The pairs of tensors, by number, that may be one array: they lie alike."""
+        number = {tensor.name: i for i, tensor in enumerate(self.header.tensors)}
+        lie = {name: (array.shape, array.strides, array.dtype) for name, array in arrays.items()}
+        pairs = [(y, x) for y, x in self.header.in_place if y in number and x in number and lie[y] == lie[x]]
+        return frozenset((min(number[y], number[x]), max(number[y], number[x])) for y, x in pairs)
 
     def _overlaps(self, arrays: Mapping[str, Array]) -> tuple[Overlap, ...]:
         """Each pair of tensors of which one is written."""

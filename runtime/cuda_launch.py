@@ -149,7 +149,8 @@ class CudaLaunch(Repeated):
         x, y, z, threads, _, _, shared = self._shape  # names: a partial copies its arguments at each call
         current_stream, ordinal, context = self._current_stream, self.ordinal, self.kernel.context
         success, launched, label = self._success, self._launched, self._label
-        of, free, free_on, tell = None, self._free, self._free_on, self.tell
+        of, free, free_on = None, self._free, self._free_on
+        changed, places = self.changed, self.places
 
         def launch_again(arrays: Sequence[Any]) -> bool:
             try:
@@ -178,8 +179,8 @@ class CudaLaunch(Repeated):
             else:
                 self.submit(buffer, stream)  # which finds the right context, or the error
             buffers.append(buffer)
-            if tell is not None:
-                tell(arrays)
+            if changed is not None:
+                changed([arrays[place] for place in places])
             return True
 
         return launch_again

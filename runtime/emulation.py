@@ -15,7 +15,7 @@ from runtime.arguments import ParamLayout
 from runtime.arrays import Array
 from runtime.checks import CallClass, Checker
 from runtime.errors import DeviceError, FindingError, LaunchError
-from runtime.header import RECORD_WORDS, Argument, Header
+from runtime.header import RECORD_WORDS, Argument, Header, HeaderTensor
 from runtime.record import assert_error
 from runtime.repeated import Repeated
 from runtime.timeline import NO_RECORDS, TimelineSpace
@@ -93,13 +93,12 @@ class EmulatedLaunch(Repeated):
         self._layout.pack_into(packed, 0, *values)
         memory = Memory()
         record = memory.allocate(numpy.zeros(RECORD_WORDS, numpy.uint32), "assert record")
-        copies = {
-            tensor.name: EmulatedCopy(memory, tensor.name, replace(self.call.arrays[tensor.name], pointer=pointer))
-            for tensor, pointer in zip(self.header.tensors, values, strict=False)
-        }
+        copies = self._copies(memory, values)
         for param, argument in zip(self.header.params, arguments, strict=True):
-            if param.name in copies and isinstance(argument, ScratchArray):
-                memory.scratch.append((copies[param.name].pointer, argument.scratch))
+            if param.name in copies and isinstance(param, HeaderTensor) and isinstance(argument, ScratchArray):
+                scratch = argument.scratch
+                scratch.is_read = not (scratch.is_argument and param.access == "w")  # which costs time
+                memory.scratch.append((copies[param.name].pointer, scratch))
         workspaces = EmulatedWorkspaces(memory, self.header, self.call)
         own = {"record": record, "timeline": self._timeline(memory, timeline) if self.header.timeline else record}
         if writers:
@@ -126,6 +125,16 @@ class EmulatedLaunch(Repeated):
             copies[name].copy_back()
         recorded = b"" if timeline is None else memory.read(own["timeline"], numpy.uint8, timeline.size).tobytes()
         return result, [copies[name].written(result) for name in self._written] if writers else [], recorded
+
+    def _copies(self, memory: Memory, values: Sequence[Any]) -> dict[str, EmulatedCopy]:
+        """Of the tensors by name; an array that is two of them is there once, so that races are found."""
+        pointers, copies = values[: len(self.header.tensors)], dict[str, EmulatedCopy]()
+        for number, (tensor, pointer) in enumerate(zip(self.header.tensors, pointers, strict=True)):
+            one = next((a for a, b in self.call.in_place if b == number and pointers[a] == pointer), None)
+            array = replace(self.call.arrays[tensor.name], pointer=pointer)
+            same = None if one is None else copies[self.header.tensors[one].name]
+            copies[tensor.name] = same or EmulatedCopy(memory, tensor.name, array)
+        return copies
 
     def _timeline(self, memory: Memory, space: TimelineSpace | None) -> DevicePointer:
         """What warps record in, which has room for nothing unless it is asked for."""

@@ -159,7 +159,8 @@ class Requirement:
 @dataclass(frozen=True, slots=True)
 class Header:
     """All that a launch needs of one `.entry`. Sizes in bytes; `grid`, `moves` and `computes` are expressions;
-    `overlaps`: right behind the launches in front of it in its call, it may start before they have ended."""
+    `overlaps`: right behind the launches in front of it in its call, it may start before they have ended; `in_place`:
+    pairs of an output and an input that may be one array."""
 
     entry: str
     kernel: str
@@ -180,6 +181,7 @@ class Header:
     channels: tuple[HeaderChannel, ...] = ()
     timeline: tuple[HeaderMark, ...] = ()
     overlaps: bool = False
+    in_place: tuple[tuple[str, str], ...] = ()
     requires: tuple[Requirement, ...] = ()
     moves: Tree | None = None
     computes: Tree | None = None
@@ -225,7 +227,7 @@ def to_json(header: Header) -> dict[str, Any]:
     record["constants"] = {name: in_json(value) for name, value in header.constants.items()}
     record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
-    for optional in ("moves", "computes", "workspaces", "channels", "timeline", "overlaps"):
+    for optional in ("moves", "computes", "workspaces", "channels", "timeline", "overlaps", "in_place"):
         if record[optional] in (None, (), False):
             del record[optional]
     return record
@@ -328,10 +330,15 @@ def parse(record: Any) -> Header:
         channels=tuple(_channel(row) for row in fields.optional_records("channels")),
         timeline=tuple(_mark(row) for row in fields.optional_records("timeline")),
         overlaps=fields.optional_boolean("overlaps"),
+        in_place=fields.optional_pairs("in_place"),
         requires=tuple(_require(row) for row in fields.records("requires")),
         moves=fields.optional("moves"),
         computes=fields.optional("computes"),
     )
+    tensors = {tensor.name: tensor for tensor in header.tensors}
+    for y, x in header.in_place:
+        if y not in tensors or x not in tensors or not tensors[y].written:
+            fields.fail("in_place", f"has {y} and {x}, which are no tensor that is written and another one")
     source.done()
     fields.done()
     _check_names(header, fields)

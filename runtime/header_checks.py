@@ -114,6 +114,15 @@ class Fields:
             self.fail(key, "has a name twice")
         return values
 
+    def optional_pairs(self, key: str) -> tuple[tuple[str, str], ...]:
+        """Pairs of names; none where there is no such field."""
+        values = self._list(key) if key in self.left else []
+        for value in values:
+            is_pair = isinstance(value, list) and len(value) == 2 and all(isinstance(name, str) for name in value)
+            if not is_pair or not all(IDENTIFIER.fullmatch(name) for name in value):
+                self.fail(key, f"has {value!r:.64}, which is no pair of names")
+        return tuple((y, x) for y, x in values)
+
     def dims(self, key: str) -> list[str | int]:
         values = self._list(key)
         for value in values:

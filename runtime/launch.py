@@ -23,7 +23,7 @@ from runtime.expressions import Number
 from runtime.frameworks import Framework, Reader, Recogniser, framework_of, named, reader_of, unread, unrecognised
 from runtime.header import Header, HeaderTensor, Scalar, read
 from runtime.numbers import exact_key, plain
-from runtime.repeated import Again, Repeated, never, telling
+from runtime.repeated import Again, Changed, Repeated, never
 from runtime.result import LaunchResult
 from runtime.timeline import records, space_for
 
@@ -89,8 +89,13 @@ class Kernel:
             arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
         launch.launch(values, arguments, stream)
-        if launch.tell is not None:
-            launch.tell(self._tensors_of(arguments))
+        if launch.changed is not None:
+            launch.changed(self._written_of(launch, arguments))
+
+    def _written_of(self, launch: Launch, arguments: Sequence[Any]) -> list[Any]:
+        """The tensors that a launch tells to have written."""
+        tensors = self._tensors_of(arguments)
+        return [tensors[place] for place in launch.places]
 
     def _tensors_of(self, arguments: Sequence[Any]) -> Sequence[Any]:
         return arguments if self._only_tensors else [arguments[index] for index in self._tensors]
@@ -113,15 +118,8 @@ class Kernel:
         launch, values = self._prepare(arguments, grid)
         if asked is not None and not isinstance(launch, EmulatedLaunch | EmptyLaunch):
             launch = launch.recording(space_for(self.header, launch.call.grid, *asked))
-        submit, tell, tensors = launch.bind(values, arguments, stream), launch.tell, self._tensors_of(arguments)
-        if tell is None:
-            return Bound(submit, arguments)
-
-        def submit_and_tell() -> None:
-            submit()
-            tell(tensors)
-
-        return Bound(submit_and_tell, arguments)
+        submit = launch.bind(values, arguments, stream)
+        return Bound(submit, arguments, launch.changed, self._written_of(launch, arguments))
 
     def grid(self, *arguments: Any) -> tuple[int, int, int]:
         """The blocks of a launch with these arguments, which are checked; nothing is launched."""
@@ -160,8 +158,8 @@ class Kernel:
         )
         if isinstance(launch, EmptyLaunch):
             return about
-        if launch.tell is not None:
-            launch.tell(self._tensors_of(arguments))
+        if launch.changed is not None:
+            launch.changed(self._written_of(launch, arguments))
         space = None if asked is None else space_for(self.header, call.grid, *asked)
         if isinstance(launch, EmulatedLaunch):
             result, writers, raw = launch.run(values, arguments, timeline=space, **emulation)
@@ -291,7 +289,7 @@ class Kernel:
         call = self._checker.check(arrays, scalars, facts.sms, grid)
         launch = self._back_end(ordinal, call, list(dict.fromkeys(frameworks)))
         if not isinstance(launch, EmptyLaunch):
-            launch.tell = telling(frameworks, [tensor.written for tensor in self.header.tensors])
+            launch.tells(frameworks, [tensor.written for tensor in self.header.tensors])
         if len(set(frameworks)) == 1:
             launch.recognises(frameworks[0], tensors)
         if len(self._classes) >= MAX_CLASSES:
@@ -350,16 +348,20 @@ class EmptyLaunch(Repeated):
 
 
 class Bound:
-    """A launch with fixed arguments: call it. It holds the arrays."""
+    """A launch with fixed arguments: call it. It holds the arrays. changed: is told of those that were `written`."""
 
-    __slots__ = ("_submit", "arguments")
+    __slots__ = ("_changed", "_submit", "_written", "arguments")
 
-    def __init__(self, submit: Callable[[], None], arguments: tuple[Any, ...]) -> None:
-        self._submit = submit
-        self.arguments = arguments
+    def __init__(
+        self, submit: Callable[[], None], arguments: tuple[Any, ...], changed: Changed | None, written: list[Any]
+    ) -> None:
+        self._submit, self.arguments = submit, arguments
+        self._changed, self._written = changed, written
 
     def __call__(self) -> None:
         self._submit()
+        if self._changed is not None:
+            self._changed(self._written)
 
 
 def synchronize() -> None:

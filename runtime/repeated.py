@@ -11,8 +11,8 @@ Again = Callable[[Sequence[Any]], bool]
 """(arrays) → whether they were of its class, and are launched; else nothing was done."""
 
 
-Tell = Callable[[Sequence[Any]], object]
-"""(the tensors of a launch) → nothing."""
+Changed = Callable[[list[Any]], object]
+"""(the arrays that were written) → nothing."""
 
 
 def never(arguments: Sequence[Any]) -> bool:
@@ -25,31 +25,15 @@ def unread(x: Any) -> int:
     raise TypeError(x)
 
 
-def telling(frameworks: Sequence[Framework], written: Sequence[bool]) -> Tell | None:
-    """What tells of written tensors. frameworks: that of each tensor; written: whether the kernel writes it."""
-    at: dict[Framework, list[int]] = {}
-    for number, (framework, is_written) in enumerate(zip(frameworks, written, strict=True)):
-        if is_written:
-            at.setdefault(framework, []).append(number)
-    parts = [(changed, places) for each, places in at.items() if (changed := each.changed()) is not None]
-    if not parts:
-        return None
-    if len(parts) == 1:
-        ((changed, places),) = parts
-        if len(places) == 1:
-            (place,) = places
-            return lambda tensors: changed([tensors[place]])
-        return lambda tensors: changed([tensors[i] for i in places])
-    return lambda tensors: [changed([tensors[i] for i in places]) for changed, places in parts]
-
-
 class Repeated:
     """The launches of a class. recognise: arrays of it; pointer: the address of one that was recognised."""
 
     recognise: Recogniser = staticmethod(unrecognised)
     pointer: Callable[[Any], int] = staticmethod(unread)
-    tell: Tell | None = None
-    """Tells frameworks that a launch has written its tensors; None where none need know."""
+    changed: Changed | None = None
+    """Tells a framework which arrays were written; None where it need not know."""
+    places: tuple[int, ...] = ()
+    """Which of a launch's tensors those are."""
 
     def again(self, rest: Sequence[Any] = ()) -> Again:
         """What checks, packs and launches arrays of the class, and no others: `never` where there is no short way.
@@ -61,3 +45,10 @@ class Repeated:
         self.recognise = framework.recogniser(tensors)
         if self.recognise is not unrecognised:
             self.pointer = framework.pointer()
+
+    def tells(self, frameworks: Sequence[Framework], written: Sequence[bool]) -> None:
+        """Its launches tell of what they have written. frameworks: that of each tensor; written: whether the kernel
+        writes it."""
+        told = [(each.changed(), i) for i, (each, is_one) in enumerate(zip(frameworks, written, strict=True)) if is_one]
+        known = {changed: None for changed, _ in told if changed is not None}
+        self.changed, self.places = next(iter(known), None), tuple(i for changed, i in told if changed is not None)

@@ -18,6 +18,8 @@ from runtime.errors import FindingError, RuntimeFault
 
 DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 FINDING_HINTS = {
+    "uninitialised read": "a launch writes what empty(…) or a workspace holds before another one reads it: zeros(…) "
+    "sets it; are the arguments in their order?",
     "race": "blocks: an atomic with order=release behind the writes, one with order=acquire before the reads; "
     "threads of a block: barrier()",
     "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone",
@@ -44,6 +46,8 @@ def located(error: BaseException, file: str | None = None) -> TileError | None:
         hint = error.hint
         if hint is None and isinstance(error, FindingError):
             hint = FINDING_HINTS.get(error.finding.kind)
+            if error.finding.kind == "uninitialised read" and "global memory" not in error.finding.message:
+                hint = None
         return TileError(error.code, _place(error, file), error.message, hint)
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from dsl.command.show_timeline import show_timeline
+from dsl.examples.comparison import NOTHING_COMPARED
 from dsl.examples.report import Check, LaunchReport, Report, Verdict, guess_in_words, lines_of
 from dsl.text.counted import COUNTED, amount, counted_lines, number, units
 from lowering.location import printable
@@ -53,6 +54,7 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
         line("", guess_in_words(report.guessed))
     for check in report.checks:
         show_check(check)
+    show_unjudged(report)
     show_contracts(report)
     show_time(report)
     for launch in report.launches:
@@ -75,6 +77,12 @@ def blocks(launch: LaunchReport) -> int:
     return x * y * z
 
 
+def show_unjudged(report: Report) -> None:
+    """Says it where a run has compared nothing."""
+    if report.passed is None:
+        line("expect", "nothing: no result was compared")
+
+
 def show_check(check: Check) -> None:
     word = styled("passed", fg="green") if check.passed else styled("FAILED", fg="red", bold=True)
     if check.passed and check.tolerance == check.max_error == 0.0:
@@ -86,7 +94,9 @@ def show_check(check: Check) -> None:
     line("expect", check.text + (f"  (line {check.line})" if check.line else ""))
     click.echo(f"  {'':<{LABEL}}{word}{': ' + error if error else ''}")
     if not check.passed and check.first is not None:
-        line("", f"{number(check.wrong)} of {number(check.size)} elements differ: {check.pattern}")
+        is_nothing = check.pattern == NOTHING_COMPARED
+        differ = f"of {number(check.size)} elements {'' if is_nothing else 'differ: '}{check.pattern}"
+        line("", differ if is_nothing else f"{number(check.wrong)} {differ}")
         line("", f"first at {check.first}: {check.actual}, wanted {check.wanted}")
         if check.writer is not None:
             line("", f"written by {check.writer}")

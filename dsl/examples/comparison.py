@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+NOTHING_COMPARED = "all are NaN on both sides, so that nothing was compared"
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The result of `compare`.
@@ -16,7 +19,7 @@ class Comparison:
     `max_error` is the greatest |actual - wanted| (inf where a NaN or an infinity stands in one of them only), and
     `tolerance` what is allowed at that element. `first` is the index of the first wrong element in row-major order,
     `actual` and `wanted` are its values; all three are None if nothing is wrong. `pattern` says in words where the
-    wrong elements lie.
+    wrong elements lie. Where every element is a NaN on both sides nothing was compared, which has not passed.
     """
 
     passed: bool
@@ -33,8 +36,8 @@ class Comparison:
 def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Comparison:
     """Compares element by element: |actual - wanted| <= bound + relative * |wanted|.
 
-    NaN equals NaN, and an infinity the same infinity. `wanted` may be a number, else both have one shape;
-    ValueError for other shapes. Arrays of all element types are taken, bf16 included.
+    NaN equals NaN, but not everywhere, and an infinity the same infinity. `wanted` may be a number, else both have one
+    shape; ValueError for other shapes. Arrays of all element types are taken, bf16 included.
     """
     import numpy as np
 
@@ -48,11 +51,12 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
         target = np.broadcast_to(target, actual.shape)
     flat, goal = actual.reshape(-1), target.reshape(-1)
     mask = np.zeros(flat.shape, bool)
-    worst, tolerance = 0.0, float(bound)
+    worst, tolerance, nans = 0.0, float(bound), 0
     for start in range(0, flat.size, CHUNK):
         part = slice(start, min(start + CHUNK, flat.size))
         a, w = widen(flat[part]), widen(goal[part])
         error = _error(a, w)
+        nans += int(((a != a) & (w != w)).sum())
         with np.errstate(invalid="ignore", over="ignore"):
             allowed = (
                 np.full(a.shape, float(bound)) if not relative else bound + relative * np.abs(w.astype(np.float64))
@@ -63,6 +67,9 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
         if error[at] > worst:
             worst, tolerance = float(error[at]), float(allowed[at])
     wrong = int(mask.sum())
+    if nans and nans == flat.size:
+        nan, start = float("nan"), (0,) * actual.ndim
+        return Comparison(False, 0.0, tolerance, flat.size, flat.size, start, nan, nan, NOTHING_COMPARED)
     if not wrong:
         return Comparison(True, worst, tolerance, 0, flat.size)
     place = int(mask.argmax())

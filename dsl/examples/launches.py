@@ -23,6 +23,7 @@ from dsl.examples.renewals import Renewals
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.times import copy_time, timed
 from dsl.examples.transfers import check_size, copy_back, on_device
+from dsl.examples.unwritten import EmptyArrays
 from dsl.examples.work import Work, counted_work
 from dsl.kernels.edited import headers_of
 from dsl.kernels.variant import resolve
@@ -96,13 +97,14 @@ class Launcher:
         asked = settings.timeline
         self.marked = None if asked is None else MarkedLaunches(asked, self.ordinal)
         self.recorded: Any = None  # by warps, in the last launch
+        self.empty = EmptyArrays()  # of the example
 
     def launch(
         self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
     ) -> None:
         """One launch line: the kernels that the plan of the call takes."""
         check_size(given, self.settings.most_bytes)
-        arrays = given if self.ordinal is None else on_device(given, self.ordinal)
+        arrays = self.empty.tracked(given) if self.ordinal is None else on_device(given, self.ordinal)
         plan = function.plan(function.facts(arrays), schedule=schedule, **rest)
         bound = BoundPlan(function, plan)
         launches = [
@@ -125,8 +127,9 @@ class Launcher:
             for number, (launch, values) in enumerate(call.launches):
                 renewals.before(number)
                 self.report.launches.append(self.run(plan, launch, values))
+        written, read = accessed(call.launches, "w"), accessed(call.launches, "r")
+        self.empty.wrote(given[name] for name in written)
         if self.ordinal is not None:
-            written, read = accessed(call.launches, "w"), accessed(call.launches, "r")
             call.before = {name: given[name].copy() for name in written & read}
             seconds = self.settings.bound_seconds if self.settings.measure else None
             works = None if seconds is None else self.works(call, seconds)

@@ -13,6 +13,7 @@ from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import Check, Report
 from dsl.examples.shapes import bound_nodes, check_bound, check_contract, check_cost, from_launch, with_terms
+from dsl.examples.unwritten import EmptyArrays
 from dsl.schedules.resolve import stated
 from dsl.text import tree as ast
 from dsl.text.program import Program, reached_kernels, type_parameters
@@ -47,12 +48,15 @@ class ExampleRun:
         chosen = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
         self.names: dict[str, Any] = {name: DTYPES[chosen[name]] for name in chosen if chosen[name] in DTYPES}
         self.host = Arrays(self.names, program.functions, settings.seed)
+        self.empty = EmptyArrays()
+        self.host.note_empty = self.empty.add
         self.module = Module(program, device, settings.arch, settings.strict_bounds, settings.choose)
         target, facts = self.module.place()
         self.report = Report(program.source.name, example.name, device, f"{facts.name}, {target.arch}", why)
         if device != "emulator":
             self.report.bandwidth = facts.memory_bandwidth
         self.launcher = launcher(self.module, settings, self.report)
+        self.launcher.empty = self.empty
 
     def run(self) -> Report:
         for line in self.example.lines:
@@ -73,7 +77,9 @@ class ExampleRun:
         """Binds the names; one that the command line gives takes that value instead."""
         if line.op is not None:
             raise TileError("syntax", line.loc, "an example assigns with '='")
+        source = self.empty.unwritten_in([line.value], self.names)
         self.host.bind(line.targets, self.host(line.value), line.loc)
+        self.empty.assigned(line, self.names, source)
         for target in line.targets:
             if isinstance(target, ast.Name) and target.id in self.overrides.names:
                 if not isinstance(self.names[target.id], bool | int | float):
@@ -129,6 +135,7 @@ class ExampleRun:
     def expect(self, line: ast.Expect) -> Check:
         source = line.loc.source
         text = printable_span(source.text[line.loc.start : line.loc.end])
+        self.empty.check([line.actual] if line.wanted is None else [line.actual, line.wanted], self.names, line.loc)
         if line.wanted is None:
             with with_terms():
                 holds = self.host.expectation(line.actual)

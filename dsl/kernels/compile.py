@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dsl.kernels.in_place import in_place_pairs
 from dsl.kernels.variant import Request, Resolved, Variant, build_variant, record_access
 from dsl.text.program import Program
 from lowering.budget import Budget
@@ -92,6 +93,8 @@ def compile_lowered(
 ) -> Compiled:
     """PTX for a variant that is lowered. `known`: PTX without header by LLVM's text, of the same target."""
     made = generate(lowered.stage(program), level, known)
+    pairs = in_place_pairs(program.kernel(lowered.variant.request.kernel), lowered.variant.function)
+    made.header = replace(made.header, in_place=pairs)
     lowered.seconds |= made.seconds
     texts = (made.llvm, made.body, made.ptx)
     return Compiled(lowered.variant, made.header, *texts, made, lowered.seconds, lowered.printed)

@@ -76,6 +76,7 @@ class Recorder(Launcher):
         bound.launch(arrays)
         self.synchronize()
         self.report.launches += [LaunchReport(s.request.kernel, s.request.schedule, [], 0, 0) for s in bound.plan.steps]
+        self.empty.wrote(given[name] for name in written)
         launched.after = {name: copied(arrays[name]) for name in written}
         if self.ordinal is not None:
             copy_back(given, arrays, set(written))

@@ -338,6 +338,7 @@ class Counter:
             found.unjudged = found.unjudged or ("nothing is written back behind a finding" if found.findings else None)
             return
         run.launcher.written = writers
+        run.empty.wrote_all()  # parameters do not say which they write
         for line in self.given.expects:
             check = run.expect(line)
             check.line = 0  # of no file

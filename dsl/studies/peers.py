@@ -273,6 +273,7 @@ class PeerLauncher(Launcher):
         for name, value in results.items():
             if name not in in_place or (self.ordinal is None and not _shares(value, given[name])):
                 put(given[name], value, name, self.ordinal)
+        self.empty.wrote(given[name] for name in results)
         self.report.launches.append(LaunchReport(self.peer.name, None, [0, 0, 0], 0, 0))
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -46,6 +47,7 @@ class Host(Walk):
         super().__init__(scope)
         self.seed = seed
         self.live = 0  # bytes of arrays that were made here and still exist
+        self.note_empty: Callable[[Any], None] = lambda array: None  # is told of arrays that nothing has written
 
     @cached_property
     def random(self) -> np.random.Generator:

@@ -24,7 +24,7 @@ def unwritten_granules(shadow: Shadow, placed: list[Placed]) -> Any:
     """[granules] of global memory: part of a workspace and not written; None where nothing is."""
     found = None
     for pointer, scratch in placed:
-        if scratch.unwritten is None or not scratch.unwritten.any():
+        if scratch.unwritten is None or not scratch.is_read or not scratch.unwritten.any():
             continue
         if found is None:
             found = np.zeros(shadow.count, bool)

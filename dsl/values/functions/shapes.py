@@ -75,7 +75,9 @@ def _arange_arrays(host: Host, loc: Loc, given: Any) -> Any:
 
 def _empty(host: Host, loc: Loc, given: Any) -> Any:
     dtype, shape = on_arrays.shaped(host, loc, given, "empty")
-    return on_arrays.made(host, element_types.poisoned(shape, dtype))
+    array = on_arrays.made(host, element_types.poisoned(shape, dtype))
+    host.note_empty(array)
+    return array
 
 
 row("zeros(T[…])", "zeros", "any", **_constant("zeros", 0), shapes=like_the_first)

@@ -1,0 +1,115 @@
+"""Arrays of an example that `empty(…)` made: which of them, and on the emulator what of them, no launch has written.
+
+What stands there is nobody's: a kernel that reads it has its arguments swapped, or adds to what was never set; an
+`expect` over it compares nothing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dsl.text import tree as ast
+from dsl.text.tree import names_in
+from lowering.location import Loc, TileError
+
+if TYPE_CHECKING:
+    from runtime.emulator.scratch import Scratch
+
+
+@dataclass(slots=True)
+class EmptyArray:
+    """One of them. scratch: what the emulator knows of its bytes; is_written: some launch writes it."""
+
+    array: weakref.ref[Any]
+    scratch: Scratch | None = None
+    is_written: bool = False
+
+
+class EmptyArrays:
+    """Those of an example. derived: names of values that were computed of such as nothing has written, with the array's
+    name; only they and the arrays themselves are known, not what a function keeps."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, EmptyArray] = {}
+        self.derived: dict[str, str] = {}
+
+    def add(self, array: Any) -> None:
+        self.known[id(array)] = EmptyArray(weakref.ref(array))
+
+    def find(self, value: Any) -> EmptyArray | None:
+        """That whose memory an array is: the array itself, or what it is a view of."""
+        while value is not None:
+            found = self.known.get(id(value))
+            if found is not None and found.array() is value:
+                return found
+            value = getattr(value, "base", None)
+        return None
+
+    # ---- launches ----
+
+    def tracked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a launch on the emulator: it says where a kernel reads what nothing has written."""
+        return {name: self._tracked(value) for name, value in given.items()}
+
+    def _tracked(self, value: Any) -> Any:
+        found = None if value is None else self.find(value)
+        owner: Any = None if found is None else found.array()
+        if found is None or owner is not value or not owner.flags.c_contiguous:
+            return value
+        from runtime.emulator.scratch import Scratch
+        from runtime.scratch import ScratchArray
+
+        if found.scratch is None:
+            found.scratch = Scratch(owner.nbytes, False, is_argument=True)
+            found.scratch.begin()
+        view: ScratchArray = owner.view(ScratchArray)
+        view.scratch = found.scratch
+        return view
+
+    def wrote(self, values: Iterable[Any]) -> None:
+        """Launches have written these arrays, or parts of them."""
+        for value in values:
+            found = self.find(value)
+            if found is not None:
+                found.is_written = True
+                if found.array() is not value:  # a view: which elements is not known
+                    found.scratch = None
+
+    def wrote_all(self) -> None:
+        """Something has that does not say what."""
+        for each in self.known.values():
+            each.is_written = True
+        self.derived.clear()
+
+    # ---- lines ----
+
+    def unwritten_in(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any]) -> str | None:
+        """The name of an array that these expressions read, or that what they read was computed of, though no launch
+        has written it."""
+        for name in sorted(set().union(*map(names_in, nodes))):
+            if name in self.derived:
+                return self.derived[name]
+            found = self.find(names.get(name))
+            if found is not None and not found.is_written:
+                return name
+        return None
+
+    def assigned(self, line: ast.Assign, names: Mapping[str, Any], source: str | None) -> None:
+        """A line has bound names, to something computed of the array `source`, if there is one, or to views of it."""
+        for target in line.targets:
+            for each in ast.walk(target):
+                if isinstance(each, ast.Name):
+                    self.derived.pop(each.id, None)
+                    value = names.get(each.id)
+                    if source is not None and hasattr(value, "dtype") and self.find(value) is None:
+                        self.derived[each.id] = source
+
+    def check(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any], loc: Loc) -> None:
+        """TileError where an `expect` reads what nothing has written."""
+        name = self.unwritten_in(nodes, names)
+        if name is not None:
+            message = f"no launch has written '{name}', which empty(…) made: there is nothing to compare"
+            raise TileError("expect", loc, message, "are the arguments of a launch in their order? outputs come first")

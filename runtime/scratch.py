@@ -30,7 +30,8 @@ class ScratchArray(np.ndarray):
         known = left if left is not None and left.byte // self.itemsize == first else None
         finding = Finding(
             Kind.NOT_ZERO,
-            f"after the call {name}[{index}] of {text} is {values[first]}: each call must leave zeros for the next",
+            f"after the call {name}[{index}] of {text} is {values[first]}: each call must leave zeros for the next, or "
+            "the workspace be one that each call zeroes first: workspace(…, zeroed)",
             location=location if known is None or known.location is None else known.location,
             ptx_line=None if known is None else known.ptx_line,
             last_writer=None if known is None else f"written by {known.writer}",
@@ -38,8 +39,9 @@ class ScratchArray(np.ndarray):
         raise FindingError(str(finding), finding)
 
 
-def make_scratch(shape: tuple[int, ...], dtype: Any, must_be_zero: bool) -> ScratchArray:
-    """A workspace in host memory, zeroed where it must be zero after each call."""
-    made = (np.zeros if must_be_zero else np.empty)(shape, dtype).view(ScratchArray)
-    made.scratch = Scratch(made.nbytes, must_be_zero)
+def make_scratch(shape: tuple[int, ...], dtype: Any, must_be_zero: bool, is_zeroed: bool | None = None) -> ScratchArray:
+    """A workspace in host memory, zeroed where it must be zero after each call, or is zeroed before each."""
+    is_zeroed = must_be_zero if is_zeroed is None else is_zeroed
+    made = (np.zeros if is_zeroed else np.empty)(shape, dtype).view(ScratchArray)
+    made.scratch = Scratch(made.nbytes, must_be_zero, is_zeroed=is_zeroed)
     return made

@@ -35,13 +35,14 @@ class Callee(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Scratch global memory of a plan. One with `zero` holds zeros at the first call, and each call leaves it so;
-    another holds nothing that a call may read before it writes it."""
+    """Scratch global memory of a plan. One with `zero` holds zeros at the first call, and each call leaves it so; one
+    that is `zeroed` holds zeros at each call; another holds nothing that a call may read before it writes it."""
 
     dtype: str
     shape: tuple[int, ...]
     zero: bool
     loc: Loc
+    zeroed: bool = False
 
     @property
     def text(self) -> str:
@@ -161,6 +162,7 @@ class BoundPlan:
         shared = [(name, w, made) for name, w, made in self.workspaces.values() if isinstance(made, ScratchArray)]
         for _, _, made in shared:
             made.scratch.begin()
+        self.zero_workspaces()
         try:
             with overlapping() if may_overlap or (may_overlap is None and self.may_overlap) else nullcontext():
                 yield
@@ -170,6 +172,14 @@ class BoundPlan:
         except Exception:
             self.workspaces.clear()
             raise
+
+    def zero_workspaces(self) -> None:
+        """Those that hold zeros at each call."""
+        for _, workspace, made in self.workspaces.values():
+            if workspace.zeroed:
+                from runtime.frameworks import clear
+
+                clear(made)
 
     def check_output(self, name: str) -> None:
         """What the call left out must not be read before it is written."""
@@ -212,12 +222,17 @@ def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
 
     from dsl.values.element_types import numpy_type
     from runtime import describe, empty_like, is_array, to_device
+    from runtime.frameworks import clear
     from runtime.scratch import make_scratch
 
     like = next(v for v in given.values() if v is not None and is_array(v))
     device = describe(like).device
     if device is None:
-        return make_scratch(workspace.shape, numpy_type(DTYPES[workspace.dtype]), workspace.zero)
+        is_zero = workspace.zero or workspace.zeroed
+        return make_scratch(workspace.shape, numpy_type(DTYPES[workspace.dtype]), workspace.zero, is_zero)
     if workspace.zero:
         return to_device(np.zeros(workspace.shape, numpy_type(DTYPES[workspace.dtype])), device)
-    return empty_like(like, workspace.shape, workspace.dtype)
+    made = empty_like(like, workspace.shape, workspace.dtype)
+    if workspace.zeroed:
+        clear(made)
+    return made

@@ -78,7 +78,7 @@ def _workspace(names: DispatchNames, loc: Loc, given: Any, zero: str | None = No
     dtype, shape = (given.dtype, given.shape) if isinstance(given, Shaped) else (given, ())
     if not isinstance(dtype, DType):
         names.error("call", names.place_of(0, loc), "workspace takes a type with extents", "workspace(f32[4 * sms])")
-    return Workspace(dtype.name, shape, zero is not None, loc)
+    return Workspace(dtype.name, shape, zero == "zero", loc, zero == "zeroed")
 
 
 def _fits(names: DispatchNames, node: ast.Call) -> bool:
@@ -88,7 +88,7 @@ def _fits(names: DispatchNames, node: ast.Call) -> bool:
 OWN = {
     each.name: each
     for each in (
-        Builtin("workspace(T[…], ['zero'])", "scratch memory of the call", arrays=_workspace),
+        Builtin("workspace(T[…], [zero|zeroed])", "scratch memory of the call", arrays=_workspace),
         Builtin("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
     )
 }

@@ -28,7 +28,7 @@ def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str
     pairs = [(y, x) for y in written for x in read if is_alike(y, x)]
     if not pairs or function.workspaces or function.number("cluster", 1) > 1:
         return ()
-    text, order = KernelText(kernel), Order(function)
+    text, order = KernelText(kernel), AccessOrder(function)
     return tuple((y.name, x.name) for y, x in pairs if text.is_own({y.name, x.name}) and order.reads_first(y, x))
 
 
@@ -168,7 +168,7 @@ def names_of(subscript: Any) -> set[str]:
 # ---- who comes first ----
 
 
-class Order:
+class AccessOrder:
     """The accesses of a function's tensors, in the order of the code. touches: by tensor; around: the operation whose
     region an operation stands in."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.examples.first_blocks import COUNTED_BYTES, FirstBlocks, first_blocks, in_words, whole_launch
 from dsl.examples.transfers import array_bytes
-from dsl.lab.case import TuningCase, on_host
+from dsl.lab.case import Launched, TuningCase, on_host
 from dsl.lab.compiling import Made
 from dsl.lab.place import TuningPlace
 from dsl.lab.space import TuningCall
@@ -142,7 +143,7 @@ class Runner:
         bound = BoundPlan(launched.function, plan, kernels)
         arguments = [bound.arguments(step, launched.arrays) for step in plan.steps]
         launches = [(kernel.header, values) for kernel, values in zip(kernels, arguments, strict=True)]
-        return Ready(bound, arguments, launched.put_back if changed_spans(launches) else None)
+        return Ready(bound, arguments, partial(renew, launched, bound) if changed_spans(launches) else None)
 
     def check(self, trial: Trial, ready: Ready, whole: bool = False) -> None:
         """Runs it once: `measured` on a GPU (its times are to come) and `counted` on the emulator, or `wrong`. The
@@ -202,6 +203,12 @@ class Runner:
         assert self.place.ordinal is not None
         with self.place.limited():
             return measure_rounds(launches, rounds, order=order, device=self.place.ordinal)
+
+
+def renew(launched: Launched, bound: BoundPlan) -> None:
+    """Puts back what a launch of a call changes."""
+    launched.put_back()
+    bound.zero_workspaces()
 
 
 def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:

@@ -42,6 +42,13 @@ class Allocation:
             with self.context.current():
                 self.context.call(driver.bindings().cuMemcpyDtoD, self.pointer, other.pointer, other.size)
 
+    def clear(self) -> None:
+        """Queues zeros on the legacy default stream."""
+        if self.size:
+            cuda = driver.bindings()
+            with self.context.current():
+                self.context.call(cuda.cuMemsetD8Async, self.pointer, 0, self.size, cuda.CUstream(0))
+
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Frees it, unless the interpreter ends: its modules are half gone then, and the driver frees all."""
         if not is_finalizing() and self.pointer and self.context.poison is None and not driver.forked():

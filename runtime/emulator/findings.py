@@ -82,7 +82,8 @@ class Finding:
 
     def __str__(self) -> str:
         where = str(self.location) if self.location else "no source line"
-        text = f"{self.kind}: {self.message}\n  at {where} (PTX line {self.ptx_line})"
+        line = "" if self.ptx_line is None else f" (PTX line {self.ptx_line})"
+        text = f"{self.kind}: {self.message}\n  at {where}{line}"
         if self.block is not None:
             text += f"\n  block {self.block}, thread {self.thread}"
         if self.last_writer:

@@ -24,16 +24,19 @@ class Left:
 class Scratch:
     """What the launches of a call know of a workspace. `unwritten`: [bytes] not written since it began; None where
     that does not matter. `left`: of one that must be zero after the call. `is_argument`: it is an array of the caller,
-    which kernels may be given to write only; `is_read`: this launch's kernel may read it."""
+    which kernels may be given to write only. `is_zeroed`: it holds zeros when a call begins. `is_read`: this launch's
+    kernel may read it."""
 
     size: int
     must_be_zero: bool
     unwritten: Any = None
     left: Left | None = None
     is_argument: bool = False
+    is_zeroed: bool = False
     is_read: bool = True
 
     def begin(self) -> None:
         """A call begins: what an earlier one left is not to be read; a zeroed one holds zeros."""
         self.left = None
-        self.unwritten = None if self.must_be_zero else np.ones(self.size, bool)
+        is_known = self.must_be_zero or self.is_zeroed
+        self.unwritten = None if is_known else np.ones(self.size, bool)

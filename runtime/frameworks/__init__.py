@@ -75,6 +75,11 @@ def finish_like(x: Any, made: Any) -> Any:
     return framework_of(x).finish(made)
 
 
+def clear(x: Any) -> None:
+    """Zeroes what `empty_like` made, before what is launched next on the framework's stream."""
+    framework_of(x).clear(x)
+
+
 def empty_like(x: Any, shape: tuple[int, ...], dtype: str) -> Any:
     """A new uninitialised row-major array of the framework and device of `x`, for an output that was not given.
 

@@ -47,6 +47,9 @@ class CuPy(Framework):
         get = sys.modules["cupy"].cuda.get_current_stream
         return lambda device: get(device).ptr
 
+    def clear(self, x: Any) -> None:
+        x.data.memset_async(0, x.nbytes)  # on the current stream
+
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(x.data.device_id):

@@ -96,6 +96,10 @@ class Framework:
         """What `empty` made, written by launches, as an array of this framework."""
         return made
 
+    def clear(self, x: Any) -> None:
+        """Zeroes an array that `empty` has made, before what is launched next."""
+        raise LaunchError("array", f"cannot zero a {type(x).__qualname__}")
+
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
         raise LaunchError("array", f"cannot make an output like a {type(x).__qualname__}", "pass the output yourself")
 

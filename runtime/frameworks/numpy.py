@@ -32,5 +32,8 @@ class Numpy(Framework):
         strides = element_strides(x, x.strides, DTYPES[dtype].bytes)
         return Array(self.name, x.ctypes.data, x.shape, strides, dtype, None, not x.flags.writeable)
 
+    def clear(self, x: Any) -> None:
+        x.reshape(-1).view("uint8")[...] = 0
+
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return sys.modules["numpy"].empty(shape, numpy_dtype(dtype))

@@ -18,5 +18,8 @@ class OwnArrays(Framework):
     def describe(self, x: Any) -> Array:
         return x.array
 
+    def clear(self, x: Any) -> None:
+        x.allocation.clear()
+
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return type(x)(shape, dtype, x.array.device)

@@ -65,6 +65,9 @@ class Torch(Framework):
     def current_stream(self) -> Callable[[int], int]:
         return sys.modules["torch"]._C._cuda_getCurrentRawStream
 
+    def clear(self, x: Any) -> None:
+        x.zero_()
+
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
         torch = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, DTYPES[dtype].numpy), device=x.device)

@@ -142,3 +142,91 @@ def test_workspaces_of_every_width(dtype: str) -> None:
     assert y[0] == 1000
     with pytest.raises(FindingError, match="uninitialised read"):
         dsl.parse(text.format(grid="m - 1"), device="emulator").add(y, ones(1000, "float32"))
+
+
+SCAN = """\
+kernel lookback(y: s32[n], ticket: u32[1], flag: u32[m], sums: s32[m], x: s32[n]; B = 32):
+    grid cdiv(n, B)
+    t = atomic_add(ticket[0], 1)
+    at = t.to(s32) * B
+    v = load(x[at : at + B])
+    before = (0).to(s32)
+    if t > 0:
+        seen = (0).to(u32)
+        while seen == 0:
+            seen = atomic_add(flag[t - 1], 0, order=acquire)
+        before = sums[t - 1]
+    sums[t] = before + sum(v, axis=0)
+    atomic_exchange(flag[t], 1, order=release)
+    y[at : at + B] = cumsum(v, axis=0) + before
+
+schedule one of lookback:
+    warps = 1
+
+dispatch scan(y, x):
+    ticket, flag = workspace(u32[1], zeroed), workspace(u32[cdiv(n, 32)], zeroed)
+    sums = workspace(s32[cdiv(n, 32)])
+    otherwise: lookback(y, ticket, flag, sums, x)
+
+dispatch unset(y, x):
+    ticket, flag = workspace(u32[1], zero), workspace(u32[cdiv(n, 32)], zero)
+    sums = workspace(s32[cdiv(n, 32)])
+    otherwise: lookback(y, ticket, flag, sums, x)
+
+example:
+    n = 100
+    x, y = randint(s32[n], -9, 9), empty(s32[n])
+    scan(y, x)
+    expect y == cumsum(x, axis=0)
+"""
+
+
+def test_a_zeroed_workspace_holds_zeros_at_each_call() -> None:
+    """A scan whose blocks take tickets leaves what it counted: it waited for ever at its second call."""
+    module = dsl.parse(SCAN, device="emulator")
+    x, y = np.arange(100, dtype=np.int32), np.zeros(100, np.int32)
+    for _ in range(3):
+        y[:] = 0
+        module.scan(y, x)
+        assert (y == np.cumsum(x)).all()
+    assert (module.scan(x) == np.cumsum(x)).all()
+
+
+def test_what_leaves_a_workspace_other_than_zero_is_told_the_form_that_is_zeroed() -> None:
+    module = dsl.parse(SCAN, device="emulator")
+    with pytest.raises(FindingError, match="each call must leave zeros for the next, or") as caught:
+        module.unset(np.arange(100, dtype=np.int32))
+    assert "workspace(…, zeroed)" in str(caught.value) and "PTX line None" not in str(caught.value)
+    with pytest.raises(dsl.TileError, match="zero"):
+        wrong = dsl.parse(SCAN.replace("zeroed", "zeros"), device="emulator")
+        wrong.scan(np.arange(100, dtype=np.int32))
+
+
+def test_zeroed_workspaces_are_renewed_where_launches_are_repeated() -> None:
+    from dsl.examples.one_kernel import LaunchSettings
+    from dsl.examples.overrides import Overrides
+    from dsl.examples.run import ExampleRun
+    from dsl.text.program import parse_program
+
+    program = parse_program(SCAN)
+    run = ExampleRun(program, program.examples[0], "emulator", "", Overrides(), LaunchSettings())
+    assert run.run().passed
+    (call,) = run.launcher.calls
+    launch = call.repeated()
+    for _ in range(2):
+        call.given["y"][:] = 0
+        launch.renew()  # type: ignore[attr-defined]
+        launch()
+        assert (call.given["y"] == np.cumsum(call.given["x"])).all()
+
+
+@pytest.mark.gpu
+def test_a_zeroed_workspace_on_a_gpu() -> None:
+    """Its twin: the scan on the emulator above."""
+    from runtime import to_device
+
+    module, x = dsl.parse(SCAN, device="cuda"), np.arange(5000, dtype=np.int32)
+    for _ in range(3):
+        y = to_device(np.zeros(5000, np.int32))
+        module.scan(y, to_device(x))
+        assert (y.numpy() == np.cumsum(x)).all()

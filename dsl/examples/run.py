@@ -56,7 +56,6 @@ class ExampleRun:
         if device != "emulator":
             self.report.bandwidth = facts.memory_bandwidth
         self.launcher = launcher(self.module, settings, self.report)
-        self.launcher.empty = self.empty
 
     def run(self) -> Report:
         for line in self.example.lines:
@@ -105,6 +104,7 @@ class ExampleRun:
                 raise TileError("call", line.loc, f"{line.name} needs '{name}'", "an example makes its outputs: empty")
         schedule, constants = self.items(line)
         rest |= constants | self.overrides.of_launch(self.program, line.name)
+        self.launcher.empty = self.empty
         try:
             self.launcher.launch(function, given, self.settings.schedule or schedule, rest)
         except TileError as error:

@@ -341,10 +341,9 @@ def test_a_scan_is_timed_on_a_gpu(tmp_path: Path) -> None:
     file = tmp_path / "scan.tile"
     file.write_text(SCAN)
     for command in ("run", "bench"):
-        result = CliRunner().invoke(
-            cli.cli, [command, str(file), "blocks=2000", "--device", "cuda", "--time-limit", "60"]
-        )
-        assert result.exit_code == 0, result.output
+        words = [command, str(file), "blocks=2000", "--device", "cuda", "--time-limit", "60"]
+        result = CliRunner().invoke(cli.cli, words, standalone_mode=False)
+        assert result.return_value == 0, result.output
 
 
 @pytest.mark.gpu
@@ -352,5 +351,6 @@ def test_a_launch_that_never_ends_is_stopped_on_a_gpu(tmp_path: Path) -> None:
     """Its twin: the test of the limit above."""
     file = tmp_path / "scan.tile"
     file.write_text(SCAN.replace("zeros(u32[1])", "ones(u32[1])"))
-    result = CliRunner().invoke(cli.cli, ["run", str(file), "--device", "cuda", "--time-limit", "3"])
-    assert result.exit_code == 3 and "did not end within 3 s" in result.output
+    words = ["run", str(file), "--device", "cuda", "--time-limit", "3"]
+    result = CliRunner().invoke(cli.cli, words, standalone_mode=False)
+    assert result.return_value == 3 and "did not end within 3 s" in result.output

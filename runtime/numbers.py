@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from math import copysign
 from typing import Any
 
@@ -24,6 +24,8 @@ def exact_key(value: Any) -> Hashable:
         return kind, value
     if isinstance(value, list | tuple):
         return tuple(map(exact_key, value))
+    if isinstance(value, Mapping):
+        return frozenset((name, exact_key(each)) for name, each in value.items())
     if isinstance(value, bool | int | float):
         return kind, exact_key(plain(value))
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:

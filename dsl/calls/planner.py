@@ -211,8 +211,8 @@ class Planner:
         options: dict[str, Any] = {}
         for line in self.dispatch.lines if self.dispatch is not None else ():
             if isinstance(line, ast.Option):
-                chosen = self.options.get(line.name)
-                options[line.name] = DispatchNames(names, self)(line.values[0]) if chosen is None else chosen
+                values = [DispatchNames(names, self)(value) for value in line.values]
+                options[line.name] = one_of(values, self.options.get(line.name, values[0]))
         absent = sorted(argument for argument in self.called.tensors if self.arguments.get(argument) is None)
         named = {name: dtype.name for name, dtype in types.items()}
         return CallFacts(self.name, options, named, dims, tuple(absent), self.called.inner)

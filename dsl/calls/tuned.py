@@ -19,6 +19,7 @@ from dsl.text.files import write_text
 from dsl.text.program import Program
 from dsl.values.arithmetic import pow2_divisor
 from lowering.location import Loc, TileError, closest
+from runtime.numbers import exact_key
 
 SCHEMA = 1
 NEAR = 2
@@ -172,7 +173,7 @@ class Tuned:
         for entry in entries:
             if entry.device != device or entry.call != call.call or entry.absent != call.absent:
                 continue
-            if dict(entry.options) != dict(call.options) or dict(entry.types) != dict(call.types):
+            if exact_key(entry.options) != exact_key(call.options) or dict(entry.types) != dict(call.types):
                 continue
             distance = entry.distance(call.dims, call.inner)
             if distance is not None and (best is None or distance < best[0]):

@@ -23,6 +23,7 @@ from dsl.lab.runner import described, prepared
 from dsl.lab.trial import Trial, counted_rank, versions
 from dsl.text.program import Program
 from lowering.location import Source, TileError
+from runtime.numbers import exact_key
 
 FIGURES = {
     "result": "result",
@@ -261,7 +262,11 @@ def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKern
     made = len(a.choices or ()), len(b.choices or ())
     mine, others = (constants_of(side.trial, each.kernel) for side, each in zip(sides, pair, strict=True))
     names = dict.fromkeys([*mine, *others])
-    constants = {name: (mine.get(name), others.get(name)) for name in names if mine.get(name) != others.get(name)}
+    constants = {
+        name: (mine.get(name), others.get(name))
+        for name in names
+        if exact_key(mine.get(name)) != exact_key(others.get(name))
+    }
     stages = compared_stages(a.texts, b.texts, context)
     return KernelDifference(a.kernel, b.kernel, constants, choices, made, stages)
 

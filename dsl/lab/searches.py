@@ -9,6 +9,7 @@ from dsl.lab.contest import STAGES
 from dsl.lab.search import SEARCHES, Point, Search, search
 from dsl.lab.trial import Trial
 from lowering.location import TileError, closest
+from runtime.numbers import exact_key
 
 
 @search("all")
@@ -36,13 +37,14 @@ class AtRandom(Search):
         while len(points) > 1:
             name = first_difference(points)
             value = self.random.choice(values(points, name))
-            points = [point for point in points if point.settings.get(name) == value]
+            points = [point for point in points if exact_key(point.settings.get(name)) == exact_key(value)]
         return points[0]
 
 
 def values(points: Sequence[Point], name: str) -> list[object]:
     """The values that a setting takes, None where a point has it not."""
-    return list(dict.fromkeys(point.settings.get(name) for point in points))
+    found = (point.settings.get(name) for point in points)
+    return list({exact_key(value): value for value in found}.values())
 
 
 def first_difference(points: Sequence[Point]) -> str:
@@ -93,8 +95,8 @@ class OneAtATime(Search):
             return sum(point.settings.get(each) == base.settings.get(each) for each in self.names), -point.index
 
         for point in self.points:
-            value = point.settings.get(name)
-            if value != base.settings.get(name):
+            value = exact_key(point.settings.get(name))
+            if value != exact_key(base.settings.get(name)):
                 found[value] = max(found.get(value, point), point, key=agreement)
         return list(found.values())
 

@@ -21,6 +21,7 @@ from dsl.text import tree as ast
 from dsl.text.program import Program
 from lowering.location import TileError
 from lowering.types import DTYPES
+from runtime.numbers import exact_key
 
 MAX_POINTS = 100_000
 """Points of one launch that are enumerated."""
@@ -166,7 +167,8 @@ def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candi
 
         def agreeing(candidate: Candidate, each: Edited = each) -> tuple[bool, bool]:
             pairs = [(s, each.headers[s.kernel]) for s in candidate.steps if s.kernel in each.headers]
-            same = all(header.constants.get(name) == v for s, header in pairs for name, v in s.constants.items())
+            known = ((header.constants.get(name), v) for s, header in pairs for name, v in s.constants.items())
+            same = all(exact_key(a) == exact_key(b) for a, b in known)
             return all(header.schedule == step.schedule for step, header in pairs), same
 
         able = [one for one in listed if any(step.kernel in each.headers for step in one.steps)]

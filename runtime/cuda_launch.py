@@ -22,7 +22,7 @@ from runtime.cuda.tensor_maps import encode
 from runtime.cuda.workspaces import StreamWorkspaces, of_stream
 from runtime.errors import LaunchError
 from runtime.frameworks import Framework, find_framework, unrecognised
-from runtime.repeated import Again, Repeated, never
+from runtime.repeated import Again, Changed, Repeated, never
 from runtime.timeline import TimelineSpace
 
 
@@ -150,7 +150,6 @@ class CudaLaunch(Repeated):
         current_stream, ordinal, context = self._current_stream, self.ordinal, self.kernel.context
         success, launched, label = self._success, self._launched, self._label
         of, free, free_on = None, self._free, self._free_on
-        changed, places = self.changed, self.places
 
         def launch_again(arrays: Sequence[Any]) -> bool:
             try:
@@ -179,11 +178,23 @@ class CudaLaunch(Repeated):
             else:
                 self.submit(buffer, stream)  # which finds the right context, or the error
             buffers.append(buffer)
-            if changed is not None:
-                changed([arrays[place] for place in places])
             return True
 
-        return launch_again
+        return launch_again if self.changed is None else self._telling(launch_again, self.changed)
+
+    def _telling(self, again: Again, changed: Changed) -> Again:
+        """The same, and it tells what was written: of a function of its own, which others do not pay for."""
+        place, places = self.places[0], self.places
+        if len(places) > 1:
+            return lambda arrays: again(arrays) and (changed([arrays[i] for i in places]), True)[1]
+
+        def launch_and_tell(arrays: Sequence[Any]) -> bool:
+            if not again(arrays):
+                return False
+            changed([arrays[place]])
+            return True
+
+        return launch_and_tell
 
     def _check(self, values: Sequence[Any]) -> None:
         self._checker.check_pointers(self.call, values)
@@ -227,7 +238,21 @@ class CudaLaunch(Repeated):
             return partial(self.launch, values, arguments, stream)
         buffer = self.buffer()
         self._pack(buffer, values)
-        return partial(self.submit, buffer, stream)
+        if buffer.config is not None or not self._is_sole:
+            return partial(self.submit, buffer, stream)
+        launch_kernel, function, address = driver.bindings().cuLaunchKernel, self.kernel.function, buffer.address
+        x, y, z, threads, _, _, shared = self._shape
+        current_stream, ordinal = self._current_stream, self.ordinal
+        success, launched, label = self._success, self._launched, self._label
+
+        def launch_bound() -> None:  # as `again`, in one frame with bound names
+            on = streams[current_stream(ordinal) if stream is None else stream]
+            if launch_kernel(function, x, y, z, threads, 1, 1, shared, on, address, 0)[0] is success:
+                launched[label] = None
+            else:
+                self.submit(buffer, stream)  # which finds the right context, or the error
+
+        return launch_bound
 
     def timed(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> float:
         """Launches, waits, and gives the microseconds between events around the launch."""

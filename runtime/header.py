@@ -225,6 +225,8 @@ def to_json(header: Header) -> dict[str, Any]:
     """The JSON object of a header, in the order of the table in docs/architecture.md."""
     record: dict[str, Any] = {"schema": SCHEMA, **asdict(header)}
     record["constants"] = {name: in_json(value) for name, value in header.constants.items()}
+    record |= {key: in_json(record[key]) for key in ("grid", "moves", "computes")}
+    record["requires"] = [row | {"expr": in_json(row["expr"])} for row in record["requires"]]
     record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
     for optional in ("moves", "computes", "workspaces", "channels", "timeline", "overlaps", "in_place"):

@@ -47,5 +47,7 @@ def plain(value: bool | int | float) -> bool | int | float:
 
 
 def in_json(value: Any) -> Any:
-    """A number as JSON has it: one that is not finite is a word."""
+    """A number, or a tree of a header, as JSON has it: a number that is not finite is a word."""
+    if isinstance(value, list | tuple):
+        return [in_json(each) for each in value]
     return str(value) if isinstance(value, float) and value - value != 0 else value

@@ -47,7 +47,7 @@ class Builder:
         self.facts = facts
         self.budget = Budget()
         self._shared: list[dict[tuple, Value]] = [{}]  # by region: what is known in it, from outside it too
-        self._twice: list[Op] = []  # what `own` has made anew
+        self._spare: list[tuple[Op, list[Op]]] = []  # what may turn out to be unused, and what goes with it
 
     @property
     def loc(self) -> Loc:
@@ -119,7 +119,7 @@ class Builder:
             return value
         last = self.block.ops[-1] if self.block.ops else None
         if op is not last or value.name is not None:
-            self._twice.append(op)
+            self.spare(op)
             copy = self.op(op.name, op.operands, **op.attrs)
             return copy.results[op.results.index(value)]
         key = (op.name, tuple(op.operands), attribute_key(op.attrs))
@@ -127,15 +127,21 @@ class Builder:
             del self._shared[-1][key]
         return value
 
-    def leave_out_unused(self, body: Block) -> None:
+    def spare(self, op: Op, others: Sequence[Op] = ()) -> None:
+        """`leave_out_unused` is to take the operation away if nothing uses it, and `others` with it."""
+        self._spare.append((op, list(others)))
+
+    def leave_out_unused(self, body: Block) -> set[Op]:
         """Of what `own` has made anew, what nothing else uses goes: `p, q = dot(x, y), dot(x, z)` makes both before
-        either has its name, and directives would see four products."""
+        either has its name, and directives would see four products. So does the load of a part of memory that a def was
+        given and only stores to. Gives what is gone."""
         users, gone = uses(body), set[Op]()
-        for op in reversed(self._twice):
+        for op, others in reversed(self._spare):
             if all(user in gone for result in op.results for user in users.get(result, ())):
-                gone.add(op)
+                gone |= {op, *others}
         for block in [body, *(region for op in walk(body) for region in op.regions)] if gone else ():
             block.ops = [op for op in block.ops if op not in gone]
+        return gone
 
     def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
         key = (dtype, type(value), repr(value) if type(value) is float else value)

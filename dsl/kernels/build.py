@@ -76,35 +76,41 @@ class KernelBuilder(Tiles):
 
     def _assign(self, node: ast.Assign) -> None:
         if node.op is not None:
-            old, new = self.operand(node.targets[0], node.op), self.operand(node.value, node.op)
-            try:
-                self.bind(node.targets[0], self.infix(node.op, old, new, node.loc), node.value.loc)
-            except ConstantError as error:
-                raise TileError("constant", self.at(node.loc), str(error), error.hint) from None
+            self._augment(node, node.op)
             return
         value = self.expr(node.value)
         if len(node.targets) == 1:
             self.bind(node.targets[0], value, node.value.loc)
             return
         value = self.parts(value, len(node.targets), node.loc)
-        parts = node.value.items if isinstance(node.value, ast.Sequence) else [node.value] * len(value)
-        value = tuple(
-            self.as_value(v, p.loc) if isinstance(v, Access) else v for v, p in zip(value, parts, strict=True)
-        )
-        for target, part, source in zip(node.targets, value, parts, strict=True):
+        sources = node.value.items if isinstance(node.value, ast.Sequence) else [node.value] * len(value)
+        for target, part, source in zip(node.targets, value, sources, strict=True):
             self.bind(target, part, source.loc)
+
+    def _augment(self, node: ast.Assign, op: str) -> None:
+        """`x[…] += v`: the subscripts are evaluated once, x is read before v."""
+        target = node.targets[0]
+        place = self.part(target) if isinstance(target, ast.Index) else self.expr(target)
+        old = self.side(self.read(place, target.loc) if isinstance(place, Access) else place, target, op)
+        new = self.operand(node.value, op)
+        try:
+            value = self.infix(op, old, new, node.loc)
+        except ConstantError as error:
+            raise TileError("constant", self.at(node.loc), str(error), error.hint) from None
+        if isinstance(place, Access):
+            write(self, place, value, node.value.loc)
+        else:
+            self.bind(target, value, node.value.loc)
 
     def bind(self, target: ast.Expr, value: Binding, loc: Loc) -> None:
         if isinstance(target, ast.Name):
             if isinstance(self.scope.names.get(target.id), SharedTile):
                 write(self, whole(self, self.scope.names[target.id], target.loc), value, loc)
                 return
-            if isinstance(value, Access):
-                value = self.as_value(value, loc)
             self.scope.names[target.id] = value if self.in_library else self.named(value, target.id)
             return
         if isinstance(target, ast.Index):
-            access = self.expr(target)
+            access = self.part(target)
             if not isinstance(access, Access):
                 self.error("type", target.loc, "only tensors and shared tiles are written by index", NO_ADDRESS)
             write(self, access, value, loc)
@@ -138,8 +144,7 @@ class KernelBuilder(Tiles):
                 "'return' inside a run-time 'if' or loop",
                 "assign to a name and return it at the end",
             )
-        value = self.expr(node.value)
-        raise Returned(self.as_value(value, node.loc) if isinstance(value, Access) else value)
+        raise Returned(self.expr(node.value))
 
     def _grid(self, node: ast.Grid) -> None:
         self.error("syntax", node.loc, "'grid' is the first statement of a kernel and stands once")
@@ -311,8 +316,6 @@ class KernelBuilder(Tiles):
 
     def _if(self, node: ast.If) -> None:
         condition = self.expr(node.condition)
-        if isinstance(condition, Access):
-            condition = self.as_value(condition, node.condition.loc)
         if isinstance(condition, Value) and not condition.tile.shape and (known := constant_of(condition)) is not None:
             condition = known
         if not isinstance(condition, Value):

@@ -256,7 +256,7 @@ class _Variant:
         if builder.errors:
             raise Errors(builder.errors)
         replace_uses(function.body, builder.same_dims)
-        builder.ir.leave_out_unused(function.body)
+        builder.end_of_build(function.body)
         void_uncalled(function)
         function.body.args = [
             *(p.value for p in function.params if p.value is not None),

@@ -477,9 +477,10 @@ def read(
     other: Binding = None,
     cache: str | None = None,
     evict: str | None = None,
+    is_masked: bool = False,
 ) -> Value:
-    """A load of an access."""
-    place = resolve(builder, access, not (mask is None or mask is True))
+    """A load of an access. `is_masked`: its indices may lie outside, as they may where there is a mask."""
+    place = resolve(builder, access, is_masked or not (mask is None or mask is True))
     dtype = place.memory.dtype
     joined = join_masks(builder, place, mask, loc)
     fill: Value | None = None
@@ -496,6 +497,34 @@ def read(
     of_box, more = _named_box(builder, access, place, mask, windows=True)
     named = operands_of(place, {"mask": joined, "other": fill} | of_box)
     return builder.ir.access("load", named, cache=cache, evict=evict, **more).result
+
+
+@dataclass(slots=True)
+class PassedPart:
+    """A part of memory that a def was given: where it is, and what was read of it when the call began."""
+
+    access: Access
+    value: Value
+    loc: Loc
+    in_tile_if: bool
+
+    def check(self, builder: Building) -> None:
+        """Error for an index that lies outside, which a def may mask where it does not read the value."""
+        memory = self.access.memory
+        extents = memory.dims if isinstance(memory, Tensor) else getattr(memory, "extents", ())
+        for axis, (sub, extent) in enumerate(zip(self.access.subscripts, extents, strict=False)):
+            if _is_tile(sub) and not self.in_tile_if:
+                _check_tile(builder, sub, extent, axis, self.loc)
+
+
+def read_for_def(builder: Building, access: Access, loc: Loc) -> PassedPart:
+    """A load of an access that a def is given, which is gone at the end if the def only names the memory."""
+    before = len(builder.ir.block.ops)
+    value = read(builder, access, loc, is_masked=True)
+    load, others = value.op, builder.ir.block.ops[before:]
+    assert load is not None
+    builder.ir.spare(load, [op for op in others if not op.spec.pure and op is not load])
+    return PassedPart(access, value, builder.at(access.loc), bool(builder.in_tile_if))
 
 
 def _named_box(

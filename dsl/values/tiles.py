@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn
 
 import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.text import tree as ast
-from dsl.values.access import index_tile, narrow, read, subscripts
+from dsl.values.access import PassedPart, index_tile, narrow, read, read_for_def, subscripts
 from dsl.values.arithmetic import ConstantError
 from dsl.values.bindings import (
     POISON,
@@ -34,7 +34,7 @@ from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS, WORDS
 from lowering.builder import MAX_TILE
 from lowering.fold import constant_of
-from lowering.ir import Value
+from lowering.ir import Block, Value
 from lowering.location import Loc, TileError, closest
 from lowering.types import DTYPES, I1, OPERAND_TYPES, DType
 
@@ -70,6 +70,7 @@ class Tiles(Building):
         self.in_library = 0  # its names are not the user's: a schedule pins no value in it
         self.host_names: dict[str, Any] = {}  # names whose values the host knows too: dims, constants, scalars
         self.requires: list[ast.Assert] = []
+        self.passed_parts: dict[Value, PassedPart] = {}  # by what was read of them
         self.same_dims: dict[Value, Value] = {}  # of dims that each launch has equal, the one that stands for each
         self.grid: list[ast.Expr] = []
 
@@ -202,8 +203,40 @@ class Tiles(Building):
         return self.tuple_of((self.expr(i) for i in node.items), node.loc)
 
     def _index(self, node: ast.Index) -> Binding:
+        """What is read from memory is read here and now, whatever the value is for."""
+        found = self.part(node)
+        return self.read(found, node.loc) if isinstance(found, Access) else found
 
-        base = self.expr(node.value)
+    def memory(self, node: ast.Expr) -> Binding:
+        if isinstance(node, ast.Index):
+            return self.part(node)
+        found = self.expr(node)
+        return self.passed_parts[found].access if isinstance(found, Value) and found in self.passed_parts else found
+
+    def passed(self, node: ast.Expr) -> Binding:
+        """`x[…]` as the argument of a def is what lies there when the call begins; where the def names memory, it is
+        that part of x."""
+        found = self.part(node) if isinstance(node, ast.Index) else self.expr(node)
+        if not isinstance(found, Access):
+            return found
+        part = read_for_def(self, found, node.loc)
+        self.passed_parts[part.value] = part
+        return part.value
+
+    def end_of_build(self, body: Block) -> None:
+        """What only had to be tried is left out; of parts that defs were given, those that they read are checked."""
+        gone = self.ir.leave_out_unused(body)
+        for part in self.passed_parts.values():
+            if part.value.op not in gone:
+                part.check(self)
+
+    def part(self, node: ast.Index) -> Binding:
+        """`x[…]`: of memory an access that nothing has read, else a value."""
+        base = self.memory(node.value)
+        if isinstance(base, Access):
+            narrows = isinstance(base.memory, SharedTile) and not any(map(ast.is_none, node.subscripts))
+            was_read = isinstance(node.value, ast.Name)  # when the call began that it is an argument of
+            base = narrow(self, base) if narrows else self.expr(node.value) if was_read else self.read(base, node.loc)
         if isinstance(base, tuple):
             first = node.subscripts[0]
             is_one = len(node.subscripts) == 1 and not isinstance(first, ast.Slice)
@@ -211,8 +244,6 @@ class Tiles(Building):
             if not isinstance(number, int) or not -len(base) <= number < len(base):
                 self.error("shape", node.loc, f"a tuple of {len(base)} has no such element")
             return base[number]
-        if isinstance(base, Access):
-            base = self.as_value(base, node.loc) if not isinstance(base.memory, SharedTile) else narrow(self, base)
         if isinstance(base, Value):
             return index_tile(self, base, node)
         if isinstance(base, Absent):
@@ -252,7 +283,6 @@ class Tiles(Building):
         approximate = self.function_of(FAST[function.name], loc)
 
         def chosen(walk: Any, loc: Loc, value: Binding) -> Any:
-            value = self.read(value, loc) if isinstance(value, Access) else value
             if not isinstance(value, Value) or value.dtype.name not in ("f16", "bf16", "f32"):
                 return exact(walk, loc, value)
             if not is_fast(self.function, function.name, loc):

@@ -273,12 +273,12 @@ class Walk:
             self.check(function, function.form, len(node.args), node.keywords, node.loc)
             return self.meaning(function, node.loc)(self, node)
         words = function.form.words
-        if not words:
+        if not words and not function.memory:
             values += [self.expr(each) for each in node.args]
             keywords = {name: self.expr(each) for name, each in node.keywords.items()}
             return self.of(function, values, keywords, node.loc, node)
         for place, each in enumerate(node.args):
-            values.append(self.word(function, each, words[place]) if place in words else self.expr(each))
+            values.append(self.argument_at(function, place, each))
         keywords = {
             name: self.word(function, each, words[name], name) if name in words else self.expr(each)
             for name, each in node.keywords.items()
@@ -293,6 +293,16 @@ class Walk:
                 return found
             if found is MISSING and node.id not in DTYPES:
                 return self.function_of(node.id, node.loc) or self.unknown("function", node.id, node.loc)
+        return self.expr(node)
+
+    def argument_at(self, function: Builtin, place: int, node: ast.Expr) -> Any:
+        """The argument at a place of a call: a word, memory, or a value."""
+        if place in function.form.words:
+            return self.word(function, node, function.form.words[place])
+        return self.memory(node) if place in function.memory else self.expr(node)
+
+    def memory(self, node: ast.Expr) -> Any:
+        """An expression where memory is meant, and not what lies there."""
         return self.expr(node)
 
     def word(self, function: Builtin, node: ast.Expr, known: tuple[str, ...], name: str | None = None) -> str:
@@ -352,11 +362,15 @@ class Walk:
     # ---- defs ----
 
     def call_def(self, closure: Closure, node: ast.Call) -> Any:
-        values = [self.expr(each) for each in node.args]
-        keywords = {name: self.expr(each) for name, each in node.keywords.items()}
+        values = [self.passed(each) for each in node.args]
+        keywords = {name: self.passed(each) for name, each in node.keywords.items()}
         if node.rest is not None:
             keywords |= self.rest(node.rest, closure.node, len(values), keywords)
         return self.inlined(closure, values, keywords, node.loc)
+
+    def passed(self, node: ast.Expr) -> Any:
+        """An argument of a def."""
+        return self.expr(node)
 
     def rest(self, loc: Loc, definition: ast.Def, count: int, keywords: dict[str, Any]) -> dict[str, Any]:
         """What `...` stands for behind `count` arguments: what the caller has under the names of the parameters and

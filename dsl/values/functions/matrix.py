@@ -36,9 +36,9 @@ def multiply(
 def _operands(b: Building, loc: Loc, args: tuple[Binding, ...], what: str) -> list[Value]:
     """Values of a product's arguments; an accumulator may be a number only where its type is written."""
     for arg in args:
-        if not isinstance(arg, Value | Access):
+        if not isinstance(arg, Value):
             b.error("type", loc, f"{what} takes tiles; this is {describe(arg)}", "an accumulator: zeros(f32[M, N])")
-    return [b.as_value(arg, loc) for arg in args]
+    return list(args)
 
 
 def _dot(b: Building, loc: Loc, *args: Binding) -> Value:
@@ -95,6 +95,11 @@ def _stmatrix(b: Building, loc: Loc, part: Binding, value: Binding) -> tuple:
 
 
 row("dot(a, b, [acc])", "acc + a @ b on tensor cores; `a @ b` is without acc", tiles=_dot)
-row("ldmatrix(part)", "a part of a shared tile as operands of a product lie", tiles=_ldmatrix)
-row("stmatrix(part, v)", "v, which lies as results of a product do, to a part of a shared tile", tiles=_stmatrix)
+row("ldmatrix(part)", "a part of a shared tile as operands of a product lie", tiles=_ldmatrix, memory=(0,))
+row(
+    "stmatrix(part, v)",
+    "v, which lies as results of a product do, to a part of a shared tile",
+    tiles=_stmatrix,
+    memory=(0,),
+)
 FAMILIES[MMA] = _mma

@@ -119,12 +119,13 @@ def _barrier(b: Building, loc: Loc, scope: str = "block") -> tuple:
 
 
 row(f"load(part, mask=, other=, cache=all|global|streaming|last_use|volatile, evict={EVICTIONS})",
-    "a part of a tensor or shared tile; `other` where the mask is off, else 0", "any", tiles=_load)  # fmt: skip
+    "a part of a tensor or shared tile; `other` where the mask is off, else 0", "any", tiles=_load,
+    memory=(0,))  # fmt: skip
 row(f"store(part, v, mask=, cache=write_back|global|streaming|write_through|volatile, evict={EVICTIONS}, order=none)",
     "v to a part of a tensor or shared tile; order=none: such stores touch different elements", "any",
-    tiles=_store)  # fmt: skip
+    tiles=_store, memory=(0,))  # fmt: skip
 row("copy(shared, part, mask=, cache=all|global)", "a part of a tensor to a shared tile, asynchronously", "any",
-    tiles=_copy)  # fmt: skip
+    tiles=_copy, memory=(0, 1))  # fmt: skip
 row("commit()", "ends a group of copies", tiles=_commit)
 row("wait(groups)", "until at most so many groups of copies are in flight", tiles=_wait)
 row("barrier([block|warp])", "until all threads are here", tiles=_barrier)
@@ -171,4 +172,4 @@ _WORDS = "mask=, order=relaxed|acquire|release|acq_rel, scope=block|gpu|system"
 for _action, _of in ATOMICS.items():
     _values = "expected, v" if _action == "cas" else "v"
     row(f"atomic_{_action}(part, {_values}, {_WORDS})", f"{_action}, of {_of}, at once; what was there before", "",
-        tiles=_atomic(_action))  # fmt: skip
+        tiles=_atomic(_action), memory=(0,))  # fmt: skip

@@ -270,7 +270,8 @@ def _flat(b: Building, loc: Loc, tensor: Binding) -> Tensor:
 
 
 row("reshape(x, extents)", "the same elements in another shape; of a row-major tensor a view", "any",
-    tiles=_reshape_tiles, arrays=lambda host, loc, x, extents: on_arrays.reshape(host, loc, x, extents))  # fmt: skip
+    tiles=_reshape_tiles, memory=(0,),
+    arrays=lambda host, loc, x, extents: on_arrays.reshape(host, loc, x, extents))  # fmt: skip
 row("transpose(x, [axes])", "the axes in another order, reversed unless said; of a tensor a view", "any",
     tiles=_transpose_tiles, arrays=lambda host, loc, x, *axes: on_arrays.transpose(host, loc, x, *axes))  # fmt: skip
 row(".T", "`x.T`: rows as columns", "any",
@@ -288,14 +289,10 @@ row("flat(x)", "the elements of a row-major tensor along one axis", "any", tiles
 # ---- tuples ----------------------------------------------------------------------------------------------------------
 
 
-def _kept(b: Building, loc: Loc, value: Binding) -> Binding:
-    return b.as_value(value, loc) if isinstance(value, Access) else value
-
-
 def _append_tiles(b: Building, loc: Loc, known: Binding, value: Binding) -> tuple:
     if not isinstance(known, tuple):
         b.error("type", loc, f"append takes a tuple; this is {describe(known)}", "begin with tuple()")
-    return b.tuple_of((*known, _kept(b, loc, value)), loc)
+    return b.tuple_of((*known, value), loc)
 
 
 def _append_arrays(host: Host, loc: Loc, known: Any, value: Any) -> tuple:
@@ -305,7 +302,7 @@ def _append_arrays(host: Host, loc: Loc, known: Any, value: Any) -> tuple:
 
 
 row("tuple([a], …)", "a tuple, also of one and of nothing; indexed by constants", "any",
-    tiles=lambda b, loc, *all: b.tuple_of((_kept(b, loc, each) for each in all), loc),
+    tiles=lambda b, loc, *all: b.tuple_of(all, loc),
     arrays=lambda host, loc, *all: all)  # fmt: skip
 row("append(t, a)", "the tuple with one more; in a `for static`, a tile for each turn", "any",
     tiles=_append_tiles, arrays=_append_arrays)  # fmt: skip

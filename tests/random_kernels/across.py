@@ -119,10 +119,6 @@ class AcrossDrawing(MemoryDrawing):
         text = f"reduce(largest, ({a.text}, {index}.to(s32)), axis={axis})"
         return self.pair(text, largest, dtype, "s32", out)
 
-    def function(self, text: str) -> None:
-        if text not in self.program.functions:
-            self.program.functions.append(text)
-
     def pair(self, text: str, of: Callable[[State], Any], first: str, second: str, shape: Shape) -> Statement:
         a, _ = self.bind(Expr(text, lambda s: None, first, shape))
         b, _ = self.bind(Expr(text, lambda s: None, second, shape))

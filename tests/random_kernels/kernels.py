@@ -24,9 +24,10 @@ class KernelDrawing(PipelineDrawing):
                     self.helper]  # fmt: skip
         if self.scope.threads:
             return [*anywhere, self.atomic, self.augmented]
-        together = [*anywhere, self.rebind, self.augmented, self.store, self.atomic, self.counter, self.reduction,
-                    self.reduction, self.scan, self.reshaped, self.reshaped, self.loop, self.branch, self.loop_while,
-                    self.with_function, self.shuffle, self.vote, self.optional, self.tuples, self.widened]  # fmt: skip
+        together = [*anywhere, self.rebind, self.augmented, self.store, self.overtaken, self.atomic, self.counter,
+                    self.reduction, self.reduction, self.scan, self.reshaped, self.reshaped, self.loop, self.branch,
+                    self.loop_while, self.with_function, self.shuffle, self.vote, self.optional, self.tuples,
+                    self.widened]  # fmt: skip
         if self.scope.loops or self.scope.branches:
             return together
         return [*together, self.loop, self.branch, self.thread_branch, self.pipeline, self.pipeline, self.product,

@@ -17,6 +17,16 @@ STORE_CACHES = ("write_back", "global", "streaming", "write_through", "volatile"
 EVICTIONS = ("first", "last", "no_allocate", "normal", "unchanged")
 ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 
+KEPT = """\
+def kept(a, to, v):
+    store(to, v)
+    return a
+
+def before(to, v):
+    store(to, v)
+    return to
+"""
+
 
 @dataclass
 class Part:
@@ -504,6 +514,43 @@ class MemoryDrawing(Drawing):
         text, mask = self.mask(shape, 0.2)
         self.note("store in a branch of threads")
         return Plain([f"store({part.text}, {value.text}{text})"], writing(memory, part, value, mask))
+
+    def overtaken(self) -> Statement | None:
+        """A part of memory as an argument, beside a def that stores to the same memory before the value is used."""
+        shape = self.shape()
+        found = [m for m in self.memories if m.writable and m.dtype not in ("i1", "e4m3", "e5m2") and 0 not in m.shape
+                 and len(m.shape) - m.owned - m.ring >= len(shape) and m.bound <= LIMIT.get(m.dtype, 0)]  # fmt: skip
+        memory = self.pick(found) if found and self.chance(0.8) else self.output(self.dtype(), shape)
+        first, second = (self.part(memory, shape, scattered=self.chance(0.3)) for _ in range(2))
+        to, value = self.part(memory, shape, scattered=self.chance(0.5)), self.expr(memory.dtype, shape, 1)
+        way = self.pick(["argument", "by name", "its own place", "tuple", "where", "minimum"])
+        call = f"kept({second.text}, {to.text}, {value.text})"
+        text, join = call, lambda a, b: b
+        if way == "by name":
+            text = f"kept(v={value.text}, to={to.text}, a={second.text})"
+        elif way == "its own place":
+            text, second = f"before({to.text}, {value.text})", to
+        elif way == "tuple":
+            text, join = f"({first.text}, {call})[0]", lambda a, b: a
+        elif way == "where":
+            text, join = f"where({first.text} < 0, {first.text}, {call})", lambda a, b: np.where(a < 0, a, b)
+        elif way == "minimum":
+            text, join = f"minimum({first.text}, {call})", np.minimum
+        self.function(KEPT)
+        self.note(f"argument overtaken by a store: {way}")
+        name, _ = self.bind(Expr(text, lambda s: s.names[name], memory.dtype, shape, memory.bound))
+        stored = writing(memory, to, value, lambda s: np.True_)
+
+        def act(state: State) -> None:
+            a, b = (read(memory, part, state, np.True_, 0) for part in (first, second))
+            stored(state)
+            state.names[name] = np.asarray(join(a, b), NUMPY[memory.dtype])
+
+        return Plain([f"{name} = {text}"], act)
+
+    def function(self, text: str) -> None:
+        if text not in self.program.functions:
+            self.program.functions.append(text)
 
     def atomic(self) -> Statement | None:
         """Each kind of atomic: of places that are touched once, with the value before; or many that commute."""

@@ -62,7 +62,10 @@ def test_every_construct_is_drawn() -> None:
         optional tensor; index of 64 bits; specialize; maxregs; blocks_per_sm; cluster; cache or eviction; conversion;
         transpose; stack; broadcast; where; fma; sm_80; sm_86; sm_89; sm_90; sm_90a; sm_100; sm_100a;
         sides of a branch that may meet; lock; handed on from block to block; rows that start anywhere; dim;
-        product of a product; result through shared memory; loop over a dim; tuple; def; asm; assert; load shared;
+        product of a product; result through shared memory; loop over a dim; tuple; def; asm; assert;
+        argument overtaken by a store: argument; argument overtaken by a store: by name;
+        argument overtaken by a store: its own place; argument overtaken by a store: tuple;
+        argument overtaken by a store: where; argument overtaken by a store: minimum; load shared;
         store shared; peel; tiles of a dim; two names at once; require async; like; tune; contract
     """
     missing = [name for name in " ".join(wanted.split()).split("; ") if not seen[name]]

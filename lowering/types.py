@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
+from fractions import Fraction
+from functools import lru_cache
+from math import inf, isfinite, prod
 
 from lowering.layout import Layout
 from lowering.location import closest
@@ -103,6 +105,41 @@ def type_hint(name: str, more: Iterable[str] = ()) -> str:
     known = [*(n for n in DTYPES if n != "index"), *more]
     meant = _ELSEWHERE.get(name.lower())
     return f"did you mean '{meant}'?" if meant else closest(name, known) or "types: " + ", ".join(known)
+
+
+_FLOATS = {
+    "f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023),
+    "e4m3": (4, -6, 8), "e5m2": (3, -14, 15),
+}  # fmt: skip
+"""Digits of a float, the exponent of its least normal number, and that of its greatest one."""
+
+
+def greatest(dtype: DType) -> float:
+    """The greatest finite number of a float type; e4m3 has a NaN where the next one below 2^9 would be."""
+    digits, _, exponent = _FLOATS[dtype.name]
+    return (2.0 - 2.0 ** ((2 if dtype.name == "e4m3" else 1) - digits)) * 2.0**exponent
+
+
+def nearest_number(value: int | float, dtype: DType) -> float:
+    """The number of a float type that is nearest to any number, ties to even, rounded once; infinite beyond them.
+
+    >>> nearest_number(1 + 2**-8 + 2**-40, BF16), nearest_number(2**60 + 2**36 + 1, F32) == 2**60 + 2**37
+    (1.0078125, True)
+    """
+    if isinstance(value, float) and (dtype is F64 or not isfinite(value)):
+        return value
+    return _nearest(value, dtype) if value else float(value)  # whose sign an equal key would lose
+
+
+@lru_cache(1024)
+def _nearest(value: int | float, dtype: DType) -> float:
+    exact = Fraction(value)
+    size, (digits, least, _) = abs(exact), _FLOATS[dtype.name]
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= size < Fraction(2) ** exponent
+    unit = Fraction(2) ** (max(exponent, least) - digits + 1)
+    near = round(exact / unit) * unit
+    return float(near) if abs(near) <= greatest(dtype) else inf if value > 0 else -inf
 
 
 def int_range(dtype: DType) -> tuple[int, int]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from runtime.arrays import HOST_ALIGNMENT, Array
+from runtime.dtypes import in_type
 from runtime.errors import LaunchError
 from runtime.expressions import Expression, ExpressionError, Number, compile_expression, show
-from runtime.header import Argument, Header, HeaderTensor, stride_name
+from runtime.header import Argument, Header, HeaderTensor, Scalar, stride_name
 from runtime.tensor_map import TensorMap, of_array
 
 MOST_INT32 = (1 << 31) - (1 << 21)
@@ -87,7 +88,7 @@ class Checker:
         for tensor in self.header.tensors:
             self._check_tensor(tensor, arrays[tensor.name])
         dims = self._bind_dims(arrays)
-        names: dict[str, Number] = {"sms": sms, **scalars, **dims}
+        names: dict[str, Number] = {"sms": sms, **self._as_kernel_has(scalars), **dims}
         names |= {name: value for name, value in self.header.constants.items() if not isinstance(value, str)}
         names |= {
             stride_name(tensor.name, axis): stride
@@ -111,6 +112,17 @@ class Checker:
         maps = self._maps(arrays) if 0 not in blocks else {}
         found = CallClass(arrays, dims, names, blocks, alignments, overlaps, test, workspaces, maps, in_place)
         self.check_pointers(found, [arrays[tensor.name].pointer for tensor in self.header.tensors])
+        return found
+
+    def _as_kernel_has(self, scalars: Mapping[str, Number]) -> dict[str, Number]:
+        """Scalars in their types: of 0.9999 as bf16 the kernel has 1, and `assert s < 1.0` does not hold."""
+        types = {param.name: param.dtype for param in self.header.params if isinstance(param, Scalar)}
+        found = {}
+        for name, value in scalars.items():
+            try:
+                found[name] = in_type(types[name], value)
+            except OverflowError:
+                raise self.fail("type", f"{name} takes {types[name]}: {value!r} does not fit") from None
         return found
 
     def estimate(self, key: str, names: Mapping[str, Number]) -> Number | None:

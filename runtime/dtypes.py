@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Rational
 from typing import Any
 
 from runtime.errors import LaunchError
@@ -73,14 +77,40 @@ def numpy_dtype(dtype: str) -> Any:
 
 
 def bf16_bits(value: float) -> int:
-    """The 16 bits of `value` rounded to bfloat16: to f32 first, then to nearest even (as torch and JAX convert)."""
+    """The 16 bits of the bfloat16 nearest to `value`, ties to even, rounded once: what f32 loses is kept in its last
+    bit, so that the second rounding is the only one."""
     if value != value:
         return 0x7FC0
-    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    packed = struct.pack("<f", value)
+    bits, single = struct.unpack("<I", packed)[0], struct.unpack("<f", packed)[0]
+    if single != value:
+        bits = bits - (abs(single) > abs(value)) | 1
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     if rounded & 0x7FFF == 0x7F80 and value not in (float("inf"), float("-inf")):
         raise OverflowError("float too large for bf16")
     return rounded
+
+
+def as_double(value: Any, bytes: int) -> float:
+    """A number as a double that is to become a float of so many bytes: of a number that no double holds, the neighbour
+    whose last bit is 1, so that rounding it to fewer bits is rounding once. OverflowError beyond the largest double."""
+    number = float(value)
+    if bytes == 8 or type(value) is float or not isinstance(value, Rational | Decimal) or not math.isfinite(number):
+        return number
+    exact = Fraction(int(value) if isinstance(value, Integral) else value)
+    if number == exact or struct.pack("<d", number)[0] & 1:
+        return number
+    return math.nextafter(number, math.inf if number < exact else -math.inf)
+
+
+def in_type(dtype: str, value: int | float | bool) -> int | float | bool:
+    """A number as an argument of this type has it: floats are rounded. OverflowError for one that is too large."""
+    row = DTYPES[dtype]
+    if not row.is_float or isinstance(value, bool):
+        return value
+    if dtype == "bf16":
+        return struct.unpack("<f", struct.pack("<I", bf16_bits(as_double(value, 2)) << 16))[0]
+    return struct.unpack(f"<{row.code}", struct.pack(f"<{row.code}", as_double(value, row.bytes)))[0]
 
 
 def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
@@ -116,7 +146,7 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
         if isinstance(value, (bool, str, bytes)) or (type(value) is not float and is_masked(value)):
             raise refuse(value, "is not a number")
         try:
-            number = float(value)  # type: ignore[arg-type]
+            number = as_double(value, row.bytes)
             if row.name == "bf16":
                 return bf16_bits(number)
             struct.pack(f"<{row.code}", number)

@@ -27,7 +27,7 @@ from dsl.calls.tuned import (
     text_digest,
 )
 from dsl.kernels.compile import lower
-from dsl.kernels.variant import Request, Variant
+from dsl.kernels.variant import Request, Variant, as_parameter
 from dsl.schedules import target_facts
 from dsl.text import tree as ast
 from dsl.text.branches import named_ways, names_of_branch
@@ -241,6 +241,8 @@ class Planner:
         from runtime.expressions import ExpressionError, compile_expression
 
         names = {"sms": request.sms or self.target.sms, **variant.constants, **request.scalars, **request.dims}
+        types = {p.name: p.dtype for p in variant.function.params if p.name in request.scalars}
+        names |= {name: as_parameter(names[name], dtype) for name, dtype in types.items()}
         names |= {stride_name(n, axis): s for n, of in request.strides.items() for axis, s in enumerate(of)}
         try:
             return all(compile_expression(condition).evaluate(names) for condition in conditions)

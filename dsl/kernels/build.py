@@ -171,12 +171,15 @@ class KernelBuilder(Tiles):
             joined = getattr(condition, "op", None) in ("&", "|")
             hint = "'and', 'or' and 'not' join conditions of a launch" if joined else "compare with '!= 0'"
             self.error("type", node.loc, "'assert' takes a condition; this is a number", hint)
-        if not any(isinstance(self.scope.find(name), Value) for name in names_in(condition)):
-            if not self.expr(condition):
+        if all(constant_of(v) is not None for v in map(self.scope.find, names_in(condition)) if isinstance(v, Value)):
+            held = self.expr(condition)
+            held = constant_of(held) if isinstance(held, Value) else held
+            if held is False:
                 self.error(
                     "requires", node.loc, node.message or "this assertion does not hold", self.values_in(condition)
                 )
-            return
+            if held is not None:
+                return
         self.requires.append(node)
         self.learn(condition)
 

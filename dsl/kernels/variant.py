@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import lcm, prod
+from math import inf, isinf, lcm, prod
 from typing import Any
 
 from dsl.kernels.build import KernelBuilder, assigned_names
@@ -29,7 +29,7 @@ from lowering.location import Errors, Loc, TileError, closest
 from lowering.nesting import deep_recursion
 from lowering.targets import Target, target
 from lowering.text.stage import StageCondition
-from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, type_hint
+from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, nearest_number, type_hint
 from lowering.warpgroup import target_of
 from runtime.numbers import in_json
 
@@ -181,6 +181,15 @@ class Resolved:
         )
 
 
+def as_parameter(value: Any, dtype: DType) -> Any:
+    """A number as a scalar parameter of this type has it: floats are rounded to it, once. What is no number, or too
+    large, is left for the launch to refuse."""
+    if not dtype.is_float or isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    near = nearest_number(value, dtype)
+    return value if isinf(near) and abs(value) != inf else near
+
+
 class _Variant:
     def __init__(self, program: Program, request: Request):
         self.program, self.request = program, request
@@ -215,7 +224,7 @@ class _Variant:
         kernel, request = self.kernel, self.request
         dims = dict(request.dims)
         facts = target_facts(self.target, request.sms) | tensor_names(kernel, request.absent, request.strides)
-        scalars = {p.name: request.scalars[p.name] for p in kernel.params if p.name in request.scalars}
+        scalars = {n: self._as_parameter(n, request.scalars[n]) for n in self.head.scalars if n in request.scalars}
         schedule = resolve_schedule(
             self.program, kernel, request.schedule, dims, self.types, facts, request.constants, scalars
         )
@@ -310,7 +319,7 @@ class _Variant:
         for name, value in constants.items():
             scope[name] = builder.closure_named(value.name) if isinstance(value, ast.Def) else value
         scope.update(self.types)
-        scope.update(special)
+        scope.update({name: extent for name, extent in special.items() if name in self.dim_names})
         builder.host_names = {
             **dict.fromkeys(function.dims),
             **{n: None for n, v in constants.items() if not isinstance(v, ast.Def)},
@@ -354,17 +363,18 @@ class _Variant:
             if name in dims:
                 out[name] = dims[name]
             elif name in scalars:
-                out[name] = self._as_parameter(name, scalars[name])
+                if not isinstance(scalars[name], bool | int | float):
+                    raise TileError("call", scalar_names[name].loc, f"'{name}' is a number; got {scalars[name]!r:.40}")
+                out[name] = scalars[name]
             else:
                 raise TileError("constant", loc, f"'{name}' is specialised but not known", f"give {name}=VALUE")
         return out
 
     def _as_parameter(self, name: str, value: Any) -> Any:
-        """The value of a scalar as the kernel has it: 1 of a float is 1.0."""
+        """The value of a scalar as the kernel has it."""
         parameter = self.head.scalars[name]
-        if not isinstance(value, bool | int | float):
-            raise TileError("call", parameter.loc, f"'{name}' is a number; got {value!r:.40}")
-        return float(value) if self._dtype(parameter.type.dtype, parameter.loc).is_float else value
+        assert isinstance(parameter.type, ast.ScalarType)
+        return as_parameter(value, self._dtype(parameter.type.dtype, parameter.loc))
 
     def _is_large(self, dims: Mapping[str, int]) -> bool:
         """Whether a tensor has more elements than 32 bits count."""
@@ -462,7 +472,8 @@ class _Variant:
             self._refuse_fp8(p, dtype)
             if p.name in special:
                 function.params.append(Parameter("scalar", p.name, dtype, None, loc=p.loc))
-                scope[p.name] = special[p.name]
+                # Of its type, as the parameter is: sums wrap around or are rounded as they are where it is none.
+                scope[p.name] = builder.literal(special[p.name], dtype, p.loc)
                 return
             value = Value(TileType((), dtype), name=p.name)
             function.params.append(Parameter("scalar", p.name, dtype, value, loc=p.loc))

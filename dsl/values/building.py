@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from math import inf, isinf
 from typing import Any
 
 from dsl.text import tree as ast
@@ -16,7 +17,7 @@ from lowering.facts import Analysis
 from lowering.fold import constant_of
 from lowering.ir import Function, Value
 from lowering.location import Loc
-from lowering.types import F32, FP8, I1, INDEX, DType, int_range
+from lowering.types import F32, F64, FP8, I1, INDEX, DType, greatest, int_range, nearest_number
 
 OPERANDS = (Value, *NUMBERS)
 
@@ -59,11 +60,8 @@ class Building(Walk):
             if dtype is I1 or dtype.is_int:
                 return self.ir.constant(value if dtype is I1 else int(value), dtype)
             self.error("type", loc, f"{str(value).lower()} is no {dtype}")
-        if dtype.is_float:
-            return self.ir.constant(float(value), dtype)
-        if dtype in FP8:
-            wide = self.ir.constant(float(value), F32)
-            return self.cast(wide, dtype)
+        if dtype.has_fractions:
+            return self.float_literal(value, dtype, loc)
         if isinstance(value, float):
             if not value.is_integer():
                 self.error("type", loc, f"{value} is no {dtype}", "convert the other operand with .to(f32)")
@@ -74,6 +72,19 @@ class Building(Walk):
         if not low <= value <= high:
             self.error("type", loc, f"{value} does not fit {dtype} ({low} … {high})")
         return self.ir.constant(value, dtype)
+
+    def float_literal(self, value: int | float, dtype: DType, loc: Loc) -> Value:
+        """A number as a float of `dtype`, rounded once; an error for a finite one that would become infinite."""
+        near = nearest_number(value, dtype)
+        if isinf(near) and abs(value) != inf:
+            most = f"{greatest(dtype):.6g}"
+            wide = next((to for to in (F32, F64) if not isinf(nearest_number(value, to))), None)
+            hint = f"calculate in {wide}, or write inf where it is meant" if wide else "write inf where it is meant"
+            written = str(value) if len(str(value)) <= 40 else f"{str(value)[:20]}…"
+            self.error("type", loc, f"{written} does not fit {dtype} (-{most} … {most})", hint)
+        if dtype in FP8:
+            return self.cast(self.ir.constant(near, F32), dtype)
+        return self.ir.constant(near if isinstance(value, int) else value, dtype)
 
     def natural(self, value: int | float | bool, loc: Loc) -> Value:
         """A literal that meets nothing to take its type from: i1, index or f32."""

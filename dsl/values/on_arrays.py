@@ -18,7 +18,7 @@ from dsl.values.element_types import fill, narrow, numpy_type, widen
 from dsl.values.host import Host, Shaped
 from dsl.values.reference import abs_max, matmul
 from lowering.location import Loc
-from lowering.types import DType, int_range
+from lowering.types import DType, greatest, int_range, nearest_number
 
 # ---- values ---------------------------------------------------------------------------------------------
 
@@ -247,6 +247,9 @@ def constant(host: Host, loc: Loc, name: str, given: Any, value: Any) -> Any:
         host.error("type", host.place_of(1, loc), f"{name} takes a number")
     if dtype.is_int and (isinstance(value, float) or not fits(value, dtype)):
         host.error("type", host.place_of(1, loc), f"{value} is no {dtype}")
+    if dtype.has_fractions and math.isinf(nearest_number(value, dtype)) and abs(value) != math.inf:
+        most = f"{greatest(dtype):.6g}"
+        host.error("type", host.place_of(1, loc), f"{value} does not fit {dtype} (-{most} … {most})")
     element = narrow(wide(host, loc, value), dtype)
     # Zeros cost nothing until they are touched; anything else is written.
     array = np.zeros(shape, numpy_type(dtype))

@@ -294,7 +294,7 @@ class Tiles(Building):
         return chosen
 
     def check_constant(self, definition: ast.Def, name: str, value: Binding, loc: Loc) -> None:
-        if isinstance(value, Value):
+        if isinstance(value, Value) and (value.tile.shape or constant_of(value) is None):
             self.error("constant", loc, f"'{name}' of {definition.name} must be a constant")
 
     def inlined(self, closure: Closure, values: list[Any], keywords: dict[str, Any], loc: Loc) -> Binding:

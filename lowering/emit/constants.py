@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import struct
 
-from lowering.types import DType
+from lowering.types import BF16, DType, nearest_number
 
 
 def constant(value: int | float | bool, dtype: DType) -> str:
@@ -30,17 +29,8 @@ def float_constant(value: float, llvm: str) -> str:
     if llvm == "float":
         return f"0x{struct.unpack('>Q', struct.pack('>d', single))[0]:016X}"
     if llvm == "bfloat":
-        return f"0xR{struct.unpack('>I', struct.pack('>f', _as_bf16(value)))[0] >> 16:04X}"
+        return f"0xR{struct.unpack('>I', struct.pack('>f', nearest_number(value, BF16)))[0] >> 16:04X}"
     try:
         return f"0xH{struct.unpack('>H', struct.pack('>e', value))[0]:04X}"
     except OverflowError:
         return "0xH7C00" if value > 0 else "0xHFC00"
-
-
-def _as_bf16(value: float) -> float:
-    """The bf16 nearest to `value`, ties to even, rounded once."""
-    if not math.isfinite(value):
-        return value
-    unit = max(math.frexp(value)[1], -125) - 8  # the exponent of the last of its 8 bits; subnormals share one
-    nearest = math.copysign(math.ldexp(round(math.ldexp(value, -unit)), unit), value)
-    return nearest if abs(nearest) < 2.0**128 else math.copysign(math.inf, value)

@@ -535,8 +535,8 @@ def test_constants_round_once_and_keep_the_sign_of_zero(dtype: str) -> None:
     ]
     y = np.zeros(16, np.float64)
     text = "kernel k(y: f64[16]):\n    grid 1\n"
-    for i, v in enumerate(numbers):
-        text += f"    store(y[{i} : {i + 1}], full({dtype}[1], {v!r}).to(f64))\n"
+    for i, v in enumerate(numbers):  # a literal alone must fit; what is converted becomes infinite
+        text += f"    store(y[{i} : {i + 1}], ({v!r}).to({dtype}).to(f64))\n"
     run(text, {"y": y})
     want = [rounded(Fraction(v), dtype) if math.isfinite(v) and v else v for v in numbers]
     check(y[: len(want)], want, [np.array(numbers)])

@@ -18,7 +18,7 @@ from lowering.ir import Value
 from lowering.location import Loc
 from lowering.ops import OPS
 from lowering.ops.elementwise import FUNCTIONS, LanguageFunction
-from lowering.types import DTYPES, F32, F64, I1, DType, int_range
+from lowering.types import DTYPES, F32, F64, FP8, I1, DType, int_range, nearest_number
 
 row = rows("Functions of elements")
 
@@ -311,16 +311,20 @@ def _to_tiles(
     source = b.value_or_number(source, loc)
     if not isinstance(dtype, DType):
         b.error("type", b.place_of(0, loc), f"{b.describe(dtype)} is no type", "for example .to(f32)")
-    if saturate and not dtype.is_int:
-        b.error("type", loc, f"'saturate' is for integer types; this is {dtype}")
+    if saturate and not dtype.is_int and dtype not in FP8:
+        b.error("type", loc, f"'saturate' is for integers, e4m3 and e5m2; this is {dtype}")
     b.place(loc)
     if not isinstance(source, Value):
         if dtype.is_int and not isinstance(source, bool):
             return b.literal(whole_number(source, dtype, bool(saturate), rounding), dtype, loc)
-        if rounding is None or not dtype.is_float or isinstance(source, bool):
+        if isinstance(source, bool) or not dtype.has_fractions:
             return b.literal(source, dtype, loc)
-        source = b.literal(source, F64, loc)
-    return b.cast(source, dtype, bool(saturate), ROUNDINGS[rounding] if rounding else None)
+        near = nearest_number(source, dtype)  # too large a number becomes infinite, as a value does, or the greatest
+        if rounding is None and dtype.is_float:
+            return b.ir.constant(near, dtype)
+        source = b.ir.constant(near, F32) if dtype in FP8 else b.literal(source, F64, loc)
+    saturates = bool(saturate) and dtype.is_int  # FP8 always does: the hardware has no other conversion
+    return b.cast(source, dtype, saturates, ROUNDINGS[rounding] if rounding else None)
 
 
 _WHOLE: dict[str, Callable[[float], int]] = {

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from lowering.fold import computed, constant_of
 from lowering.ir import Op, Value
 from lowering.ops.spec import OPS, Fold, Infer, Makes, Mismatch, row
-from lowering.types import F32, I1, DType, Type
+from lowering.types import F32, I1, DType, Type, nearest_number
 
 CLASSES: dict[str, Callable[[DType], bool]] = {
     "a number": lambda d: d.kind not in ("bool", "operand"),
@@ -165,7 +165,7 @@ def _alike(of: str, result: DType | None) -> Infer:
 def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
     def fold(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
         if operands[0].dtype.is_float:
-            return None  # the machine's rounding is the machine's business, and a constant is rounded only there
+            return _of_floats(builder, name, operands, attrs)
         numbers = [constant_of(v) for v in operands]
         known = [number for number in numbers if number is not None]
         if len(known) == len(numbers):
@@ -181,6 +181,22 @@ def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
         return None
 
     return fold
+
+
+def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+    """Comparisons alone: the machine's rounding is the machine's business."""
+    compute = OPS[name].computes
+    numbers = [constant_of(v) for v in operands]
+    if compute is None or None in numbers:
+        return None
+    try:
+        is_comparison = OPS[name].infer(operands, attrs)[0].dtype is I1
+    except Mismatch:  # which the operation is told when it is made
+        return None
+    if not is_comparison:
+        return None
+    near = [nearest_number(number, operands[0].dtype) for number in numbers if number is not None]
+    return builder.constant(bool(compute(*near)), I1, operands[0].tile.shape)
 
 
 def neutral(left: int | None, right: int) -> Shortcut:

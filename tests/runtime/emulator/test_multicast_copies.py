@@ -126,7 +126,7 @@ FAULTS: dict[str, tuple[dict[str, str], Kind, str]] = {
     "half the bytes are expected": ({"bytes": "512"}, Kind.IN_FLIGHT, "that an asynchronous copy is still filling"),
     "more bytes than come": ({"bytes": "1040"}, Kind.DEADLOCK, "16 bytes are missing"),
     "a copy for this block alone": ({"mask": "1"}, Kind.DEADLOCK, "bytes are missing"),
-    "a copy for nobody": ({"mask": "0"}, Kind.OUT_OF_BOUNDS, "a copy for none of the 2 blocks of the cluster"),
+    "a copy for nobody": ({"mask": "0"}, Kind.OUT_OF_BOUNDS, "a copy for no block of the cluster"),
     "a copy for a third block": ({"mask": "7"}, Kind.OUT_OF_BOUNDS, "a copy for the blocks 0x7, in a cluster of 2"),
     "a copy for no block": ({"mask": "0"}, Kind.OUT_OF_BOUNDS, "a copy for no block of the cluster: its mask is 0"),
     "a block ends early": ({"end": ""}, Kind.OUT_OF_BOUNDS, "of the cluster, which may have ended before"),

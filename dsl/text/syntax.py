@@ -590,6 +590,8 @@ class _Indentation(Indenter):
     INDENT_type = "_INDENT"
     DEDENT_type = "_DEDENT"
     tab_len = 8
+    # Where no name may stand, too: else only the words that may would be looked for, and `kernelk` were `kernel k`.
+    always_accept = ("_NL", "NAME")
 
     def handle_NL(self, token: Token) -> Iterator[Token]:
         width = len(str(token).rsplit("\n", 1)[1].expandtabs(self.tab_len))

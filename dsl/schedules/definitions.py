@@ -8,6 +8,7 @@ changes what is computed from it; a definition that reads its own name reads the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
@@ -15,6 +16,7 @@ from dsl.schedules.properties import Setting, rows_of, settings_of
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from dsl.text.tree import names_in
+from dsl.values.bindings import Suppressed
 from dsl.values.numbers import Numbers
 from dsl.values.walk import WORDS
 from lowering.choices import is_key
@@ -62,15 +64,55 @@ class Said:
     definitions: dict[str, Definition] = field(default_factory=dict)
     settings: dict[tuple[str, str | None], Setting] = field(default_factory=dict)
     contracts: dict[str, list[tuple[ast.Contract, Loc | None]]] = field(default_factory=dict)
+    mistakes: Mistakes = field(default_factory=lambda: Mistakes())
+
+
+class Mistakes:
+    """What is wrong with the lines of a schedule, each told once. broken: names that wrong lines set."""
+
+    def __init__(self) -> None:
+        self.errors: list[TileError] = []
+        self.broken: set[str] = set()
+
+    @contextmanager
+    def of_a_line(self) -> Iterator[None]:
+        """The other lines are looked at all the same."""
+        try:
+            yield
+        except TileError as error:
+            for each in error.errors:
+                known = any(each.loc == other.loc and each.message == other.message for other in self.errors)
+                if not known and not isinstance(each, Suppressed):
+                    self.errors.append(each)
+
+    def tell(self) -> None:
+        """Raises them, if there are any."""
+        if self.errors:
+            raise self.errors[0] if len(self.errors) == 1 else Errors(self.errors)
 
 
 def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
-    """What a schedule says as one of `kernel` (of none as a part)."""
-    return _collect(program, kernel, schedule, None, (schedule,))
+    """What a schedule says as one of `kernel` (of none as a part). TileError for lines that are wrong by themselves."""
+    said = said_by(program, kernel, schedule)
+    said.mistakes.tell()
+    return said
+
+
+def said_by(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
+    """The same; lines that are wrong by themselves are its `mistakes`."""
+    mistakes = Mistakes()
+    said = _collect(program, kernel, schedule, None, (schedule,), mistakes)
+    said.mistakes = mistakes
+    return said
 
 
 def _collect(
-    program: Program, kernel: str | None, schedule: ast.Schedule, caller: Loc | None, seen: tuple[ast.Schedule, ...]
+    program: Program,
+    kernel: str | None,
+    schedule: ast.Schedule,
+    caller: Loc | None,
+    seen: tuple[ast.Schedule, ...],
+    mistakes: Mistakes,
 ) -> Said:
     order: dict[str, None] = {}
     liked: dict[str, Definition] = {}
@@ -80,17 +122,18 @@ def _collect(
     contracts: dict[str, list[tuple[ast.Contract, Loc | None]]] = {}
     own_contracts: dict[str, list[tuple[ast.Contract, Loc | None]]] = {}
     part = None if schedule.kernels else schedule.name
-    for line in schedule.lines:
+
+    def read(line: Any) -> None:
         if isinstance(line, ast.Property) and line.name == "like":
             other, of = program.like(line, kernel)
             if any(other is each for each in seen):
                 raise TileError("schedule", line.loc, f"schedule '{other.name}' is like itself")
-            inner = _collect(program, of, other, line.loc.under(caller), (*seen, other))
+            inner = _collect(program, of, other, line.loc.under(caller), (*seen, other), mistakes)
             for name, definition in inner.definitions.items():
                 liked[name] = definition.over(liked.get(name))
                 order[name] = None
-            settings |= inner.settings
-            contracts |= inner.contracts
+            settings.update(inner.settings)
+            contracts.update(inner.contracts)
         elif isinstance(line, ast.Contract):
             own_contracts.setdefault(line.name, []).append((line, caller))
         elif isinstance(line, ast.Assign | ast.Tune) or line_is_choice(line):
@@ -107,8 +150,22 @@ def _collect(
                     hint = f"first at {own_settings[key].loc}"
                     raise TileError("schedule", setting.loc, f"'{' '.join(filter(None, key))}' is set twice", hint)
                 own_settings[key] = setting
+
+    for line in schedule.lines:
+        found = len(mistakes.errors)
+        with mistakes.of_a_line():
+            read(line)
+        if len(mistakes.errors) > found:
+            mistakes.broken |= names_set_by(line) - own.keys()
     definitions = {name: own[name].over(liked.get(name)) if name in own else liked[name] for name in order}
     return Said(definitions, settings | own_settings, contracts | own_contracts)
+
+
+def names_set_by(line: Any) -> set[str]:
+    """The names that a line of a schedule would set."""
+    if isinstance(line, ast.Assign):
+        return {target.id for target in line.targets if isinstance(target, ast.Name)}
+    return {line.name} if isinstance(line, ast.Tune) else set()
 
 
 def line_is_choice(line: Any) -> TypeGuard[ast.Property]:
@@ -131,7 +188,7 @@ def _defined(line: ast.Assign | ast.Tune | ast.Property, caller: Loc | None, par
         return
     if line.op is not None or not all(isinstance(t, ast.Name) for t in line.targets):
         raise TileError("syntax", line.loc, "a schedule sets names: NAME = expression")
-    values = [line.value] if len(line.targets) == 1 else getattr(line.value, "items", [])
+    values = [line.value] if len(line.targets) == 1 else getattr(line.value, "items", [line.value])
     if len(values) != len(line.targets):
         raise TileError("syntax", line.loc, f"{len(line.targets)} names for {len(values)} values")
     for target, value in zip(line.targets, values, strict=True):
@@ -156,6 +213,7 @@ class Names(Numbers):
     ):
         super().__init__(known)
         self.program, self.definitions, self.given, self.dims = program, definitions, given, dims
+        self.broken: set[str] = set()  # names that wrong lines set
         self.asked: dict[str, Any] = {}
         self.tuned: dict[str, list[Any]] = {}
         self.reads: dict[str, list[str]] = {}
@@ -179,9 +237,12 @@ class Names(Numbers):
     def value(self, name: str, at: Loc) -> Any:
         """What a defined name comes to."""
         if name not in self.asked:
+            if name in self.broken:
+                raise Suppressed("name", at, f"'{name}' is wrong")
             names = [each.name for each in self.open]
             if name in names:
                 ring = " → ".join([*names[names.index(name) :], name])
+                self.broken |= set(names)
                 raise TileError("schedule", at, f"'{name}' is computed from itself: {ring}")
             if len(names) == MAX_CHAIN:
                 raise TileError("limit", at, f"definitions read one another more than {MAX_CHAIN} deep")
@@ -233,6 +294,8 @@ class Names(Numbers):
         """A name that no definition gives."""
         name = node.id
         if name not in self.names and name not in WORDS and name not in DTYPES:
+            if name in self.broken:
+                raise Suppressed("name", node.loc, f"'{name}' is wrong")
             function = self.program.function(name)
             if function is not None:
                 return function
@@ -263,7 +326,7 @@ class Names(Numbers):
 
 def through(error: TileError, caller: Loc | None) -> TileError:
     """The error of a line that a `like` brought, with that line."""
-    if caller is None:
+    if caller is None or isinstance(error, Suppressed):
         return error
     placed = [
         TileError(e.code, None if e.loc is None else e.loc.under(caller), e.message, e.hint) for e in error.errors

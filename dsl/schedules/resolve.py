@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.schedules.definitions import Definition, Names, Said, collect, through
-from dsl.schedules.properties import PROPERTIES
+from dsl.schedules.definitions import Definition, Mistakes, Names, Said, said_by, through
+from dsl.schedules.properties import PROPERTIES, Setting
 from dsl.schedules.rules import by_rule
 from dsl.text import tree as ast
 from dsl.text.contracts import CHOICE, folded, option_of
@@ -107,7 +107,8 @@ def resolve_schedule(
     out = ResolvedSchedule(name)
     said = Said()
     if name is not None:
-        said = collect(program, kernel.name, program.schedule(kernel.name, name))
+        said = said_by(program, kernel.name, program.schedule(kernel.name, name))
+    mistakes = said.mistakes
     for constant in kernel.constants:
         if constant.default is not None:
             default = Definition(constant.name, constant.loc, [constant.default])
@@ -116,19 +117,23 @@ def resolve_schedule(
     said.definitions |= by_rule(program, kernel, said, overrides)
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
+    names.broken = mistakes.broken
     for constant in kernel.constants:
         if constant.name in said.definitions:
-            out.constants[constant.name] = names.value(constant.name, constant.loc)
-    _warps(kernel, out, said, names)
+            with mistakes.of_a_line():
+                out.constants[constant.name] = names.value(constant.name, constant.loc)
+    with mistakes.of_a_line():
+        _warps(kernel, out, said, names)
     for name, definition in said.definitions.items():
         if is_key(name):
             at = definition.loc.under(definition.caller)
             by = TUNED if definition.is_tuned else "the caller" if name in overrides else str(at)
-            out.choices[name] = Forced(names.value(name, definition.loc), by, at)
+            with mistakes.of_a_line():
+                out.choices[name] = Forced(names.value(name, definition.loc), by, at)
     for name, option in overrides.items():
         if is_key(name) and name not in out.choices:
             out.choices[name] = Forced(str(option), "the caller")
-    _settings(kernel, out, said, names)
+    _settings(kernel, out, said, names, mistakes)
     order = names.in_order(said.definitions)
     tuned = names.in_order([each for each in said.definitions if each in names.tuned])
     out.tune = {each: names.tuned[each] for each in tuned if each in names.tuned}
@@ -140,7 +145,10 @@ def resolve_schedule(
     out.unasked = {each: said.definitions[each] for each in said.definitions if each not in order and not is_key(each)}
     decided = out.tune.keys() | overrides.keys()
     out.definitions = {each: said.definitions[each] for each in order if each not in decided and not is_key(each)}
-    out.contracts = [stated(*each, names, names.option) for found in said.contracts.values() for each in found]
+    for contract, caller in (each for found in said.contracts.values() for each in found):
+        with mistakes.of_a_line():
+            out.contracts.append(stated(contract, caller, names, names.option))
+    mistakes.tell()
     return out
 
 
@@ -162,26 +170,32 @@ def stated(
     return StatedContract(contract, bound, contract.loc.under(caller))
 
 
-def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names) -> None:
+def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names, mistakes: Mistakes) -> None:
     """What the properties say, each where its row puts it."""
-    parameters = {p.name for p in kernel.params}
     for (row, subject), setting in said.settings.items():
-        try:
-            if setting.row.subject == "tensor" and subject not in parameters and setting.subject is not None:
-                hint = closest(str(subject), parameters)
-                raise TileError("name", setting.subject.loc, f"the kernel has no parameter '{subject}'", hint)
-            if setting.row.subject == "functions" and subject not in FAST and setting.subject is not None:
-                hint = closest(str(subject), FAST) or ", ".join(FAST)
-                raise TileError("name", setting.subject.loc, f"'{subject}' is no function with an approximation", hint)
-            value = setting.read(names)
-        except TileError as error:
-            raise through(error, setting.caller) from None
-        out.places[row, subject] = setting.loc if setting.subject is None else setting.subject.loc
-        place: dict[str, Any] = getattr(out, setting.row.field)
-        if setting.row.field == "attrs" and subject is not None:
-            place.setdefault(row, {})[subject] = value
-        else:
-            place[subject or row] = value
+        with mistakes.of_a_line():
+            value = _read(kernel, subject, setting, names)
+            out.places[row, subject] = setting.loc if setting.subject is None else setting.subject.loc
+            place: dict[str, Any] = getattr(out, setting.row.field)
+            if setting.row.field == "attrs" and subject is not None:
+                place.setdefault(row, {})[subject] = value
+            else:
+                place[subject or row] = value
+
+
+def _read(kernel: ast.KernelDef, subject: str | None, setting: Setting, names: Names) -> Any:
+    """What a property says of a subject."""
+    parameters = {p.name for p in kernel.params}
+    try:
+        if setting.row.subject == "tensor" and subject not in parameters and setting.subject is not None:
+            hint = closest(str(subject), parameters)
+            raise TileError("name", setting.subject.loc, f"the kernel has no parameter '{subject}'", hint)
+        if setting.row.subject == "functions" and subject not in FAST and setting.subject is not None:
+            hint = closest(str(subject), FAST) or ", ".join(FAST)
+            raise TileError("name", setting.subject.loc, f"'{subject}' is no function with an approximation", hint)
+        return setting.read(names)
+    except TileError as error:
+        raise through(error, setting.caller) from None
 
 
 def _warps(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names) -> None:

@@ -23,7 +23,7 @@ from dsl.kernels.variant import Request, build_variant
 from dsl.studies.static_contracts import StaticContracts
 from dsl.text import tree as ast
 from dsl.text.files import read_text, resolved
-from dsl.text.program import Program, dim_names, examine_program, type_parameters
+from dsl.text.program import Program, dim_names, examine_program, follows, type_parameters
 from lowering.budget import Budget, Exhausted
 from lowering.location import TileError, closest
 from lowering.targets import target
@@ -31,6 +31,8 @@ from lowering.types import DTYPES
 
 ARCH = "sm_90"
 EXTENT = 1024
+BODY_EXTENT = 32
+"""Stands for constants that nobody sets, where a kernel's body is looked at for its names."""
 OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
 """Tried for a schedule that no example uses, before its own arithmetic or its size is called an error."""
 GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
@@ -38,7 +40,7 @@ GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
 nothing, and smaller dims are tried."""
 FILE_STEPS, FILE_OPERATIONS = 2_000_000, 150_000
 """What all variants of guessed dims of a file may cost together. The samples' greatest takes a fifth."""
-FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent"})
+FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent", "instruction"})
 """Codes of errors that may be due to the dims alone. Not `shape`: tiles that do not go together are a mistake, even
 where they do for one of the guessed dims."""
 
@@ -51,9 +53,12 @@ class Findings:
     notes: list[TileError] = field(default_factory=list)  # what was not looked at, which is no error
     variants: int = 0
     seen: set[Any] = field(default_factory=set)
+    program: Program | None = None
 
     def add(self, error: TileError) -> None:
         for each in error.errors:
+            if self.program is not None and follows(self.program, each):
+                continue
             place = None if each.loc is None else (each.loc.source.name, each.loc.start)
             key = (each.code, place, each.message if place is None else None)
             if key not in self.seen:
@@ -80,6 +85,7 @@ def check_file(path: str | Path, assemble: bool = False) -> Findings:
     except TileError as error:
         found.add(error)
         return found
+    found.program = program
     for each in errors:
         found.add(each)
     try:
@@ -96,6 +102,7 @@ class _Check:
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
         self.others: list[Request] = []  # of the same kernels and schedules, with other dims or constants
+        self.built: set[str] = set()  # kernels of which some variant is right
         self.exhausted: set[str] = set()  # kernels that take too long to build: one variant says so
         self.extents: dict[str, int] = {}  # of kernels whose other guesses cost too much
         self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants of guessed dims
@@ -116,6 +123,8 @@ class _Check:
             schedules: list[str | None] = [*self.program.schedules_of(kernel.name)]
             for schedule in schedules or [None]:
                 self.kernel(kernel, schedule)
+            if kernel.name not in self.built:
+                self.body(kernel)
         for request in self.others:
             if request.kernel not in self.exhausted:
                 self.found.variants += 1
@@ -191,13 +200,26 @@ class _Check:
             message = f"'{kernel.name} with {schedule}' fits at no dims that were tried: {first.message}"
             self.found.note(TileError("check", first.loc or kernel.loc, message, first.hint))
 
+    def body(self, kernel: ast.KernelDef) -> None:
+        """What is wrong with a kernel of which no schedule is right, whatever its constants are: names and calls."""
+        unset = {c.name: BODY_EXTENT for c in kernel.constants if c.types is None and c.default is None}
+        _, request = next(self.requests(kernel, None, next(_alternatives(kernel))))
+        try:
+            build_variant(self.program, replace(request, constants=unset), Budget(GUESS_STEPS, GUESS_OPERATIONS))
+        except TileError as error:
+            for each in error.errors:
+                if each.code in ("name", "call", "syntax"):
+                    self.found.add(at(each, kernel))
+
     def look_at(self, request: Request, known: bool, budget: Budget | None = None, is_guess: bool = True) -> None:
         """Lowers a variant; only its types are checked if one with types of the same sizes is known to do: layouts,
         shared memory and barriers depend on sizes."""
         if known and not self.assemble and (is_guess or not self.contracts.of_schedule(request)):
             build_variant(self.program, request, budget)
+            self.built.add(request.kernel)
         else:
             lowered = lower(self.program, request, budget=budget)
+            self.built.add(request.kernel)
             if request not in self.planned.values():  # of guessed dims, a choice may have nothing to choose from
                 lowered.variant.function.choices.allow_unmet()
             evidence = self.contracts.emitted(lowered)
@@ -227,7 +249,7 @@ class _Check:
     ) -> TileError | None:
         """Lowers with the example's dims, or others if those do not suit the schedule, or cost too much. What is wrong
         with a variant that a dispatch asks about, and that fits at none of them."""
-        first: TileError | None = None
+        tried: list[tuple[Request, TileError]] = []
         most = self.extents.get(kernel.name)
         for extent, request in self.requests(kernel, schedule, types):
             if most is not None and (extent is None or extent > most):
@@ -241,17 +263,35 @@ class _Check:
             except TileError as error:
                 if any(each.code == "limit" for each in error.errors):
                     most = self.extents[kernel.name] = min(most or EXTENT, extent or EXTENT) - 1
-                first = first or error
+                tried.append((request, error))
                 if any(each.code not in FITTING for each in error.errors):
                     break
-        if first is None or any(each.code == "limit" for each in first.errors):
-            first = self.whole(next(self.requests(kernel, schedule, types))[1], known)
-        if first is None:
-            return None
-        if (kernel.name, schedule) in self.asked and all(each.code in UNFIT for each in first.errors):
-            return first
-        self.fail(first, kernel)
+        if not tried or any(each.code == "limit" for each in tried[0][1].errors):
+            request = next(self.requests(kernel, schedule, types))[1]
+            wrong = self.whole(request, known)
+            if wrong is None:
+                return None
+            cheap = [each for each in tried if not any(one.code == "limit" for one in each[1].errors)]
+            tried = [(request, wrong), *cheap]
+        if (kernel.name, schedule) in self.asked and all(each.code in UNFIT for each in tried[0][1].errors):
+            return tried[0][1]
+        self.judge(kernel, schedule, tried)
         return None
+
+    def judge(self, kernel: ast.KernelDef, schedule: str | None, tried: list[tuple[Request, TileError]]) -> None:
+        """What suits no guess is an error where all of them say the same, or one says what no dims can mend. What
+        differs with dims, optional tensors and scalars that nobody gave is a note."""
+        first, last = tried[0][1], tried[-1][1]
+        if any(each.code not in FITTING for each in last.errors):
+            self.fail(last, kernel)
+        elif len({tuple(sorted((str(each.loc), each.message) for each in error.errors)) for _, error in tried}) == 1:
+            self.fail(first, kernel)
+        else:
+            (one, *_) = first.errors
+            of = f"'{kernel.name}'" if schedule is None else f"'{kernel.name} with {schedule}'"
+            message = f"{of}, which no example launches, fits at no dims that were tried: {one.message}"
+            hint = one.hint or "launch it in an example, so that its dims are known"
+            self.found.note(TileError("check", one.loc or kernel.loc, message, hint))
 
     @cached_property
     def asked(self) -> set[tuple[str, str]]:
@@ -290,11 +330,13 @@ class _Check:
         dims = dim_names(kernel)
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
         known = {**self.numbers, **(near.dims if near else {})}
-        scalars: dict[str, Any] = {p.name: 1 for p in kernel.params if isinstance(p.type, ast.ScalarType)}
-        scalars |= near.scalars if near else {}
-        for extent in (None, *OTHER_EXTENTS):
-            chosen = {d: known.get(d, EXTENT) if extent is None else extent for d in dims}
-            yield extent, Request(kernel.name, schedule, chosen, types, {}, scalars)
+        scalars = [p.name for p in kernel.params if isinstance(p.type, ast.ScalarType)]
+        optional = frozenset(p.name for p in kernel.params if p.is_optional)
+        for absent, number in [(frozenset[str](), 1), (optional, 2)][: 2 if optional or scalars else 1]:
+            given: dict[str, Any] = {**dict.fromkeys(scalars, number), **(near.scalars if near else {})}
+            for extent in (None, *OTHER_EXTENTS):
+                chosen = {d: known.get(d, EXTENT) if extent is None else extent for d in dims}
+                yield extent, Request(kernel.name, schedule, chosen, types, {}, given, absent=absent)
 
     def lower(self, request: Request, known: bool) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,7 +16,7 @@ from dsl.text.branches import expand
 from dsl.text.files import is_file, read_text, resolved
 from dsl.text.heads import KernelHead, head_of
 from dsl.text.modules import qualified
-from dsl.text.syntax import parse
+from dsl.text.syntax import parse, read
 from dsl.text.tree import names_in
 from lowering.choices import is_key
 from lowering.location import Errors, Loc, Source, TileError, closest
@@ -41,6 +42,7 @@ class Program:
     examples: list[ast.Example] = field(default_factory=list)
     plugins: Plugins = field(default_factory=current, repr=False, compare=False)
     found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # by `once`
+    broken: set[str] = field(default_factory=set, repr=False, compare=False)  # names of blocks that do not parse
 
     def once(self, what: Callable[[Program, str], Found], name: str) -> Found:
         """`what(self, name)`, computed at the first request: it follows from a text that does not change."""
@@ -203,13 +205,22 @@ def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -
 
 
 def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program, list[TileError]]:
-    """What there is of a program, and the errors between its blocks. Raises TileError if it does not parse."""
-    file = parse(text, name)
-    program = Program(file.source)
-    errors: list[TileError] = []
-    _add(program, file, folder, folder, errors, [name], top=True)
+    """What there is of a program, and the errors of blocks that do not parse and between those that do. TileError if
+    nothing more can be said than that it does not parse."""
+    found = read(text, name)
+    if found.broken is None:
+        raise Errors(found.errors)
+    program, errors = Program(found.file.source), list(found.errors)
+    program.broken |= found.broken
+    _add(program, found.file, folder, folder, errors, [name], top=True)
     _check_references(program, errors)
-    return program, errors
+    return program, [error for error in errors if not follows(program, error)]
+
+
+def follows(program: Program, error: TileError) -> bool:
+    """Whether an error only says that a name is unknown whose block does not parse, which is told already."""
+    named = re.findall(r"'([\w.]+)'", error.message)
+    return error.code in ("name", "call", "constant") and not program.broken.isdisjoint(named)
 
 
 def _add(
@@ -315,7 +326,10 @@ def _import(
         text = read_text(path)
     except TileError as error:
         raise TileError(error.code, block.loc, error.message) from None
-    file = parse(text, name)
+    found = read(text, name)
+    file = found.file
+    errors += found.errors
+    program.broken |= found.broken or set()
     if block.alias is None:
         chain.append(str(path))
         _add(program, file, path.parent, root, errors, chain, False, inside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -12,7 +13,7 @@ from lark.exceptions import UnexpectedInput, VisitError
 from lark.indenter import Indenter
 
 from dsl.text import contracts, grammar_tables
-from dsl.text.syntax_errors import explain, mismatched_indentation, without_block
+from dsl.text.syntax_errors import blank, block_of, explain, mismatched_indentation, names_of_block, without_line
 from dsl.text.tree import (
     MAX_BYTES,
     MAX_NESTING,
@@ -72,6 +73,7 @@ from lowering.location import Errors, Loc, Source, TileError, closest
 
 MAX_DIGITS = 400
 MAX_BROKEN_BLOCKS = 10
+MAX_BROKEN_LINES = 5
 MAX_RECOVERED = 1 << 16
 
 
@@ -623,30 +625,71 @@ _parser = cache(_Parser)
 # ---- parsing ------------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class Read:
+    """What there is of a file: the blocks that parse, the mistakes of the others, and what those may be called; None
+    where too little parses to say more."""
+
+    file: File
+    errors: list[TileError]
+    broken: set[str] | None
+
+
 def parse(text: str, name: str = "<text>") -> File:
-    """Parse the text of a `.tile` file. Mistakes are TileErrors of code 'syntax' or 'limit': one for
-    each block, since what follows a mistake in its own block means little."""
+    """Parse the text of a `.tile` file. Mistakes are TileErrors of code 'syntax' or 'limit'."""
+    found = read(text, name)
+    if found.errors:
+        raise Errors(found.errors)
+    return found.file
+
+
+def read(text: str, name: str = "<text>") -> Read:
+    """All that parses of the text of a `.tile` file, and what is wrong with the rest."""
     source = Source(name, text)
     if len(text) > MAX_BYTES:
         raise TileError("limit", Loc(source, 0, 1), f"the file has {len(text)} characters; the limit is {MAX_BYTES}")
     errors: list[TileError] = []
+    broken: set[str] = set()
+    blocks: list[Any] | None = None
+    rest, count = text, 0
     while True:
-        try:
-            blocks = _parser().blocks(source, text)
-        except UnexpectedInput as error:
-            errors.append(explain(source, error))
-        except VisitError as error:
-            if not isinstance(error.orig_exc, TileError):
-                raise
-            errors.append(error.orig_exc)
-        except TileError as error:
-            errors.append(error)
-        else:
+        blocks, wrong = _blocks(source, rest)
+        if wrong is None:
             break
-        rest = without_block(text, errors[-1].loc.start if errors[-1].loc else 0)
-        if rest == text or not rest.strip() or len(errors) == MAX_BROKEN_BLOCKS or len(text) > MAX_RECOVERED:
+        errors.append(wrong)
+        start, end = block_of(rest, wrong.loc.start if wrong.loc else 0)
+        left = blank(rest, start, end)
+        count += 1
+        if left == rest or count == MAX_BROKEN_BLOCKS or len(text) > MAX_RECOVERED:
             break
-        text = rest
-    if errors:
-        raise Errors(errors)
-    return File(source, blocks)
+        errors += _others(source, blank(blank(rest, end, len(rest)), 0, start), start, wrong)
+        broken |= names_of_block(text[start:end])
+        rest = left
+    return Read(File(source, blocks or []), errors, broken if blocks is not None else None)
+
+
+def _blocks(source: Source, text: str) -> tuple[list[Any] | None, TileError | None]:
+    """The blocks of a text, or the first mistake."""
+    try:
+        return _parser().blocks(source, text), None
+    except UnexpectedInput as error:
+        return None, explain(source, error)
+    except VisitError as error:
+        if not isinstance(error.orig_exc, TileError):
+            raise
+        return None, error.orig_exc
+    except TileError as error:
+        return None, error
+
+
+def _others(source: Source, block: str, start: int, wrong: TileError | None) -> list[TileError]:
+    """What else is wrong with the lines of a block, as if the line that is wrong were right."""
+    found: list[TileError] = []
+    while wrong is not None and wrong.loc is not None and len(found) < MAX_BROKEN_LINES:
+        rest = without_line(block, start, wrong.loc.start)
+        if rest is None:
+            break
+        block = rest
+        _, wrong = _blocks(source, block)
+        found += [] if wrong is None else [wrong]
+    return found

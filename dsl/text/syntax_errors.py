@@ -159,23 +159,75 @@ def _opened(text: str, at: int) -> list[int]:
     return opened
 
 
-_BLOCK_LINE = re.compile(rf"^(?:{'|'.join(BLOCKS)})\b", re.M)
-_OUTER_LINE = re.compile(r"^[^\s#]", re.M)
+_PIECE = re.compile(r'"[^"\n]*"|#[^\n]*|[()\[\]]|^[A-Za-z_]\w*', re.M)
+
+
+def block_starts(text: str) -> list[int]:
+    """Where blocks start: at lines that are not indented and begin with the word of a block; outside of brackets also
+    with what was meant to be one."""
+    starts: list[int] = []
+    depth = 0
+    for match in _PIECE.finditer(text):
+        if match[0] in _CLOSING:
+            depth += 1
+        elif match[0] in (")", "]"):
+            depth -= depth > 0
+        elif match[0] in BLOCKS or (not depth and match[0][0] not in '"#' and _is_meant(match[0])):
+            starts.append(match.start())
+            depth = 0
+    return starts
+
+
+def _is_meant(word: str) -> bool:
+    return word.startswith(BLOCKS) or closest(word, BLOCKS) is not None
+
+
+def block_of(text: str, at: int) -> tuple[int, int]:
+    """Where the block that holds offset `at` starts and ends."""
+    starts = block_starts(text)
+    later = [start for start in starts if start > at]
+    return max((start for start in starts if start <= at), default=0), later[0] if later else len(text)
 
 
 def block_start(text: str, at: int) -> int:
-    """Where the block that holds offset `at` starts: a line that is not indented and, if it can be, starts a block."""
-    blocks = [m.start() for m in _BLOCK_LINE.finditer(text) if m.start() <= at]
-    outer = [m.start() for m in _OUTER_LINE.finditer(text) if m.start() <= at]
-    return blocks[-1] if blocks else outer[0] if outer else 0
+    """Where the block that holds offset `at` starts."""
+    return block_of(text, at)[0]
 
 
-def without_block(text: str, at: int) -> str:
-    """`text` with spaces for the block at offset `at`: what is left keeps its places."""
-    start = block_start(text, at)
-    following = _BLOCK_LINE.search(text, max(at, start + 1))
-    end = following.start() if following else len(text)
+def blank(text: str, start: int, end: int) -> str:
+    """`text` with spaces for a part of it: what is left keeps its places."""
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+
+
+def names_of_block(block: str) -> set[str]:
+    """What a block may give names to that does not parse: those in its first line in front of its parameters, of
+    `kernelk(…)` k; and the constants that a schedule sets."""
+    words = re.findall(r"\w+", re.split(r"[(:\n]", block, maxsplit=1)[0])
+    glued = {word.removeprefix(head) for word in words for head in BLOCKS}
+    if block.startswith("schedule"):
+        lines = re.findall(r"^[ \t]+(?:tune[ \t]+)?([\w, \t]+?)[ \t]*(?:=|\bin\b)", block, re.M)
+        words += [word for line in lines for word in re.findall(r"\w+", line)]
+    return {word for word in {*words, *glued} if word and word not in BLOCKS}
+
+
+def without_line(text: str, start: int, at: int) -> str | None:
+    """`text` with a line in place of the wrong one at offset `at` that is right there, for what else is wrong with the
+    block that begins at `start`; None where a mistake may reach beyond its line."""
+    first = text.rfind("\n", 0, at) + 1
+    last = text.find("\n", at)
+    last = len(text) if last < 0 else last
+    line = re.sub(r"#[^\n]*", "", text[first:last]).rstrip()
+    body = line.lstrip()
+    whole = not _opened(text, first) and not _opened(text, last) and line.count('"') % 2 == 0
+    if first <= start or not body or not whole or re.search(r"^[^(\[]*[)\]]", body):
+        return None
+    width = len(line) - len(body)
+    following = re.compile(r"^([ \t]*)[^\s#]", re.M).search(text, last)
+    opens = following is not None and len(following[1]) > width  # a block, with a ':' or without
+    instead = "if 0:" if opens else "x=0"
+    if len(instead) > len(body) or (opens and not text.startswith(("kernel", "def"), start)):
+        return None
+    return text[: first + width] + instead + " " * (last - first - width - len(instead)) + text[last:]
 
 
 def mismatched_indentation(source: Source, end: int) -> TileError:

@@ -17,6 +17,7 @@ from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
 from dsl.examples.shapes import examine
+from dsl.studies import check
 from dsl.studies.check import check_file
 from dsl.text.program import load
 from lowering.location import TileError
@@ -267,3 +268,48 @@ schedule free of big:
     notes = [note.message for note in check_file(file, assemble=True).notes]
     assert len(notes) == 1 and re.match(r"'big' with capped spills \d+ bytes a thread of 32 registers", notes[0])
     assert not check_file(file).notes
+
+
+@pytest.mark.parametrize("file", sorted(p.name for p in (ROOT / "samples").glob("*.tile")))
+def test_samples_have_no_errors(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of schedules that no example launches, what was guessed was an error. With the first of each kernel's types: all
+    of them take three times as long."""
+    alternatives = check._alternatives
+    monkeypatch.setattr(check, "_alternatives", lambda kernel: [next(alternatives(kernel))])
+    assert check_file(ROOT / "samples" / file).errors == []
+
+
+GUESSED = """\
+kernel k(y: f32[m, n; strided], x: f32[m, n], w: f32[n]?, s: s32; TM = 32, TN = 32):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    v = x[i : i + TM, j : j + TN]
+    if given(w):
+        v = v * w[j : j + TN][None, :]
+    y[i : i + TM, j : j + TN] = v
+
+schedule of_few of k:
+    {line}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "maxregs 20 + s",  # too few for both numbers that are tried
+        "TM = where(given(w), 48, 32)",  # right without w
+        "warps = s",  # a power of two, where s is 2
+    ],
+)
+def test_what_no_guess_suits_is_a_note_where_it_differs_with_the_guess(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "a.tile"
+    path.write_text(GUESSED.format(line=line))
+    assert check_file(path).errors == []
+
+
+@pytest.mark.parametrize("line", ["maxregs 7", "TM = 48", "layout z: vector [4]", "warps = 3", "stage z: bulk"])
+def test_what_is_wrong_for_all_guesses_is_an_error(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "a.tile"
+    path.write_text(GUESSED.format(line=line))
+    (error, *_) = check_file(path).errors
+    assert error.loc is not None

@@ -39,6 +39,8 @@ class Torch(Framework):
         return sys.modules["torch"].Tensor.data_ptr
 
     def describe(self, x: Any) -> Array:
+        if getattr(x, "is_nested", False):
+            raise refuse(x, "that is nested cannot be passed to a kernel", "to_padded_tensor(0.0), or one of unbind()")
         if x.device.type not in ("cuda", "cpu"):
             raise refuse(x, f"on {x.device.type} cannot be passed to a kernel")
         if str(x.layout) != "torch.strided":
@@ -54,7 +56,7 @@ class Torch(Framework):
             raise refuse(x, "with its negative bit set cannot be passed to a kernel", "resolve_neg()")
         dtype = dtype_name(x, str(x.dtype).removeprefix("torch."))
         shape, device = tuple(x.shape), x.device.index if x.device.type == "cuda" else None
-        array = Array(self.name, x.data_ptr(), shape, tuple(x.stride()), dtype, device)
+        array = Array(self.name, address_of(x), shape, tuple(x.stride()), dtype, device)
         if not array.pointer and array.size:
             raise refuse(x, "without storage cannot be passed to a kernel")
         return array
@@ -104,6 +106,15 @@ def version_counter() -> Callable[[list[Any]], object] | None:
     except TypeError:  # one by one, before torch 2.6
         return lambda tensors: [bump(x) for x in tensors]
     return bump
+
+
+def address_of(x: Any) -> int:
+    """LaunchError of a tensor that stands for others while torch transforms a function (vmap, grad, jvp)."""
+    try:
+        return x.data_ptr()
+    except RuntimeError:
+        hint = "call the kernel outside of torch.func, or make it an operator (torch.library.custom_op) with a rule"
+        raise refuse(x, "without memory of its own cannot be passed to a kernel", hint) from None
 
 
 def tensor_guards(tensors: Sequence[Any]) -> Recogniser:

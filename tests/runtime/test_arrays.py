@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import runtime.frameworks
 from runtime import LaunchError, describe, empty_like, is_array
 from runtime.arrays import Array, row_major
-from runtime.frameworks import find_framework
+from runtime.frameworks import dlpack, find_framework
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,11 @@ def test_torch_by_its_own_attributes() -> None:
     assert find_framework(type("Parameter", (tensor,), {})).name == "torch"  # type: ignore[union-attr]
 
 
+def without_storage() -> int:
+    """As of what stands for a tensor while torch transforms a function."""
+    raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+
 @pytest.mark.parametrize(
     ("attribute", "value"),
     [
@@ -118,6 +123,8 @@ def test_torch_by_its_own_attributes() -> None:
         ("dtype", "torch.complex64"),
         ("device", SimpleNamespace(type="meta", index=None)),
         ("data_ptr", lambda: 0),
+        ("data_ptr", without_storage),
+        ("is_nested", True),
     ],
 )
 def test_torch_tensors_that_no_kernel_takes(attribute: str, value: Any) -> None:
@@ -166,6 +173,68 @@ def test_dlpack() -> None:
     assert array == Array("dlpack", x.ctypes.data, (2, 5), (12, 1), "s16", None)
     x.flags.writeable = False
     assert describe(Exporter(x)).readonly
+
+
+def test_dlpack_exports_that_no_kernel_takes() -> None:
+    """What stands beside the pointer is read: a copy is gone with its capsule, an element may have two values."""
+
+    class Copies(Exporter):
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.x.__dlpack__(copy=True, **options)
+
+    class Refuses(Exporter):
+        def __dlpack__(self, **options: Any) -> Any:
+            raise BufferError("Can't export tensors with the conjugate bit set")
+
+    class Changed(Exporter):
+        """An export with another value in a field of its structure."""
+
+        def __init__(self, x: Any, field: str, value: int) -> None:
+            super().__init__(x)
+            self.field, self.value = field, value
+
+        def __dlpack__(self, **options: Any) -> Any:
+            capsule = super().__dlpack__(**options)
+            address = dlpack._capsule_pointer(capsule, b"dltensor_versioned")
+            assert address is not None
+            managed = dlpack.DLManagedTensorVersioned.from_address(address)
+            setattr(managed if hasattr(managed, self.field) else managed.dl_tensor, self.field, self.value)
+            return capsule
+
+    x = np.arange(4, dtype=np.float32)
+    for exporter, message in (
+        (Copies(x), "was copied for its DLPack export"),
+        (Refuses(x), "conjugate bit"),
+        (Exporter(x.astype(np.complex64)), "of complex64 cannot"),
+        (Changed(x, "lanes", 2), "with 2 values of float32 in each element"),
+        (Changed(x, "code", 17), "of float4_e2m1fn cannot"),
+        (Changed(x, "major", 2), "of version 2"),
+        (Changed(x, "device_type", 14), "on DLPack device 14"),
+    ):
+        with pytest.raises(LaunchError, match=message):
+            describe(exporter)
+
+
+def test_real_tensors_of_torch_that_no_kernel_takes() -> None:
+    torch = pytest.importorskip("torch")
+    seen: list[str] = []
+
+    def look(x: Any) -> Any:
+        with pytest.raises(LaunchError) as caught:
+            describe(x)
+        seen.append(caught.value.message)
+        return x
+
+    look(torch.zeros(4, dtype=torch.complex64).conj().imag)
+    look(torch.zeros(4, dtype=torch.complex64).conj())
+    look(torch.ones(4, 4).to_sparse())
+    look(torch.ones(4, device="meta"))
+    look(torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8))
+    look(torch.nested.nested_tensor([torch.ones(3), torch.ones(2)]))
+    look(torch._efficientzerotensor(4))
+    torch.func.vmap(look)(torch.ones(3, 4))
+    torch.func.grad(lambda x: look(x).sum())(torch.ones(3))
+    assert len(seen) == 9 and "negative bit" in seen[0] and "memory of its own" in seen[-1]
 
 
 def test_no_framework_is_imported() -> None:

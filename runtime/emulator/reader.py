@@ -249,13 +249,17 @@ PARTS = {"b0", "b1", "b2", "b3", "h0", "h1"}
 MEMBERS = {2: ("xy", "rg"), 4: ("xyzw", "rgba")}  # of a vector register (PTX ISA 5.4.2)
 # How many integers a performance directive takes (PTX ISA 11.4); those of EXTENTS take one to three.
 DIRECTIVES = {".minnctapersm": 1, ".maxnctapersm": 1, ".maxnreg": 1, ".maxclusterrank": 1, ".explicitcluster": 0}
-# The PTX version that brought a target (PTX ISA 13).
+# The PTX version that brought a target: the first with which ptxas 13.5 takes it (PTX ISA 13 says the same of most).
 TARGETS = {
-    **dict.fromkeys(("sm_50", "sm_52", "sm_53"), (4, 2)),
+    **dict.fromkeys(("sm_10", "sm_11"), (1, 0)),
+    **dict.fromkeys(("sm_12", "sm_13"), (1, 2)),
+    **{"sm_20": (2, 0), "sm_21": (2, 0), "sm_30": (3, 0), "sm_32": (4, 0), "sm_35": (3, 1), "sm_37": (4, 1)},
+    **{"sm_50": (4, 0), "sm_52": (4, 1), "sm_53": (4, 2)},
     **dict.fromkeys(("sm_60", "sm_61", "sm_62"), (5, 0)),
-    **{"sm_70": (6, 0), "sm_72": (6, 1), "sm_75": (6, 3), "sm_80": (7, 0), "sm_86": (7, 1), "sm_87": (7, 4)},
+    **{"sm_70": (5, 1), "sm_72": (6, 1), "sm_75": (6, 3), "sm_80": (7, 0), "sm_86": (7, 1), "sm_87": (7, 4)},
     **{"sm_88": (9, 0), "sm_89": (7, 8), "sm_90": (7, 8), "sm_90a": (8, 0)},
-    **{"sm_100": (8, 6), "sm_100a": (8, 6), "sm_100f": (8, 8), "sm_103": (8, 8), "sm_103a": (8, 8), "sm_103f": (8, 8)},
+    **{"sm_100": (8, 6), "sm_100a": (8, 6), "sm_100f": (8, 8), "sm_101": (8, 6), "sm_101a": (8, 6), "sm_101f": (8, 8)},
+    **{"sm_103": (8, 8), "sm_103a": (8, 8), "sm_103f": (8, 8), "sm_107": (9, 4), "sm_107a": (9, 4), "sm_107f": (9, 4)},
     **{"sm_110": (9, 0), "sm_110a": (9, 0), "sm_110f": (9, 0)},
     **{"sm_120": (8, 7), "sm_120a": (8, 7), "sm_120f": (8, 8), "sm_121": (8, 8), "sm_121a": (8, 8), "sm_121f": (8, 8)},
 }

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..code import DTYPES, PACKED, Code, Op, Values
 from ..launch import program_of
-from ..legal.check import forms_of, table
+from ..legal.check import forms_of, table, usual_order
 from ..legal.forms import FormTable, LegalForm
 from ..reader import PtxInstruction
 from .registry import ROWS, Row, row_of_opcode
@@ -38,7 +38,7 @@ def extend(text: str, function: Function, owner: str, refuse: Callable[[str], Ex
     _told[form.pattern] = owner, form
     table().forms.setdefault(form.root, []).append(form)
     ROWS[form.pattern] = Row(_builder(form, function, refuse))
-    for cached in (forms_of, row_of_opcode, program_of):
+    for cached in (forms_of, usual_order, row_of_opcode, program_of):
         cached.cache_clear()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 from ..code import LAUNCH_SPECIALS, THREAD_SPECIALS
@@ -24,25 +26,43 @@ from ..reader import (
     Vector,
 )
 from . import arithmetic, machine
-from .forms import FormTable, LegalForm, number_of, runs_on
+from .forms import FormTable, LegalForm, Need, number_of, runs_on
+from .order import in_order
 from .operands import BYTES, FormMismatch, RegisterScope, check_operands
 
-# Modifiers that need more than the oldest target and version of the forms that they stand in.
-WORD_NEEDS: dict[str, tuple[str, tuple[int, int]]] = {
-    "shared::cluster": ("sm_90", (7, 8)),
-    "shared::cta": ("", (7, 8)),
-    "param::entry": ("", (8, 3)),
-    "param::func": ("", (8, 3)),
-    "cluster": ("sm_90", (7, 8)),
-    "L2::cache_hint": ("sm_80", (7, 4)),
-    "L2::64B": ("sm_75", (7, 4)),
-    "L2::128B": ("sm_75", (7, 4)),
-    "L2::256B": ("sm_80", (7, 4)),
-    **{f"L1::{word}": ("sm_70", (7, 4)) for word in ("evict_normal", "evict_unchanged", "evict_first", "evict_last")},
-    "mbarrier relaxed": ("sm_90", (8, 0)),
-    **{f"mbarrier.{name} relaxed": ("sm_90", (8, 6)) for name in ("arrive", "arrive_drop", "test_wait", "try_wait")},
-    "L1::no_allocate": ("sm_70", (7, 4)),
+# Modifiers that need more than the oldest target and version of the forms that they stand in; what names an instruction
+# in front counts for it in place of the modifier alone.
+WORD_NEEDS: dict[str, Need] = {
+    "shared::cluster": Need("sm_90", (7, 8)),
+    "shared::cta": Need("", (7, 8)),
+    "cp.async.ca shared::cta": Need("", (7, 0)),  # ptxas asks for no later version than the instruction's
+    "cp.async.cg shared::cta": Need("", (7, 0)),
+    "param::entry": Need("", (8, 3)),
+    "param::func": Need("", (8, 3)),
+    "cluster": Need("sm_90", (7, 8)),
+    "L2::cache_hint": Need("sm_80", (7, 4)),
+    "L2::64B": Need("sm_75", (7, 4)),
+    "L2::128B": Need("sm_75", (7, 4)),
+    "L2::256B": Need("sm_80", (7, 4)),
+    **{f"L1::{word}": Need("sm_70", (7, 4)) for word in ("evict_normal", "evict_unchanged", "evict_first")},
+    **{f"L1::{word}": Need("sm_70", (7, 4)) for word in ("evict_last", "no_allocate")},
+    "bar cta": Need("", (7, 8)),
+    "barrier cta": Need("", (7, 8)),
+    **{f"barrier.cluster {word}": Need("sm_90", (8, 0)) for word in ("acquire", "release", "relaxed")},
+    **{f"mbarrier {word}": Need("", (8, 0)) for word in ("acquire", "release")},
+    "mbarrier relaxed": Need("sm_90", (8, 0)),
+    **{f"mbarrier.{name} relaxed": Need("sm_90", (8, 6)) for name in ("arrive", "arrive_drop", "test_wait", "try_wait")},
+    "b128": Need("sm_70", (8, 3)),
 }
+
+
+def word_needs(opcode: tuple[str, ...]) -> Iterator[Need]:
+    """What the modifiers of an opcode need."""
+    roots = (*(f"{'.'.join(opcode[:count])} " for count in (3, 2, 1)), "")
+    for word in opcode:
+        found = next((WORD_NEEDS[root + word] for root in roots if root + word in WORD_NEEDS), None)
+        if found is not None:
+            yield found
 
 
 @cache
@@ -80,6 +100,15 @@ def forms_of(name: str) -> tuple[tuple[LegalForm, dict[str, str]], ...]:
     return tuple(found)
 
 
+@cache
+def usual_order(opcode: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of an opcode in the order of the table; as they stand where no form has them."""
+    if forms_of(".".join(opcode)):
+        return opcode
+    found = (in_order(form, opcode) for form in table().forms.get(opcode[0], []))
+    return next((words for words in found if words is not None), opcode)
+
+
 def specials() -> dict[str, str]:
     """The special registers, with the widths in bytes that they can be read in."""
     found = dict.fromkeys(THREAD_SPECIALS | LAUNCH_SPECIALS, "4")
@@ -90,14 +119,17 @@ def specials() -> dict[str, str]:
 
 
 def check_module(module: PtxModule) -> None:
-    """Raises `PtxError` at the first instruction that is not legal."""
+    """Raises `PtxError` at the first instruction that is not legal, and puts the words of all opcodes in the order of
+    the table, which is what the emulator knows them by."""
     shared = {name: variable.space for name, variable in module.variables.items()}
     for function in module.functions.values():
         scope = scope_of(function, shared, set(module.functions))
         check_labels(function, scope)
         legal: set[tuple] = set()
-        for item in function.body:
+        for index, item in enumerate(function.body):
             if isinstance(item, PtxInstruction):
+                if (opcode := usual_order(item.opcode)) is not item.opcode:
+                    item = function.body[index] = replace(item, opcode=opcode)
                 kinds = kinds_of(item, scope)
                 if kinds is None or kinds not in legal:
                     check_instruction(item, scope, module, function)
@@ -158,25 +190,6 @@ def check_labels(function: PtxFunction, scope: RegisterScope) -> None:
                 raise PtxError(f"unknown label {target} among the targets {name}", function.ptx_line)
 
 
-ATOMIC_WORDS = (
-    {"relaxed", "acquire", "release", "acq_rel"},
-    {"cta", "cluster", "gpu", "sys"},
-    {"global", "shared", "shared::cta", "shared::cluster"},
-)
-
-
-def usual_order(ins: PtxInstruction) -> str:
-    """The opcode, of atomics with order, scope and space in front, which ptxas takes anywhere: nvcc writes them behind
-    the operation."""
-    if ins.opcode[0] not in ("atom", "red") or "async" in ins.opcode:
-        return ins.name
-
-    def rank(word: str) -> int:
-        return next((i for i, words in enumerate(ATOMIC_WORDS) if word in words), len(ATOMIC_WORDS))
-
-    return ".".join([ins.opcode[0], *sorted(ins.opcode[1:], key=rank)])
-
-
 def check_instruction(ins: PtxInstruction, scope: RegisterScope, module: PtxModule, function: PtxFunction) -> None:
     def error(message: str) -> PtxError:
         return PtxError(f"{message} in `{ins}`", ins.ptx_line)
@@ -186,7 +199,7 @@ def check_instruction(ins: PtxInstruction, scope: RegisterScope, module: PtxModu
     if ins.opcode[0] == "call":
         check_call(ins, scope, module, error)
         return
-    forms = forms_of(usual_order(ins))
+    forms = forms_of(ins.name)
     if not forms:
         known = table().forms.get(ins.opcode[0], [])
         if ins.opcode[0] == "multimem":
@@ -198,12 +211,9 @@ def check_instruction(ins: PtxInstruction, scope: RegisterScope, module: PtxModu
     for form, words in forms:
         try:
             check_operands(ins, form, words, scope)
-            check_needs(form.target, form.version, module)
-            for word in ins.opcode:
-                roots = ("", f"{ins.opcode[0]} ", f"{'.'.join(ins.opcode[:2])} ")
-                for needs in (WORD_NEEDS.get(root + word) for root in roots):
-                    if needs is not None:
-                        check_needs(*needs, module)
+            check_needs(form.needs, module)
+            for each in word_needs(ins.opcode):
+                check_needs((each,), module)
             return
         except FormMismatch as mismatch:
             reasons.append(str(mismatch))
@@ -223,11 +233,15 @@ def known_forms(known: list[LegalForm], opcode: tuple[str, ...]) -> str:
     return f"the nearest {'is' if len(shown) == 1 else 'are'} {' and '.join(shown)}"
 
 
-def check_needs(target: str, version: tuple[int, int], module: PtxModule) -> None:
-    if target and module.target and not runs_on(target, module.target):
-        raise FormMismatch(f"it needs .target {target}{'' if target[-1].isalpha() else ' or later'}")
-    if module.version and tuple(map(int, module.version.split("."))) < version:
-        raise FormMismatch("it needs PTX .version {}.{} or later".format(*version))
+def check_needs(needs: tuple[Need, ...], module: PtxModule) -> None:
+    """Raises `FormMismatch` where a module has none of several targets with their versions."""
+    known = [each for each in needs if not each.target or not module.target or runs_on(each.target, module.target)]
+    if needs and not known:
+        targets = [each.target + ("" if each.target.endswith("a") else " or later") for each in needs]
+        raise FormMismatch(f"it needs .target {', or '.join(targets)}")
+    least = min((each.version for each in known), default=(1, 0))
+    if module.version and tuple(map(int, module.version.split("."))) < least:
+        raise FormMismatch("it needs PTX .version {}.{} or later".format(*least))
 
 
 def check_call(ins: PtxInstruction, scope: RegisterScope, module: PtxModule, error: object) -> None:

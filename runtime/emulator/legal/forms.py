@@ -7,7 +7,8 @@ add{.[rn rz rm rp]}{.ftz}{.sat}.T[f32]  : =T T T          : sm_20 1.0
 ```
 
 In the opcode `{…}` may be missing, `[a b]` is one of several words, `T[a b]` gives the word a name.  After the first
-colon stand the operands, after the second what it needs: the target, then the PTX version.  An operand is
+colon stand the operands, after the second what it needs: the target, then the PTX version; `sm_89 8.1 | sm_90 7.8` is
+one of several.  `sm_90a` is this target alone, `sm_100f` one of this number or a later one with a letter.  An operand is
 
     T  u32     a register or constant of a type (a name from the opcode, or a type)
     =T         a destination;  =_T may be `_`;  =T|pred has a second one, =T|pred? may have it
@@ -33,6 +34,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 OPERAND = re.compile(
     r"(?P<optional>\?)?(?:(?P<when>[A-Z]+)\?)?(?P<target>=_?)?(?P<mark>[-+~%&<*^]*)"
@@ -58,22 +60,57 @@ class OperandSlot:
 
 
 @dataclass(frozen=True)
+class OpcodePart:
+    """A part of an opcode: one of some words, or, where it is optional, parts that may be missing together."""
+
+    words: frozenset[str] = frozenset()
+    inner: tuple[OpcodePart, ...] = ()
+
+    @property
+    def optional(self) -> bool:
+        return bool(self.inner)
+
+
+class Need(NamedTuple):
+    """A target, empty for any, and the PTX version from which on it has a form or a word."""
+
+    target: str
+    version: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class LegalForm:
     """One line of the table."""
 
     text: str
     pattern: str
     slots: tuple[OperandSlot, ...]
-    target: str = ""
-    version: tuple[int, int] = (1, 0)
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The first that has it; empty where all do."""
+        return self.needs[0].target if self.needs else ""
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
         return re.compile(expression(self.pattern))
 
+    @cached_property
+    def parts(self) -> tuple[OpcodePart, ...]:
+        return parts_of(self.pattern)
+
     @property
     def root(self) -> str:
         return re.split(r"[.{]", self.pattern)[0]
+
+
+def parts_of(pattern: str) -> tuple[OpcodePart, ...]:
+    """The parts of an opcode pattern, in order."""
+    found = []
+    for group, choices, word in re.findall(r"\{([^}]*)\}|[A-Z]?\[([^\]]*)\]|([\w:]+)", pattern):
+        found.append(OpcodePart(inner=parts_of(group)) if group else OpcodePart(frozenset((choices or word).split())))
+    return tuple(found)
 
 
 def expression(pattern: str) -> str:
@@ -104,6 +141,14 @@ def slot(text: str) -> OperandSlot:
     )
 
 
+def need(text: str) -> Need:
+    """`sm_90 7.8`, of which one may be missing."""
+    words = text.split()
+    target = next((word for word in words if word.startswith("sm_")), "")
+    major, minor = next((word for word in words if word[0].isdigit()), "1.0").split(".")
+    return Need(target, (int(major), int(minor)))
+
+
 @dataclass
 class FormTable:
     """All forms, by the first word of the opcode."""
@@ -118,11 +163,8 @@ class FormTable:
             while "$" in line:
                 line = re.sub(r"\$([A-Z0-9]+)", lambda name: macros[name[1]], line)
             pattern, operands, needs = [*(part.strip() for part in re.split(r"\s:(?=\s|$)", line)), "", ""][:3]
-            words = needs.split()
-            target = next((word for word in words if word.startswith("sm_")), "")
-            version = next((word for word in words if word[0].isdigit()), "1.0").split(".")
             slots = tuple(slot(each) for each in operands.split())
-            form = LegalForm(line, pattern, slots, target, (int(version[0]), int(version[1])))
+            form = LegalForm(line, pattern, slots, tuple(need(each) for each in needs.split("|") if each))
             self.forms.setdefault(form.root, []).append(form)
 
 
@@ -141,7 +183,9 @@ def number_of(target: str) -> int:
 
 
 def runs_on(needed: str, target: str) -> bool:
-    """A target with a letter has what its number has; what needs a letter runs on that target alone."""
-    if needed and needed[-1].isalpha():
+    """A target with a letter has what its number has; what needs an `a` runs on that target alone, what needs an `f` on
+    later ones with a letter, too."""
+    if needed.endswith("a"):
         return needed == target
-    return number_of(target) >= number_of(needed)
+    has_letter = target[-1:].isalpha() or not needed.endswith("f")
+    return has_letter and number_of(target) >= number_of(needed)

@@ -150,7 +150,7 @@ fence.mbarrier_init.release.cluster : : sm_90 8.0
 fence.proxy.alias : : sm_70 7.5
 fence.proxy.tensormap::generic.release.[$SCOPE] : : sm_90 8.3
 fence.proxy.tensormap::generic.acquire.[$SCOPE] : @ #128 : sm_90 8.3
-fence.proxy.[async async.global async.shared::cta async.shared::cluster] : : sm_90 8.0
+fence.proxy.async{.[global shared::cta shared::cluster]} : : sm_90 8.0
 """
 
 ASYNCHRONOUS = """
@@ -192,14 +192,14 @@ $REDUCED.add.T[u32 s32 u64] : @ T @ : sm_90 8.1
 $REDUCED.[min max].T[u32 s32] : @ T @ : sm_90 8.1
 $REDUCED.[inc dec].T[u32] : @ T @ : sm_90 8.1
 $REDUCED.[and or xor].T[b32] : @ T @ : sm_90 8.1
-$FIELD.global_address$MAPSPACE.b64 : @ i64 : sm_90a 8.3
-$FIELD.rank$MAPSPACE.b32 : @ i32 : sm_90a 8.3
-$FIELD.[box_dim global_dim element_stride]$MAPSPACE.b32 : @ #0..4 i32 : sm_90a 8.3
-$FIELD.global_stride$MAPSPACE.b64 : @ #0..3 i64 : sm_90a 8.3
-$FIELD.elemtype$MAPSPACE.b32 : @ #0..12 : sm_90a 8.3
-$FIELD.interleave_layout$MAPSPACE.b32 : @ #0..2 : sm_90a 8.3
-$FIELD.swizzle_mode$MAPSPACE.b32 : @ #0..3 : sm_90a 8.3
-$FIELD.fill_mode$MAPSPACE.b32 : @ #0..1 : sm_90a 8.3
+$FIELD.global_address$MAPSPACE.b64 : @ i64 : sm_90a 8.3 | sm_100f 8.6
+$FIELD.rank$MAPSPACE.b32 : @ i32 : sm_90a 8.3 | sm_100f 8.6
+$FIELD.[box_dim global_dim element_stride]$MAPSPACE.b32 : @ #0..4 i32 : sm_90a 8.3 | sm_100f 8.6
+$FIELD.global_stride$MAPSPACE.b64 : @ #0..3 i64 : sm_90a 8.3 | sm_100f 8.6
+$FIELD.elemtype$MAPSPACE.b32 : @ #0..12 : sm_90a 8.3 | sm_100f 8.6
+$FIELD.interleave_layout$MAPSPACE.b32 : @ #0..2 : sm_90a 8.3 | sm_100f 8.6
+$FIELD.swizzle_mode$MAPSPACE.b32 : @ #0..3 : sm_90a 8.3 | sm_100f 8.6
+$FIELD.fill_mode$MAPSPACE.b32 : @ #0..1 : sm_90a 8.3 | sm_100f 8.6
 $COPYMAP.release.[$SCOPE].sync.aligned : @global @shared #128 : sm_90 8.3
 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes$CACHE : @shared @global bulk @shared P?u64 : sm_90 8.6
 cp.async.bulk.global.shared::cta.bulk_group$CACHE : @global @shared bulk P?u64 : sm_90 8.0
@@ -250,7 +250,7 @@ redux.sync.[and or xor].b32 : =i32 i32 i32 : sm_80 7.0
 activemask.b32 : =b32 : sm_30 6.2
 elect.sync : =_b32|pred i32 : sm_90 8.0
 griddepcontrol.[launch_dependents wait] : : sm_90 7.8
-setmaxnreg.[inc dec].sync.aligned.u32 : #$COUNTS : sm_90a 8.0
+setmaxnreg.[inc dec].sync.aligned.u32 : #$COUNTS : sm_90a 8.0 | sm_100f 8.6
 """
 
 MATRIX = """
@@ -280,8 +280,8 @@ mma.sync.aligned.m16n8k16.row.col.f32.$F8.$F8.f32 : =-f32*4 b32*2 b32*1 f32*4 : 
 mma.sync.aligned.m16n8k32.row.col.f32.$F8.$F8.f32 : =-f32*4 b32*4 b32*2 f32*4 : sm_89 8.4
 mma.sync.aligned.m16n8k16.row.col.f16.$F8.$F8.f16 : =-f16x2*2 b32*2 b32*1 -f16x2*2 : sm_89 8.7
 mma.sync.aligned.m16n8k32.row.col.f16.$F8.$F8.f16 : =-f16x2*2 b32*4 b32*2 -f16x2*2 : sm_89 8.7
-mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.$F8.$F8.f32 : =f32*4 b32*4 b32*2 f32*4 : sm_120a 8.7
-mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f16.$F8.$F8.f16 : =f16x2*2 b32*4 b32*2 f16x2*2 : sm_120a 8.7
+mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f32.$F8.$F8.f32 : =f32*4 b32*4 b32*2 f32*4 : sm_100f 8.6
+mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.f16.$F8.$F8.f16 : =f16x2*2 b32*4 b32*2 f16x2*2 : sm_100f 8.7
 mma.sync.aligned.m8n8k16.row.col{.satfinite}.s32.[s8 u8].[s8 u8].s32 : =b32*2 i32*1 i32*1 s32*2 : sm_75 6.5
 mma.sync.aligned.m16n8k16.row.col{.satfinite}.s32.[s8 u8].[s8 u8].s32 : =b32*4 i32*2 i32*1 s32*4 : sm_80 7.0
 mma.sync.aligned.m16n8k32.row.col{.satfinite}.s32.[s8 u8].[s8 u8].s32 : =b32*4 i32*4 i32*2 s32*4 : sm_80 7.0
@@ -329,6 +329,6 @@ ret{.uni} :
 exit :
 trap :
 brkpt :
-nanosleep.u32 : u32 : sm_70 6.3
+nanosleep.u32 : u32 : sm_70 6.2
 pmevent : #0..15
 """

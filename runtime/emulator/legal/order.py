@@ -1,0 +1,86 @@
+"""The words of an opcode in the order of the table of forms, whatever order a text has them in.
+
+ptxas reads an opcode as a name and modifiers, and the modifiers in any order: CUTLASS writes
+`ldmatrix.sync.aligned.x4.m8n8.shared.b16`, nvcc `atom.add.global.u32`. What it keeps in order (found by asking ptxas
+13.5 for 12,000 permutations of all forms; `tests/runtime/emulator/test_ptx_order.py` asks for some again): the words of
+the name itself, types among each other, layouts of matrices, state spaces, and operations on bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from .forms import LegalForm, OpcodePart
+
+WIDTHS = ("hi", "lo", "wide")
+COPIES = ("cp.async", "cp.async.bulk", "cp.async.bulk.prefetch", "cp.reduce.async.bulk")
+BARRIERS = ("arrive", "red", "warp.sync", "cta", "cta.arrive", "cta.red")
+NAMES = {
+    *(f"{root}.{width}" for root in ("mul", "mad", "madc", "mul24", "mad24") for width in WIDTHS),
+    *("dp2a.hi", "dp2a.lo", "shf.l", "shf.r", "div.full", "cvt.pack", "cvta.to", "brx.idx", "st.async", "red.async"),
+    *("createpolicy.fractional", "membar.proxy", "fence.proxy", "setmaxnreg.inc", "setmaxnreg.dec"),
+    *(f"{root}.{each}" for root in ("bar", "barrier") for each in BARRIERS),
+    *("barrier.cluster.arrive", "barrier.cluster.wait"),
+    *COPIES,
+    *(f"{copy}.tensor" for copy in COPIES[1:]),
+    *(f"cp.async.{each}" for each in ("mbarrier.arrive", "commit_group", "wait_group", "wait_all")),
+    *("cp.async.bulk.commit_group", "cp.async.bulk.wait_group"),
+    *(f"mbarrier.{each}" for each in ("init", "inval", "expect_tx", "complete_tx", "pending_count")),
+    *(f"mbarrier.{each}{more}" for each in ("arrive", "arrive_drop") for more in ("", ".expect_tx")),
+    *(f"mbarrier.{each}{more}" for each in ("test_wait", "try_wait") for more in ("", ".parity")),
+    *(f"wgmma.{each}" for each in ("mma_async", "fence", "commit_group", "wait_group")),
+    *("tensormap.replace", "tensormap.cp_fenceproxy"),
+}
+"""Names of several words. A name is the longest of these that an opcode begins with, else its first word."""
+LONGEST_NAME = max(name.count(".") for name in NAMES) + 1
+KINDS = (
+    re.compile(r"[bsuf]\d{1,3}(x\d)?|bf16(x2)?|tf32|e\dm\d(x\d)?|pred"),  # types
+    re.compile("row|col"),
+    re.compile("(global|shared|local|const|param)(::.*)?"),
+    re.compile("and|or|xor|popc"),
+)
+"""Words of one kind keep their order."""
+
+
+@cache
+def kind_of(word: str) -> int:
+    """The kind of a word, by its place in KINDS; −1 of one that may stand anywhere."""
+    return next((number for number, kind in enumerate(KINDS) if kind.fullmatch(word)), -1)
+
+
+def words_of_name(opcode: tuple[str, ...]) -> int:
+    """How many words the name has that an opcode begins with."""
+    return next((count for count in range(LONGEST_NAME, 1, -1) if ".".join(opcode[:count]) in NAMES), 1)
+
+
+def in_order(form: LegalForm, opcode: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The words of an opcode as a form has them; None where it has others, or where an order matters."""
+    named = words_of_name(opcode)
+    found = arrangements(form.parts, opcode, named)
+    return next((words for words in found if words_of_name(words) == named), None)
+
+
+def arrangements(parts: tuple[OpcodePart, ...], left: tuple[str, ...], named: int) -> Iterator[tuple[str, ...]]:
+    """All ways to put the words that are left into the parts of a form; `named` of them are of the name."""
+    if not parts:
+        if not left:
+            yield ()
+        return
+    part, *rest = parts
+    if part.optional:
+        yield from arrangements((*part.inner, *rest), left, named)
+        yield from arrangements(tuple(rest), left, named)
+        return
+    for index, word in enumerate(left):
+        if word in part.words and (index < 1 if named else is_next(left, index)):
+            others = left[:index] + left[index + 1 :]
+            for behind in arrangements(tuple(rest), others, max(named - 1, 0)):
+                yield word, *behind
+
+
+def is_next(words: tuple[str, ...], index: int) -> bool:
+    """Whether no word of its kind stands in front of a word."""
+    kind = kind_of(words[index])
+    return kind < 0 or all(kind_of(word) != kind for word in words[:index])

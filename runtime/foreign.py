@@ -82,7 +82,7 @@ class ForeignKernel:
     named."""
 
     def __init__(self, ptx: str, entry: str | None = None):
-        self.ptx = ptx
+        self.ptx = ptx = ptx.removeprefix("\ufeff")  # a mark of the byte order, which ptxas and the driver refuse
         self.signature = self._select(signatures(ptx), entry)
         self.entry = self.signature.name
         self.target = target_of(ptx) or "sm_90a"

@@ -19,8 +19,8 @@ MAX_TEXT = 64 << 20
 
 
 def read_text(path: Path, most: int = MAX_BYTES) -> str:
-    """The text of a regular file; TileError of code `file` or `limit` where it is too large. A device or a pipe could
-    go on for ever."""
+    """The text of a regular file, without a mark of its byte order, which editors on Windows write in front; TileError
+    of code `file` or `limit` where it is too large. A device or a pipe could go on for ever."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -35,7 +35,7 @@ def read_text(path: Path, most: int = MAX_BYTES) -> str:
         size = max(found.st_size, len(raw))
         raise TileError("limit", None, f"{path} has {size} bytes; the limit is {most}")
     try:
-        return raw.decode("utf-8")
+        return raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise TileError(
             "file", None, f"{path} is no UTF-8 text: byte {error.start} is {raw[error.start]:#04x}"

@@ -123,14 +123,10 @@ def addc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Ar
     return d, out
 
 
-def subc(a: Array, b: Array, borrow: Array | None, dtype: str) -> tuple[Array, Array]:
-    """`sub.cc` (borrow None) and `subc{.cc}`: a - (b + borrow) and the borrow out, both bool arrays."""
-    d = a - b
-    out = a < b
-    if borrow is not None:
-        out = out | (borrow & (d == 0))
-        d = d - borrow
-    return d, out
+def subc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Array]:
+    """`sub.cc` (carry None, which is 1) and `subc{.cc}`: a + ~b + carry, and the carry out, which is 1 where nothing is
+    borrowed. So the machine has it (`IADD3` of ~b), which chains of both kinds see: `sub.cc`, then `addc`."""
+    return addc(a, ~b, np.array(True) if carry is None else carry, dtype)
 
 
 def madc(a: Array, b: Array, c: Array, carry: Array | None, dtype: str, mode: str) -> tuple[Array, Array]:

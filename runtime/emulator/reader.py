@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from .constants import STARTS, integer, read_constant
 from .findings import Location, PtxError
 from .limits import MOST_ALIGNMENT, MOST_DEPTH, MOST_REGISTERS, MOST_TEXT, MOST_VARIABLE
 
 # What is most frequent first. What is between them is blank.
 KINDS = {
     "word": r"[.]?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*",
-    "mark": r"[-+!@|:;,{}()\[\]<>=*&~]",
+    "mark": r"<<|>>|[<>=!]=|&&|\|\||[-+!@|:;,{}()\[\]<>=*&~^?]|/(?![/*])",
     "newline": r"\n",
     "float": r"0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+",
     "int": r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?",
@@ -31,6 +32,9 @@ KINDS = {
 }
 PIECES = re.compile("|".join(KINDS.values()), re.DOTALL)
 PIECE = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in KINDS.items()), re.DOTALL)
+
+
+BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True)
@@ -281,6 +285,7 @@ class Tokens:
     def __init__(self, text: str):
         if len(text) > MOST_TEXT:
             raise PtxError(f"the text has {len(text)} characters; the emulator reads {MOST_TEXT} at most", 1)
+        text = text.removeprefix(BYTE_ORDER_MARK)
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self.lines: list[int] = []
@@ -335,19 +340,6 @@ def first_wrong(text: str) -> int:
     return next(match.start() for match in PIECE.finditer(text) if match.lastgroup == "wrong")
 
 
-def integer(token: Token) -> int:
-    """The value of an integer constant; those of more than 64 bits and octal ones with an 8 are none."""
-    text = token.text.rstrip("U")
-    base = 8 if re.fullmatch(r"0[0-9]+", text) else 0
-    try:
-        value = int(text, base) if len(text) <= 70 else 1 << 64
-    except ValueError:
-        value = 1 << 64
-    if value >> 64:
-        raise PtxError(f"{token.text[:70]} is not an integer of 64 bits", token.line)
-    return value
-
-
 def floating(text: str) -> Float:
     prefix = text[:2].lower()
     if prefix == "0f":
@@ -357,6 +349,11 @@ def floating(text: str) -> Float:
         bits = int(text[2:], 16)
         return Float(struct.unpack("<d", struct.pack("<Q", bits))[0], bits, 64)
     return Float(float(text))
+
+
+def is_bits(text: str) -> bool:
+    """Whether it is the bits of a floating constant, `0f3f800000`."""
+    return text[:2] in {"0f", "0F", "0d", "0D"}
 
 
 def rounded_f32(value: float) -> bytes:
@@ -386,6 +383,7 @@ class Reader:
         self.vectors: dict[str, int] = {}
         self.plain: dict[str, Register] = {}  # by the names that mean a register in these scopes, and nothing else
         self.labels: dict[int, list[str]] | None = None
+        self.in_call = False  # brackets hold lists there, and constants elsewhere
 
     # Tokens
 
@@ -434,7 +432,15 @@ class Reader:
         token = self.next()
         if token.kind != "int":
             raise PtxError(f"expected an integer, found {token.text!r}", token.line)
-        return -integer(token) if negative else integer(token)
+        value = integer(token.text, token.line)
+        return -value if negative else value
+
+    def whole(self) -> int:
+        """A constant expression that comes to an integer."""
+        found = read_constant(self)
+        if found.is_float:
+            raise PtxError(f"expected an integer, found {found.value}", self.lines[self.at - 1])
+        return int(found.value)
 
     # Module
 
@@ -452,7 +458,7 @@ class Reader:
             if text == ".file":
                 number, name = self.tokens.at(index + 1), self.tokens.at(index + 2)
                 if number.kind == "int" and name.kind == "string":
-                    self.module.files[integer(number)] = name.text[1:-1]
+                    self.module.files[integer(number.text, number.line)] = name.text[1:-1]
 
     def header(self) -> None:
         """`.version`, `.target` and `.address_size`, in this order, before all else (PTX ISA 11.1)."""
@@ -748,26 +754,30 @@ class Reader:
             image += bytes(start + dims[0] * inner - len(image))
 
     def initial_value(self, variable: Variable, image: bytearray, width: int) -> None:
-        negative = self.peek() == "-" and self.peek_kind(1) == "float" and self.accept("-")
+        negative = self.peek() == "-" and is_bits(self.peek(1)) and self.accept("-")
         self.check_end()
         token = self.tokens.at(self.at)
-        if token.kind == "float":
-            if variable.type[0] in "su" or width < 4:
-                raise PtxError(f"{token.text} is no value of type .{variable.type}", token.line)
-            value = floating(self.next().text)
-            value = negated(value) if negative else value
-            if value.bits is not None and value.width == 8 * width:
-                image += value.bits.to_bytes(width, "little")
-            else:
-                image += struct.pack("<d", value.value) if width == 8 else rounded_f32(value.value)
-        elif token.kind == "word":
+        if token.kind == "word" and token.text != "WARP_SZ":
             if width != 8 or variable.type[0] not in "bsu":
                 raise PtxError(f"the address of {token.text} does not fit .{variable.type}", token.line)
             image += self.initial_address(variable, len(image), width)
-        elif variable.type[0] == "f":
-            raise PtxError(f"{token.text} is no value of type .{variable.type}", token.line)
+            return
+        if is_bits(token.text):
+            value = negated(floating(self.next().text)) if negative else floating(self.next().text)
         else:
-            image += (self.number() & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+            found = read_constant(self)
+            if not found.is_float:
+                if variable.type[0] == "f":
+                    raise PtxError(f"{found.value} is no value of type .{variable.type}", token.line)
+                image += (int(found.value) & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+                return
+            value = Float(float(found.value))
+        if variable.type[0] in "su" or width < 4:
+            raise PtxError(f"{token.text} is no value of type .{variable.type}", token.line)
+        if value.bits is not None and value.width == 8 * width:
+            image += value.bits.to_bytes(width, "little")
+        else:
+            image += struct.pack("<d", value.value) if width == 8 else rounded_f32(value.value)
 
     def initial_address(self, variable: Variable, offset: int, width: int) -> bytes:
         name = self.next().text
@@ -775,7 +785,7 @@ class Reader:
             self.expect("(")
             name = self.next().text
             self.expect(")")
-        addend = self.number() if self.accept("+") else 0
+        addend = self.whole() if self.accept("+") else 0
         variable.pointers.append((offset, name, addend))
         return bytes(width)
 
@@ -961,6 +971,7 @@ class Reader:
         if token.kind != "word" or not token.text[0].isalpha():
             raise PtxError(f"expected an instruction, found {token.text!r}", token.line)
         operands: list[Operand] = []
+        self.in_call = token.text.startswith("call")
         if not self.accept(";"):
             operands.append(self.operand())
             while self.accept(","):
@@ -978,7 +989,7 @@ class Reader:
         if known is not None and self.texts[self.at + 1] in ENDS:
             self.at += 1
             return known
-        if text in {"{", "("}:
+        if text == "{" or (text == "(" and self.in_call):
             self.at += 1
             return self.operand_list("}" if text == "{" else ")")
         first = self.simple_operand()
@@ -1000,35 +1011,41 @@ class Reader:
         if known is not None and self.texts[self.at + 1] in ENDS:
             self.at += 1
             return known
+        if self.starts_constant():
+            return self.constant()
         token = self.next()
         if token.text == "[":
             return self.address()
         if token.text == "!" and self.peek_kind() == "word":
             return Not(self.named(self.next()))
-        if token.text in {"-", "~", "!"} and self.peek_kind() == "int":
-            value = integer(self.next())
-            return Integer({"-": -value, "~": ~value, "!": int(not value)}[token.text])
-        if token.text == "-" and self.peek_kind() == "float":
-            number = self.next()
-            if number.text[:2] in {"0f", "0F", "0d", "0D"}:
-                raise PtxError(f"{number.text} has its sign in its bits", number.line)
-            return negated(floating(number.text))
-        if token.kind == "int":
-            return Integer(integer(token))
-        if token.kind == "float":
-            return floating(token.text)
         if token.kind == "word" and token.text[0] != ".":
             return self.named(token)
         raise PtxError(f"unexpected {token.text!r} among the operands", token.line)
 
+    def starts_constant(self) -> bool:
+        kind, text = self.kinds[self.at], self.texts[self.at]
+        if text == "!":
+            return self.kinds[self.at + 1] != "word" or self.texts[self.at + 1] == "WARP_SZ"
+        return kind == "int" or kind == "float" or text in STARTS or text == "WARP_SZ"
+
+    def constant(self) -> Operand:
+        """A constant expression; most are one number."""
+        token = self.tokens.at(self.at)
+        if is_bits(token.text):
+            self.at += 1
+            return floating(token.text)
+        if token.kind == "int" and self.texts[self.at + 1] in ENDS:
+            self.at += 1
+            return Integer(integer(token.text, token.line))
+        found = read_constant(self)
+        return Float(float(found.value)) if found.is_float else Integer(int(found.value))
+
     def named(self, token: Token) -> Operand:
-        if token.text == "WARP_SZ":
-            return Integer(32)
         name = self.resolve(token.text)
         if self.accept("+"):
-            return Symbol(name, self.number())
+            return Symbol(name, self.whole())
         if self.accept("["):
-            address = PtxAddress(Register(name), self.number())
+            address = PtxAddress(Register(name), self.whole())
             self.expect("]")
             return address
         if name in self.vectors:
@@ -1046,13 +1063,14 @@ class Reader:
         return found
 
     def address(self) -> PtxAddress | TensorAddress:
+        if self.starts_constant():
+            offset = self.whole()
+            self.expect("]")
+            return PtxAddress(None, offset)
         token = self.next()
         base, offset = self.plain.get(token.text), 0
         if base is not None and self.peek() != "[":
             pass
-        elif token.text == "-" or token.kind == "int":
-            self.at -= 1
-            offset = self.number()
         elif token.kind == "word" and token.text[0] != ".":
             found = self.named(token)
             if isinstance(found, Symbol):
@@ -1063,8 +1081,8 @@ class Reader:
                 raise PtxError(f"{token.text} is no address", token.line)
         else:
             raise PtxError(f"unexpected {token.text!r} in an address", token.line)
-        while self.accept("+"):
-            offset += self.number()
+        if self.accept("+"):
+            offset += self.whole()
         if base is not None and not offset and self.accept(","):
             coordinates = self.operand()
             if not isinstance(coordinates, Vector):

@@ -26,37 +26,38 @@ from ..reader import (
     Vector,
 )
 from . import arithmetic, machine
-from .forms import FormTable, LegalForm, Need, number_of, runs_on
-from .order import in_order
+from .forms import FormTable, LegalForm, FormNeed, number_of, runs_on
 from .operands import BYTES, FormMismatch, RegisterScope, check_operands
+from .order import in_order
 
 # Modifiers that need more than the oldest target and version of the forms that they stand in; what names an instruction
 # in front counts for it in place of the modifier alone.
-WORD_NEEDS: dict[str, Need] = {
-    "shared::cluster": Need("sm_90", (7, 8)),
-    "shared::cta": Need("", (7, 8)),
-    "cp.async.ca shared::cta": Need("", (7, 0)),  # ptxas asks for no later version than the instruction's
-    "cp.async.cg shared::cta": Need("", (7, 0)),
-    "param::entry": Need("", (8, 3)),
-    "param::func": Need("", (8, 3)),
-    "cluster": Need("sm_90", (7, 8)),
-    "L2::cache_hint": Need("sm_80", (7, 4)),
-    "L2::64B": Need("sm_75", (7, 4)),
-    "L2::128B": Need("sm_75", (7, 4)),
-    "L2::256B": Need("sm_80", (7, 4)),
-    **{f"L1::{word}": Need("sm_70", (7, 4)) for word in ("evict_normal", "evict_unchanged", "evict_first")},
-    **{f"L1::{word}": Need("sm_70", (7, 4)) for word in ("evict_last", "no_allocate")},
-    "bar cta": Need("", (7, 8)),
-    "barrier cta": Need("", (7, 8)),
-    **{f"barrier.cluster {word}": Need("sm_90", (8, 0)) for word in ("acquire", "release", "relaxed")},
-    **{f"mbarrier {word}": Need("", (8, 0)) for word in ("acquire", "release")},
-    "mbarrier relaxed": Need("sm_90", (8, 0)),
-    **{f"mbarrier.{name} relaxed": Need("sm_90", (8, 6)) for name in ("arrive", "arrive_drop", "test_wait", "try_wait")},
-    "b128": Need("sm_70", (8, 3)),
+WORD_NEEDS: dict[str, FormNeed] = {
+    "shared::cluster": FormNeed("sm_90", (7, 8)),
+    "shared::cta": FormNeed("", (7, 8)),
+    "cp.async.ca shared::cta": FormNeed("", (7, 0)),  # ptxas asks for no later version than the instruction's
+    "cp.async.cg shared::cta": FormNeed("", (7, 0)),
+    "param::entry": FormNeed("", (8, 3)),
+    "param::func": FormNeed("", (8, 3)),
+    "cluster": FormNeed("sm_90", (7, 8)),
+    "L2::cache_hint": FormNeed("sm_80", (7, 4)),
+    "L2::64B": FormNeed("sm_75", (7, 4)),
+    "L2::128B": FormNeed("sm_75", (7, 4)),
+    "L2::256B": FormNeed("sm_80", (7, 4)),
+    **{f"L1::{word}": FormNeed("sm_70", (7, 4)) for word in ("evict_normal", "evict_unchanged", "evict_first")},
+    **{f"L1::{word}": FormNeed("sm_70", (7, 4)) for word in ("evict_last", "no_allocate")},
+    "bar cta": FormNeed("", (7, 8)),
+    "barrier cta": FormNeed("", (7, 8)),
+    **{f"barrier.cluster {word}": FormNeed("sm_90", (8, 0)) for word in ("acquire", "release", "relaxed")},
+    **{f"mbarrier {word}": FormNeed("", (8, 0)) for word in ("acquire", "release")},
+    "mbarrier relaxed": FormNeed("sm_90", (8, 0)),
+    **{f"mbarrier.{name} relaxed": FormNeed("sm_90", (8, 6)) for name in ("arrive", "arrive_drop")},
+    **{f"mbarrier.{name} relaxed": FormNeed("sm_90", (8, 6)) for name in ("test_wait", "try_wait")},
+    "b128": FormNeed("sm_70", (8, 3)),
 }
 
 
-def word_needs(opcode: tuple[str, ...]) -> Iterator[Need]:
+def word_needs(opcode: tuple[str, ...]) -> Iterator[FormNeed]:
     """What the modifiers of an opcode need."""
     roots = (*(f"{'.'.join(opcode[:count])} " for count in (3, 2, 1)), "")
     for word in opcode:
@@ -233,7 +234,7 @@ def known_forms(known: list[LegalForm], opcode: tuple[str, ...]) -> str:
     return f"the nearest {'is' if len(shown) == 1 else 'are'} {' and '.join(shown)}"
 
 
-def check_needs(needs: tuple[Need, ...], module: PtxModule) -> None:
+def check_needs(needs: tuple[FormNeed, ...], module: PtxModule) -> None:
     """Raises `FormMismatch` where a module has none of several targets with their versions."""
     known = [each for each in needs if not each.target or not module.target or runs_on(each.target, module.target)]
     if needs and not known:

@@ -8,7 +8,7 @@ add{.[rn rz rm rp]}{.ftz}{.sat}.T[f32]  : =T T T          : sm_20 1.0
 
 In the opcode `{…}` may be missing, `[a b]` is one of several words, `T[a b]` gives the word a name.  After the first
 colon stand the operands, after the second what it needs: the target, then the PTX version; `sm_89 8.1 | sm_90 7.8` is
-one of several.  `sm_90a` is this target alone, `sm_100f` one of this number or a later one with a letter.  An operand is
+one of several.  `sm_90a` is this target alone, `sm_100f` one with a letter from this number on.  An operand is
 
     T  u32     a register or constant of a type (a name from the opcode, or a type)
     =T         a destination;  =_T may be `_`;  =T|pred has a second one, =T|pred? may have it
@@ -71,7 +71,7 @@ class OpcodePart:
         return bool(self.inner)
 
 
-class Need(NamedTuple):
+class FormNeed(NamedTuple):
     """A target, empty for any, and the PTX version from which on it has a form or a word."""
 
     target: str
@@ -85,7 +85,7 @@ class LegalForm:
     text: str
     pattern: str
     slots: tuple[OperandSlot, ...]
-    needs: tuple[Need, ...] = ()
+    needs: tuple[FormNeed, ...] = ()
 
     @property
     def target(self) -> str:
@@ -141,12 +141,12 @@ def slot(text: str) -> OperandSlot:
     )
 
 
-def need(text: str) -> Need:
+def need(text: str) -> FormNeed:
     """`sm_90 7.8`, of which one may be missing."""
     words = text.split()
     target = next((word for word in words if word.startswith("sm_")), "")
     major, minor = next((word for word in words if word[0].isdigit()), "1.0").split(".")
-    return Need(target, (int(major), int(minor)))
+    return FormNeed(target, (int(major), int(minor)))
 
 
 @dataclass

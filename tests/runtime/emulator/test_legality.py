@@ -145,7 +145,6 @@ mov.u32 %r10, 99999999999999999999;                      is not an integer of 64
 mov.u32 %r10, 08;                                        is not an integer
 ld.shared.u32 %r10, [%r2-4];                             expected ']'
 mov.u32 %r10, %r11, ;                                    among the operands
-mov.u32 %r10, !!!!!!!!5;                                 among the operands
 NEAR:                                                    the label NEAR stands twice
 NEAR: .branchtargets NOWHERE;                            unknown label|unknown
 .reg .b32 %r10;                                          %r10 is declared twice
@@ -190,7 +189,7 @@ MODULES = """
 .global .align 3 .b8 q[4];                     a power of two
 .global .b8 q[2] = {1, 2, 3};                  more initial values than elements
 .global .b8 q[2][2] = {1, 2, 3, 4};            expected '{'
-.global .b8 q[4] = {1, 2,};                    expected an integer
+.global .b8 q[4] = {1, 2,};                    expected a constant
 .global .f32 q = 1;                            is no value of type .f32
 .global .u32 q = 1.0;                          is no value of type .u32
 .global .f16 q = 1.0;                          cannot have an initial value

@@ -51,6 +51,21 @@ def test_only_cc_writes_the_carry() -> None:
         assert first_words(body, 2) == [1, 5], plain
 
 
+@pytest.mark.parametrize(("a", "b"), [(5, 7), (7, 5), (0x627ADF75, 0x864CCEF5), (0xFFFFFFFF, 1), (0, 0)])
+def test_a_borrow_is_a_carry_that_is_missing(a: int, b: int) -> None:
+    """The machine has one flag for chains of both kinds: `sub.cc` adds ~b and 1, and sets it where nothing is borrowed.
+    ptxas gives the predicate of one IADD3 to the next as it is."""
+    first = ("sub.cc", "add.cc")
+    chains = [(one, other) for one in first for other in ("addc.u32", "subc.u32", "madc.lo.u32", "madc.hi.u32")]
+    body, expected = "", []
+    for at, (one, other) in enumerate(chains):
+        flag = int(a >= b if one == "sub.cc" else a + b >= 1 << 32)
+        more = ", 0" if other.startswith("madc") else ""
+        body += f"{one}.u32 %r10, {a}, {b};\n{other} %r11, 0, 0{more};\nst.global.u32 [%rd1+{4 * at}], %r11;\n"
+        expected.append((flag - (other == "subc.u32")) % (1 << 32))
+    assert first_words(body, len(chains)) == expected
+
+
 @pytest.mark.parametrize("saturates", [False, True])
 def test_mad24_saturates(saturates: bool) -> None:
     rng = np.random.default_rng(3)

@@ -75,12 +75,41 @@ papers and datasheets for multiprocessors, L2, memory and clocks (the H200's as 
 table of its own (`lowering/targets.py`), so that what judges its code shares none with it; a test holds both equal."""
 
 
+MACHINES = (10, 11, 12, 13, 20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90,
+            100, 101, 103, 107, 110, 120, 121)  # fmt: skip
+"""Numbers of the targets that PTX has had."""
+FIRST_FAMILY = 100
+"""From this number on, targets with the same tens are a family: `sm_103` takes what is made for `sm_100f`."""
+
+
 def emulated_facts(arch: str) -> DeviceFacts:
-    """The chip that the emulator pretends to be for PTX of this architecture (`sm_90a` as `sm_90`)."""
-    base = arch.rstrip("af")
-    if base not in EMULATED:
+    """The chip that the emulator pretends to be for PTX of this architecture (`sm_90a` as `sm_90`). For one without a
+    row: that of its family, whose multiprocessors hold the same (`sm_121` as `sm_120`), else the next one up, as PTX
+    runs on every later device (`sm_60` as `sm_80`). Raises LaunchError for a name that PTX does not have."""
+    number = _number(arch)
+    if number not in MACHINES:
         raise LaunchError("target", f"no emulated device has {arch}", f"there are {', '.join(EMULATED)}")
-    return EMULATED[base]
+    rows = {_number(each): facts for each, facts in EMULATED.items()}
+    below = [each for each in rows if each <= number and (each == number or _are_a_family(each, number))]
+    above = [each for each in rows if each > number]
+    return rows[max(below)] if below else rows[min(above)]
+
+
+def emulated_arch(target: str) -> str:
+    """What a text for a target is assembled for on its emulated chip: that chip's architecture, where it is no older,
+    and for targets with a letter, which run on no other, the target."""
+    chip = emulated_facts(target).arch
+    return target if target[-1].isalpha() or _number(chip) < _number(target) else chip
+
+
+def _number(arch: str) -> int:
+    """90 of `sm_90a`; 0 of what is no architecture."""
+    digits = arch.removeprefix("sm_").rstrip("af")
+    return int(digits) if arch.startswith("sm_") and digits.isascii() and digits.isdecimal() and len(digits) < 5 else 0
+
+
+def _are_a_family(one: int, other: int) -> bool:
+    return one >= FIRST_FAMILY and one // 10 == other // 10
 
 
 def most_blocks(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> dict[str, int]:

@@ -31,6 +31,9 @@ BITS = {"b32": "<f", "b64": "<d"}
 """What a number with a fraction is where the text says bits alone."""
 VARIABLE = r"^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.global\b[^=;{\n]*?[ \t]([\w$%]+)(?:\[[^\n;={]*)?[ \t]*[=;]"
 """A variable of a module in global memory: its name."""
+MOST_ALIGNMENT = 1 << 16
+"""Bytes that a text may ask for (`runtime/emulator/limits.py`), and more than any driver is known to give."""
+ALIGNED = "--shared 49152,1024: drivers align it to 1024 bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ class ForeignKernel:
         shared: tuple[int, int] = (0, 0),
     ) -> LaunchShape:
         """A launch. What the text requires of block and cluster need not be said again, and must not be contradicted.
-        shared: dynamic bytes, and their alignment. Raises LaunchError `grid`."""
+        shared: dynamic bytes, and what they are aligned to, a power of two, or 0 for what the text declares. Raises
+        LaunchError `grid`."""
         says = self.signature
         for name, required, wanted in (("block", says.block, block), ("cluster", says.cluster, cluster)):
             if required and wanted and required != wanted:
@@ -122,6 +126,8 @@ class ForeignKernel:
         block = block or says.block
         if block is None:
             raise LaunchError("grid", f"{self.entry} does not say how many threads its block has", "--block X[,Y[,Z]]")
+        if shared[1] and (fault := alignment_fault(shared[1])):
+            raise LaunchError("grid", fault, ALIGNED)
         return LaunchShape(grid, block, cluster or says.cluster or (1, 1, 1), *shared)
 
     def fault(self, parameter: SignatureParameter, value: Any) -> str | None:
@@ -278,6 +284,13 @@ def _prepared(launch: CudaForeign, images: Sequence[bytes]) -> Callable[[], None
         context.launched[launch.label] = None
 
     return submit
+
+
+def alignment_fault(alignment: int) -> str | None:
+    """What is wrong with an alignment of dynamic shared memory, in words; None if nothing is."""
+    fits = 1 <= alignment <= MOST_ALIGNMENT and not alignment & (alignment - 1)
+    text = f"dynamic shared memory is aligned to a power of two from 1 to {MOST_ALIGNMENT}, not to {alignment}"
+    return None if fits else text
 
 
 # ---- numbers by value ----

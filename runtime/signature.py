@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from runtime.errors import LaunchError
 
 NOT_CODE = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+NUMBER = r"0[xX][0-9a-fA-F]+U?|\d+U?"
 ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?([^{};]*)")
-TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
+TARGET = re.compile(r"\.target\s+(\w+)")
 BODY_END = re.compile(r"\.(?:entry|func)\b")
-EXTENTS = r"\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?"
+EXTENTS = rf"\s+({NUMBER})(?:\s*,\s*({NUMBER}))?(?:\s*,\s*({NUMBER}))?"
+SPACES = r"\.(?:const|global|local|shared)"
+ALIGN = rf"\.align\s+(?:{NUMBER})"
 PARAMETER = re.compile(
-    r"\.param\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>[a-z]+\d+)\s+"
-    r"(?P<pointer>\.ptr(?:\s*\.(?:const|global|local|shared))?(?:\s*\.align\s+\d+)?\s+)?"
-    r"(?P<name>[A-Za-z_$%][\w$]*)\s*(?:\[\s*(?P<count>\d+)\s*\])?"
+    rf"\.param\s*(?:\.align\s+(?P<align>{NUMBER})\s*)?\.(?P<type>[a-z]+\d+)\b\s*(?:\.align\s+(?P<behind>{NUMBER})\s*)?"
+    rf"(?P<pointer>\.ptr\b(?:\s*(?:{SPACES}|{ALIGN}))*)?\s*"
+    rf"(?P<name>[A-Za-z_$%][\w$]*)\s*(?:\[\s*(?P<count>{NUMBER})\s*\])?"
 )
+"""What stands between the words of a parameter may be missing, as in `.param.u64.ptr.global.align 16 x`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +42,15 @@ class SignatureParameter:
 @dataclass(frozen=True, slots=True)
 class EntrySignature:
     """One `.entry`: its parameters; threads of a block and blocks of a cluster along x, y, z where it requires them;
-    the most registers of a thread; start, end: where its name stands."""
+    the most registers of a thread; whether it says that it is launched in clusters; start, end: where its name
+    stands."""
 
     name: str
     parameters: tuple[SignatureParameter, ...]
     block: tuple[int, int, int] | None
     cluster: tuple[int, int, int] | None
     most_registers: int | None
+    is_explicit_cluster: bool
     start: int
     end: int
 
@@ -68,13 +74,24 @@ def target_of(ptx: str) -> str | None:
 
 def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
     """The parameters that an entry's text declares as pointers, or makes addresses of global memory from."""
-    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)
-    end = BODY_END.search(code, signature.end)
-    body = code[signature.end : end.start() if end else len(code)]
+    body = _body(ptx, signature)
     made = set(re.findall(r"\bcvta\.to\.global\.u64\s+%\w+\s*,\s*(%\w+)", body))
     loads = re.findall(r"\bld\.param\.[ub]64\s+(%\w+)\s*,\s*\[\s*([\w$%]+)\s*\]", body)
     declared = {parameter.name for parameter in signature.parameters if parameter.is_pointer}
     return declared | {name for register, name in loads if register in made}
+
+
+def waits_with_a_barrier(ptx: str, signature: EntrySignature) -> int:
+    """How many `barrier.cluster.wait` of an entry ptxas puts a barrier of the block beside, and branches around both:
+    all, where the text does not say `.explicitcluster` (seen in the code of ptxas 12.8 to 13.5)."""
+    return 0 if signature.is_explicit_cluster else len(re.findall(r"\bbarrier\.cluster\.wait\b", _body(ptx, signature)))
+
+
+def _body(ptx: str, signature: EntrySignature) -> str:
+    """What stands between an entry's name and the next one's."""
+    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)
+    end = BODY_END.search(code, signature.end)
+    return code[signature.end : end.start() if end else len(code)]
 
 
 def _signature(match: re.Match[str]) -> EntrySignature:
@@ -83,13 +100,14 @@ def _signature(match: re.Match[str]) -> EntrySignature:
         if text.strip():
             parameters.append(_parameter(text, match[1], at))
         at += len(text) + 1
-    most = re.search(r"\.maxnreg\s+(\d+)", match[3])
+    most = re.search(rf"\.maxnreg\s+({NUMBER})", match[3])
     return EntrySignature(
         match[1],
         tuple(parameters),
         _extents("reqntid", match[3]),
         _extents("reqnctapercluster", match[3]),
-        int(most[1]) if most else None,
+        _number(most[1]) if most else None,
+        re.search(r"\.explicitcluster\b", match[3]) is not None,
         *match.span(1),
     )
 
@@ -97,7 +115,13 @@ def _signature(match: re.Match[str]) -> EntrySignature:
 def _extents(directive: str, text: str) -> tuple[int, int, int] | None:
     """What a directive says along x, y, z; 1 where it says nothing of an axis."""
     found = re.search(rf"\.{directive}{EXTENTS}", text)
-    return found and (int(found[1]), int(found[2] or 1), int(found[3] or 1))
+    return found and (_number(found[1]), _number(found[2] or "1"), _number(found[3] or "1"))
+
+
+def _number(text: str) -> int:
+    """An integer of PTX: decimal, hexadecimal, or octal behind a 0."""
+    digits = text.rstrip("U")
+    return int(digits, 8 if re.fullmatch("0[0-7]+", digits) else 16 if digits[1:2] in {"x", "X"} else 10)
 
 
 def _parameter(text: str, entry: str, at: int) -> SignatureParameter:
@@ -109,9 +133,9 @@ def _parameter(text: str, entry: str, at: int) -> SignatureParameter:
     return SignatureParameter(
         match["name"],
         match["type"],
-        width * int(count or 1),
+        width * _number(count or "1"),
         count is not None,
-        int(match["align"] or width),
+        _number(match["align"] or match["behind"] or str(width)),
         match["pointer"] is not None,
         start,
         start + len(text.strip()),

@@ -151,6 +151,7 @@ def record(found: CountedFile) -> dict[str, Any]:
         "notes": found.notes,
         "times_us": report.times,
         "counted_blocks": found.counted,
+        "waits_with_a_barrier": found.waits_with_a_barrier,
         "counters": launch.counters,
         "figures": found.figures(),
         "by_line": launch.by_line,

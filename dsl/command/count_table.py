@@ -27,6 +27,7 @@ ROWS: tuple[tuple[str, str, Form], ...] = (
     ("occupancy", "occupancy", "{:.0%}".format),
     ("sass", "SASS instructions", number),
     ("sass_loop", "in the longest loop", number),
+    ("waits_with_a_barrier", "waits with a barrier", number),
     ("instructions", "warp instructions", number),
     ("moves", "moves among them", number),
     ("active_lanes", "active lanes", "{:.1f}".format),
@@ -77,12 +78,20 @@ def show_file(found: CountedFile, by: str | None) -> None:
     show_resources(launch, False)
     if found.unassembled is not None:
         line("SASS", found.unassembled)
+    if found.waits_with_a_barrier:
+        line("", barriers_beside(found))
     if found.counted is not None and found.counted < count:
         line("", f"counted in the first {amount(found.counted, 'block')}")
     show_findings(found)
     if launch.output:
         click.echo(printable(launch.output.rstrip("\n")))
     show_by(found, by)
+
+
+def barriers_beside(found: CountedFile) -> str:
+    """What a cluster's kernel pays for not saying that it is one."""
+    waits = f"{found.waits_with_a_barrier} barrier.cluster.wait without .explicitcluster"
+    return f"{waits}: ptxas puts a barrier of the block and branches beside each"
 
 
 def short_why(why: str) -> str:
@@ -241,6 +250,8 @@ def notes(files: list[CountedFile]) -> list[str]:
     ]
     if any(each.figures().get("sectors_over_fewest") for each in files):
         found.append("x fewest: over those that the same accesses could need")
+    if any(each.waits_with_a_barrier for each in files):
+        found.append("waits with a barrier: .explicitcluster is missing; ptxas puts one of the block beside each")
     part = [each for each in files if each.counted is not None and each.counted < prod(each.launch.grid)]
     if part:
         found.append(f"counted in the first {max(each.counted or 0 for each in part)} blocks, times the grid")

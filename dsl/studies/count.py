@@ -70,7 +70,8 @@ class CountedFile:
     """A text that was launched. In `report` its one launch, and the checks; counted: blocks that the counters are of,
     None where nothing was; arguments: name → what it was. findings, notes: of the emulator, as data. by_ptx_line and
     by_array as `by_line` of the launch, whose numbers are lines of `source`. unjudged: why there are no results;
-    unassembled: why there is no machine code; advice: what a caller may have left out."""
+    unassembled: why there is no machine code; advice: what a caller may have left out; waits_with_a_barrier: how many
+    of the text's the assembler puts a barrier of the block beside."""
 
     report: Report
     entry: str
@@ -88,6 +89,7 @@ class CountedFile:
     unjudged: str | None = None
     unassembled: str | None = None
     advice: str | None = None
+    waits_with_a_barrier: int = 0
 
     @property
     def launch(self) -> LaunchReport:
@@ -111,6 +113,7 @@ class CountedFile:
             "occupancy": launch.occupancy,
             "sass": code.get("instructions"),
             "sass_loop": code.get("loop"),
+            "waits_with_a_barrier": self.waits_with_a_barrier,
         }
         if launch.counters is None or not self.counted:
             return found
@@ -264,19 +267,23 @@ class Counter:
     def described(self, file: str, run: ExampleRun, launched: LaunchedText) -> CountedFile:
         """What is known before the launch, and what ptxas says."""
         from runtime import device_facts
-        from runtime.chips import occupancy
+        from runtime.chips import emulated_arch, occupancy
+        from runtime.signature import signatures, waits_with_a_barrier
 
         request = self.request
-        facts = device_facts(request.device, request.arch or launched.arch)
+        arch = request.arch or emulated_arch(launched.arch)
+        facts = device_facts(request.device, arch)
+        if self.ordinal is not None:
+            arch = launched.arch if launched.arch[-1].isalpha() else facts.arch
         report = run.report
         report.file, report.example, report.device = file, None, request.device
-        report.chip, report.guessed = f"{facts.name}, {launched.arch}", dict(launched.guessed)
+        report.chip, report.guessed = f"{facts.name}, {arch}", dict(launched.guessed)
         launch = LaunchReport(launched.label, launched.schedule, list(launched.grid), prod(launched.block), 0)
         launch.shared_bytes, launch.maxregs = launched.shared_bytes, launched.maxregs
         report.launches = [launch]
         code = reason = None
         try:
-            code = assembled(launched.ptx, launched, launch, on_gpu=self.ordinal is not None)
+            code = assembled(launched.ptx, launched, launch, on_gpu=self.ordinal is not None, arch=arch)
         except LaunchError as error:
             reason = " ".join(error.message.splitlines()[:2])
         if code is not None and self.ordinal is None:
@@ -286,6 +293,7 @@ class Counter:
         said = {name: described(value) for name, value in zip(launched.names, launched.values, strict=True)}
         foreign, block, cluster = launched.is_foreign, list(launched.block), list(launched.cluster)
         found = CountedFile(report, launched.entry, launched.arch, foreign, block, cluster, said)
+        found.waits_with_a_barrier = waits_with_a_barrier(launched.ptx, signatures(launched.ptx)[launched.entry])
         found.unassembled = reason or (None if code else "no machine code: ptxas is not installed")
         return found
 

@@ -17,7 +17,7 @@ from dsl.text.program import parse_program
 from dsl.values.arrays import Arrays
 from lowering.location import Loc, Source, TileError, closest
 from runtime.errors import LaunchError
-from runtime.foreign import Extents, ForeignKernel, MapOf
+from runtime.foreign import ALIGNED, Extents, ForeignKernel, MapOf, alignment_fault
 from runtime.renewed import Span, changed_spans
 
 MAP_USAGE = "tensor_map(x, [64, 128], swizzle=128): the box along the axes of x"
@@ -159,6 +159,8 @@ class ForeignText:
             raise TileError("grid", self.place, f"how many blocks does {self.entry} have?", "--grid X[,Y[,Z]]")
         block, cluster = self.extents(asked.block, "--block"), self.extents(asked.cluster, "--cluster")
         shared = self.numbers(asked.shared or "0", "--shared", 2)
+        if len(shared) > 1 and (fault := alignment_fault(shared[1])):
+            raise TileError("option", None, fault, ALIGNED)
         try:
             self.shape = self.kernel.shape(grid, block, cluster, (shared[0], shared[1] if len(shared) > 1 else 0))
         except LaunchError as error:

@@ -20,6 +20,7 @@ from .counters import Counters, LaunchCounters
 from .delays import Delays
 from .findings import DividedError, EmulatorError, Finding, Kind, LaunchRefusedError, Location
 from .legal import check_module
+from .legal.forms import number_of
 from .limits import MOST_LOCAL, MOST_SHARED
 from .map_proxy import MapProxy
 from .memory import GLOBAL_WINDOW, SHARED_START, EmulatedAllocation, Memory
@@ -708,9 +709,11 @@ def program_of(ptx: str, entry: str, divisions: bool = False) -> EmulatedProgram
 
 
 def check_target(target: str, arch: str) -> None:
-    """PTX for sm_90 runs on sm_90 and later; a target with a letter runs on nothing else (PTX ISA 11.1.2)."""
+    """PTX for sm_90 runs on sm_90 and later, that for sm_90a on nothing else, and that for sm_100f on later devices of
+    its family, too (PTX ISA 11.1.2)."""
     if not target:
         return
-    wanted, have = ("".join(filter(str.isdigit, name)) for name in (target, arch))
-    if int(have) < int(wanted) or (target[-1].isalpha() and target != arch):
+    wanted, have = number_of(target), number_of(arch)
+    fits = {"a": target == arch, "f": have // 10 == wanted // 10 and have >= wanted}.get(target[-1], have >= wanted)
+    if not fits:
         raise LaunchRefusedError(f"PTX for {target} does not run on {arch}", "target")

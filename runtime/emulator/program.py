@@ -170,17 +170,24 @@ class EmulatedProgram:
         )
 
     def check_static_memory(self) -> None:
-        """What the kernel names of `.shared`, and all of `.const` and of local memory, have room in an SM."""
-        totals = dict.fromkeys(MOST_STATIC, 0)
-        for variable in self.variables.values():
-            named = variable.space != "shared" or self.code.uses[variable.name]
-            if variable.space in totals and named:
-                totals[variable.space] = -(-totals[variable.space] // variable.align) * variable.align + variable.size
-        for space, most in MOST_STATIC.items():
-            if totals[space] > most:
-                message = f"{self.function.name} has {totals[space]} bytes of .{space} memory, of {most} at most"
-                hint = "; declare more as .extern .shared, for the launch to size" if space == "shared" else ""
-                raise PtxError(message + hint, self.function.ptx_line)
+        """What the kernel declares or names of `.shared`, and all of `.const` and of local memory, have room in an SM;
+        ptxas refuses the whole module for what another kernel declares, too."""
+        kernels = [each for each in self.module.functions.values() if each.is_entry and each is not self.function]
+        for function, variables in (
+            *((each, each.variables) for each in kernels),
+            (self.function, self.variables),
+        ):
+            totals = dict.fromkeys(MOST_STATIC, 0)
+            for name, variable in variables.items():
+                counts = variable.space != "shared" or name in function.variables or self.code.uses[name]
+                if variable.space in totals and counts:
+                    total = -(-totals[variable.space] // variable.align) * variable.align
+                    totals[variable.space] = total + variable.size
+            for space, most in MOST_STATIC.items():
+                if totals[space] > most:
+                    message = f"{function.name} has {totals[space]} bytes of .{space} memory, of {most} at most"
+                    hint = "; declare more as .extern .shared, for the launch to size" if space == "shared" else ""
+                    raise PtxError(message + hint, function.ptx_line)
 
     # Control flow
 

@@ -105,6 +105,72 @@ def test_machine_code_stands_beside_the_counters() -> None:
     assert not installed("nvdisasm") or found["machine_code"]["loop"] > 0
 
 
+DOUBLING = """.version {version}
+.target {target}
+.address_size 64
+.visible .entry twice(.param .u64 .ptr .align 1 y, .param .u64 .ptr .align 1 x, .param .u32 n)
+{{
+	.reg .pred %p<2>;
+	.reg .b32 %r<6>;
+	.reg .f32 %f<3>;
+	.reg .b64 %rd<7>;
+	ld.param.u64 %rd1, [y];
+	ld.param.u64 %rd2, [x];
+	ld.param.u32 %r1, [n];
+	mov.u32 %r2, %ctaid.x;
+	mov.u32 %r3, %ntid.x;
+	mov.u32 %r4, %tid.x;
+	mad.lo.s32 %r5, %r2, %r3, %r4;
+	setp.ge.s32 %p1, %r5, %r1;
+	@%p1 bra END;
+	mul.wide.s32 %rd3, %r5, 4;
+	add.s64 %rd4, %rd2, %rd3;
+	add.s64 %rd5, %rd1, %rd3;
+	ld.global.f32 %f1, [%rd4];
+	add.f32 %f2, %f1, %f1;
+	st.global.f32 [%rd5], %f2;
+END:
+	ret;
+}}
+"""
+
+
+def doubling(folder: Path, target: str, version: str) -> list[str]:
+    """A text for a target, with what its launch needs."""
+    path = folder / "k.ptx"
+    path.write_text(DOUBLING.format(target=target, version=version))
+    return [str(path), "--grid", "4", "--block", "64", "y=empty(f32[200])", "x=randn(f32[200])", "n=200"]
+
+
+@pytest.mark.parametrize(
+    ("target", "version", "more", "chip"),
+    [
+        ("sm_52", "6.4", [], "A100, sm_80"),  # what nvcc of CUDA 12 compiles for
+        ("sm_52", "6.4", ["--arch", "sm_90"], "H200, sm_90"),
+        ("sm_103", "9.0", [], "B200, sm_103"),
+    ],
+)
+def test_a_text_of_any_target_runs_and_has_machine_code(
+    target: str, version: str, more: list[str], chip: str, tmp_path: Path
+) -> None:
+    (found,) = told(*doubling(tmp_path, target, version), *more, "--expect", "y == 2.0 * x")
+    assert found["passed"] is True and found["chip"] == f"emulated {chip}" and found["target"] == target
+    assert not installed("ptxas") or found["registers"] > 0
+
+
+def test_waits_of_a_cluster_that_does_not_say_so_are_told(tmp_path: Path) -> None:
+    """ptxas puts a barrier of the block beside each: the launch may have no clusters."""
+    text = (FOREIGN / "cluster.ptx").read_text()
+    path = tmp_path / "k.ptx"
+    path.write_text(text.replace(".explicitcluster\n", ""))
+    waits = text.count("barrier.cluster.wait")
+    values = ["--grid", "4", "--block", "64", "x=zeros(f32[4096])", "y=zeros(f32[4096])"]
+    assert waits and (FOREIGN / "cluster.ptx").read_text() != path.read_text()
+    for name, expected in ((path, waits), (FOREIGN / "cluster.ptx", 0)):
+        shown = dsl(str(name), *values)
+        assert ("barrier.cluster.wait without .explicitcluster" in shown.stdout) == bool(expected), shown.output
+
+
 def installed(program: str) -> bool:
     try:
         find(program)
@@ -259,13 +325,18 @@ MISTAKES = {
     "another target of ours": (["OURS", "--arch", "sm_100"], "--arch is for texts without a header"),
     "a grid of ours": (["OURS", "--grid", "1"], "they have a header"),
     "no array of ours by its name": (["OURS", "x=randn(f16[6, 1000])"], "has no value for 'y'"),
+    "an alignment of 3": ([*SOFTMAX, *VALUES, *ARGS, "--shared", "48,3"], "a power of two from 1 to 65536, not to 3"),
+    "an alignment of 0": ([*SOFTMAX, *VALUES, *ARGS, "--shared", "48,0"], "a power of two from 1 to 65536, not to 0"),
+    "an alignment of 2^30": ([*SOFTMAX, *VALUES, *ARGS, "--shared", f"48,{1 << 30}"], "a power of two from 1 to 65536"),
+    "a target that PTX has not": (["sm_91"], "no emulated device has sm_91"),
     "results of a part": ([*SOFTMAX, *VALUES, *ARGS, *RIGHT, "--first", "2"], "leaves results unfinished"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told(name: str, ours: str) -> None:
+def test_mistakes_are_told(name: str, ours: str, tmp_path: Path) -> None:
     words, message = MISTAKES[name]
+    words = doubling(tmp_path, words[0], "9.0") if words[0].startswith("sm_") else words
     result = dsl(*(ours if word == "OURS" else word for word in words))
     assert result.exit_code == 2 and message in result.stderr, result.stderr
 

@@ -13,7 +13,8 @@ from lowering.emit import emit
 from lowering.location import TileError
 from lowering.passes import run_passes
 from lowering.targets import RESERVED_SHARED, TARGETS, target
-from runtime.chips import emulated_facts
+from runtime.chips import MACHINES, emulated_arch, emulated_facts
+from runtime.emulator.reader import TARGETS as READ
 from runtime.errors import DeviceError, LaunchError
 from runtime.tools import assemble, find
 
@@ -148,3 +149,18 @@ def test_an_unknown_target_is_a_located_error_with_a_hint() -> None:
     with pytest.raises(TileError, match="unknown target 'sm_9'") as caught:
         target("sm_9")
     assert caught.value.hint
+
+
+def test_a_machine_without_a_row_has_that_of_its_family_or_the_next_one_up() -> None:
+    """PTX runs on every later device; within a family multiprocessors hold the same (CUDA programming guide, table of
+    compute capabilities: 10.x and 12.x are one column each)."""
+    expected = {"sm_30": "sm_80", "sm_52": "sm_80", "sm_75": "sm_80", "sm_87": "sm_89", "sm_88": "sm_89"}
+    expected |= {"sm_103": "sm_100", "sm_103a": "sm_100", "sm_107f": "sm_100", "sm_110": "sm_120", "sm_121": "sm_120"}
+    assert {target: emulated_facts(target).arch for target in expected} == expected
+    assembled = {"sm_30": "sm_80", "sm_87": "sm_89", "sm_90": "sm_90", "sm_90a": "sm_90a", "sm_103": "sm_103"}
+    assembled |= {"sm_110": "sm_120", "sm_110a": "sm_110a", "sm_121": "sm_121"}
+    assert {target: emulated_arch(target) for target in assembled} == assembled
+    assert {f"sm_{number}" for number in MACHINES} == {target for target in READ if target[-1].isdecimal()}
+    for name in ("sm_91", "sm_", "sm_90b", "sm_³", "90", "", "sm_" + "9" * 5000):
+        with pytest.raises(LaunchError, match="no emulated device has"):
+            emulated_facts(name)

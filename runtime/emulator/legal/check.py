@@ -26,7 +26,7 @@ from ..reader import (
     Vector,
 )
 from . import arithmetic, machine
-from .forms import FormTable, LegalForm, FormNeed, number_of, runs_on
+from .forms import FormNeed, FormTable, LegalForm, number_of, runs_on
 from .operands import BYTES, FormMismatch, RegisterScope, check_operands
 from .order import in_order
 

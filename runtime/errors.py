@@ -42,6 +42,18 @@ class DeviceError(RuntimeFault):
     """The device or its driver failed, or there is none."""
 
 
+class MissingToolError(DeviceError):
+    """A program of the CUDA toolkit is not installed."""
+
+    def __init__(self, program: str, hint: str) -> None:
+        super().__init__("tool", f"{program} is not installed", hint)
+        self.program = program
+
+    def __reduce__(self) -> tuple[type[MissingToolError], tuple[object, ...]]:
+        """Pickle by the constructor's own arguments."""
+        return type(self), (self.program, self.hint)
+
+
 class FindingError(DeviceError):
     """The strict emulator found a fault of the program: `finding` has its kind, block, thread and line."""
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from subprocess import PIPE
 
-from runtime.errors import DeviceError, LaunchError
+from runtime.errors import DeviceError, LaunchError, MissingToolError
 
-TIME_LIMIT = 300
-"""Seconds for one run of a program."""
+TIME_LIMIT = 60.0
+"""Seconds for one run of a program: a kernel of 240 KB of PTX takes ptxas 0.4 s."""
+MEMORY_LIMIT = 1 << 30
+"""Bytes of addresses that one may take: that kernel takes a tenth of it. Some texts that are wrong make ptxas take all
+memory of a machine."""
+NO_MEMORY = re.compile(
+    r"(?i)memory allocation failure|out of memory|memory exhausted|cannot allocate|bad_alloc|memoryerror"
+)
+"""What programs say that get no more."""
 WHEELS = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
 """The PyPI package that has each program."""
 
@@ -51,13 +62,14 @@ def find(program: str) -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return candidate
-    raise DeviceError("tool", f"{program} is not installed", f"pip install {WHEELS.get(program, 'the CUDA toolkit')}")
+    raise MissingToolError(program, f"pip install {WHEELS.get(program, 'the CUDA toolkit')}")
 
 
 def assemble(ptx: str, arch: str, entry: str | None = None, maxregs: int | None = None) -> Assembly:
     """Assembles `ptx` for `arch` (`sm_90a`); the figures are those of `entry`, else of the first one.
 
-    Raises LaunchError `ptx` with the log, which names the PTX lines, when it is not legal.
+    Raises LaunchError `ptx` with the log, which names the PTX lines, when it is not legal; DeviceError `tool` where
+    ptxas fails, or takes more than TIME_LIMIT or MEMORY_LIMIT.
     """
     with tempfile.TemporaryDirectory(prefix="dsl-ptxas-") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
@@ -76,12 +88,44 @@ def assemble(ptx: str, arch: str, entry: str | None = None, maxregs: int | None 
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end. Raises DeviceError `tool` when that takes too long."""
+    """Runs a program to its end. Raises DeviceError `tool` when it takes too long or too much memory."""
+    name = Path(command[0]).name
+    with subprocess.Popen(
+        command, stdout=PIPE, stderr=PIPE, text=True, errors="replace", start_new_session=True
+    ) as process:
+        _limit_memory(process.pid)
+        try:
+            out, err = process.communicate(timeout=TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            _stop(process)
+            raise _limited(name, f"did not end in {TIME_LIMIT:g} seconds") from None
+        except BaseException:
+            _stop(process)
+            raise
+    if process.returncode and NO_MEMORY.search(err + out):
+        raise _limited(name, f"needs more than {MEMORY_LIMIT >> 20} MiB of memory")
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _limit_memory(pid: int) -> None:
+    """From outside, so that Python need not run code in a copy of itself, which takes 0.04 s where it is large."""
     try:
-        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT)
-    except subprocess.TimeoutExpired:
-        name = Path(command[0]).name
-        raise DeviceError("tool", f"{name} did not end in {TIME_LIMIT} seconds and was stopped") from None
+        from resource import RLIMIT_AS, prlimit
+    except ImportError:  # not on this system, where the time alone is limited
+        return
+    with suppress(ProcessLookupError):  # it has ended
+        prlimit(pid, RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """With what it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _limited(program: str, how: str) -> DeviceError:
+    hint = "divide the kernel into smaller ones; if it is small, something in it is more than the program copes with"
+    return DeviceError("tool", f"{program} {how} for this text and was stopped", hint)
 
 
 def _figures(log: str, entry: str | None) -> dict[str, int]:

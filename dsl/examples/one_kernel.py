@@ -99,15 +99,16 @@ def assembled(
     ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False, must: bool = True, arch: str | None = None
 ) -> Any:
     """Registers and spills by ptxas, instructions of the machine code by nvdisasm, where these are installed. On a GPU
-    its driver assembles, and has said what registers that takes. Raises LaunchError for PTX that ptxas refuses, unless
-    it need not take it: one that is older than the PTX then says nothing. arch: what for, the header's target without.
+    its driver assembles, and has said what registers that takes. Raises LaunchError for PTX that ptxas refuses, and
+    DeviceError where it takes too long for it, unless it need not take it: one that is older than the PTX then says
+    nothing. arch: what for, the header's target without.
     What ptxas said; None for nothing."""
     from runtime import assemble
-    from runtime.errors import DeviceError, LaunchError
+    from runtime.errors import DeviceError, LaunchError, MissingToolError
     from runtime.machine_code import machine_code
 
     figures = None
-    with suppress(DeviceError) if must else suppress(DeviceError, LaunchError):
+    with suppress(MissingToolError) if must else suppress(DeviceError, LaunchError):
         figures = assemble(ptx, arch or header.arch, header.entry, header.maxregs)
         if not on_gpu:
             report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads

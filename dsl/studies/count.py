@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsl.examples.first_blocks import COUNTED_BLOCKS, COUNTED_BYTES, OF_A_PART
 from dsl.examples.one_kernel import LaunchSettings, assembled
@@ -35,6 +35,9 @@ from dsl.text.program import parse_program
 from lowering.location import TileError
 from runtime.errors import DeviceError, LaunchError
 from runtime.renewed import KeptMemory
+
+if TYPE_CHECKING:
+    from runtime.chips import DeviceFacts
 
 HARMFUL = ("out of bounds", "misaligned", "trap")
 """Kinds of findings behind which a text is not launched on a GPU: they poison the process."""
@@ -251,7 +254,8 @@ class Counter:
         run, launched = self.prepared(file, text, asked, entry)
         found = self.described(file, run, launched)
         ordinal, writers = self.ordinal, None
-        counted = self.counted(found, launched)
+        counted = self.counted(found, launched)  # refuses what is no PTX before ptxas is asked
+        self.assemble(found, launched)
         if ordinal is None:
             writers = None if counted is None or self.request.only is not None else counted.writers
         elif any(each["kind"] in HARMFUL for each in found.findings):
@@ -265,37 +269,48 @@ class Counter:
         return found
 
     def described(self, file: str, run: ExampleRun, launched: LaunchedText) -> CountedFile:
-        """What is known before the launch, and what ptxas says."""
-        from runtime import device_facts
-        from runtime.chips import emulated_arch, occupancy
+        """What is known before the launch."""
         from runtime.signature import signatures, waits_with_a_barrier
 
-        request = self.request
-        arch = request.arch or emulated_arch(launched.arch)
-        facts = device_facts(request.device, arch)
-        if self.ordinal is not None:
-            arch = launched.arch if launched.arch[-1].isalpha() else facts.arch
         report = run.report
-        report.file, report.example, report.device = file, None, request.device
+        facts, arch = self.chip(launched)
+        report.file, report.example, report.device = file, None, self.request.device
         report.chip, report.guessed = f"{facts.name}, {arch}", dict(launched.guessed)
         launch = LaunchReport(launched.label, launched.schedule, list(launched.grid), prod(launched.block), 0)
         launch.shared_bytes, launch.maxregs = launched.shared_bytes, launched.maxregs
         report.launches = [launch]
-        code = reason = None
+        said = {name: described(value) for name, value in zip(launched.names, launched.values, strict=True)}
+        foreign, block, cluster = launched.is_foreign, list(launched.block), list(launched.cluster)
+        found = CountedFile(report, launched.entry, launched.arch, foreign, block, cluster, said)
+        found.waits_with_a_barrier = waits_with_a_barrier(launched.ptx, signatures(launched.ptx)[launched.entry])
+        return found
+
+    def chip(self, launched: LaunchedText) -> tuple[DeviceFacts, str]:
+        """The device, and the architecture that a text is assembled for there."""
+        from runtime import device_facts
+        from runtime.chips import emulated_arch
+
+        arch = self.request.arch or emulated_arch(launched.arch)
+        facts = device_facts(self.request.device, arch)
+        if self.ordinal is not None:
+            arch = launched.arch if launched.arch[-1].isalpha() else facts.arch
+        return facts, arch
+
+    def assemble(self, found: CountedFile, launched: LaunchedText) -> None:
+        """What ptxas says, or why it says nothing."""
+        from runtime.chips import occupancy
+
+        facts, arch = self.chip(launched)
+        launch, code, reason = found.launch, None, None
         try:
             code = assembled(launched.ptx, launched, launch, on_gpu=self.ordinal is not None, arch=arch)
-        except LaunchError as error:
+        except (LaunchError, DeviceError) as error:
             reason = " ".join(error.message.splitlines()[:2])
         if code is not None and self.ordinal is None:
             launch.shared_bytes += code.shared
             share = occupancy(facts, code.registers, launch.threads, launch.shared_bytes)
             launch.occupancy, launch.limited_by = share
-        said = {name: described(value) for name, value in zip(launched.names, launched.values, strict=True)}
-        foreign, block, cluster = launched.is_foreign, list(launched.block), list(launched.cluster)
-        found = CountedFile(report, launched.entry, launched.arch, foreign, block, cluster, said)
-        found.waits_with_a_barrier = waits_with_a_barrier(launched.ptx, signatures(launched.ptx)[launched.entry])
         found.unassembled = reason or (None if code else "no machine code: ptxas is not installed")
-        return found
 
     def counted(self, found: CountedFile, launched: LaunchedText) -> Counted | None:
         """Counters and findings of the emulator; None where the arrays are too large for it beside a GPU."""

@@ -158,6 +158,23 @@ def test_a_text_of_any_target_runs_and_has_machine_code(
     assert not installed("ptxas") or found["registers"] > 0
 
 
+def test_machine_code_that_takes_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulator judges the text first: what it refuses, ptxas is not asked about."""
+    program = tmp_path / "ptxas"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("runtime.tools.find", lambda name: program)
+    monkeypatch.setattr("runtime.tools.TIME_LIMIT", 0.5)
+    words = doubling(tmp_path, "sm_80", "7.0")
+    text = Path(words[0]).read_text()
+    Path(words[0]).write_text(text.replace("add.f32", "add.rn.rz.f32"))
+    refused = dsl(*words)
+    assert refused.exit_code == 3 and "no form" in refused.stderr and not (tmp_path / "asked").exists()
+    Path(words[0]).write_text(text)
+    result = dsl(*words, "--expect", "y == 2.0 * x")
+    assert result.exit_code == 0 and "ptxas did not end in 0.5 seconds for this text and was stopped" in result.stdout
+
+
 def test_waits_of_a_cluster_that_does_not_say_so_are_told(tmp_path: Path) -> None:
     """ptxas puts a barrier of the block beside each: the launch may have no clusters."""
     text = (FOREIGN / "cluster.ptx").read_text()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+import time
 from pathlib import Path
 
 import hand_written
@@ -59,3 +63,39 @@ def test_an_assembler_that_is_killed_refuses_nothing(tmp_path: Path, monkeypatch
     monkeypatch.setattr("runtime.tools.find", lambda program: killed)
     with pytest.raises(DeviceError, match="killed by signal 9"):
         assemble(".version 8.0", "sm_90")
+
+
+SLEEPS = "#!/bin/sh\nsleep 60 & echo $! > {folder}/child\nwait\n"
+TAKES = "#!{python}\nkept = [bytearray(1 << 20) for _ in range({mebibytes})]\n"
+REFUSES = "#!/bin/sh\necho 'ptxas fatal   : Memory allocation failure' >&2\nexit 255\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (SLEEPS, "ptxas did not end in 0.5 seconds for this text and was stopped"),
+        (TAKES, "ptxas needs more than 64 MiB of memory for this text and was stopped"),
+        (REFUSES, "ptxas needs more than 64 MiB of memory"),  # as the real one tells it
+    ],
+)
+def test_an_assembler_that_takes_all_time_or_memory_is_stopped(
+    script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some texts make ptxas 13.0 take the memory of a whole machine. A small program stands for it."""
+    program = tmp_path / "ptxas"
+    program.write_text(script.format(folder=tmp_path, python=sys.executable, mebibytes=256))
+    program.chmod(0o755)
+    monkeypatch.setattr("runtime.tools.find", lambda name: program)
+    monkeypatch.setattr("runtime.tools.TIME_LIMIT", 0.5 if script == SLEEPS else 60.0)
+    monkeypatch.setattr("runtime.tools.MEMORY_LIMIT", 64 << 20)
+    with pytest.raises(DeviceError, match=re.escape(reason)) as caught:
+        assemble(".version 8.0", "sm_90")
+    assert caught.value.code == "tool" and caught.value.hint
+    if (tmp_path / "child").exists():  # what it has started is stopped, too
+        child = int((tmp_path / "child").read_text())
+        with pytest.raises(ProcessLookupError):
+            while True:
+                os.kill(child, 0)
+                if Path(f"/proc/{child}/stat").read_text().split()[2] == "Z":
+                    raise ProcessLookupError
+                time.sleep(0.01)

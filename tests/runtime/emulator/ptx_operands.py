@@ -13,7 +13,7 @@ import re
 import subprocess
 import tempfile
 
-from ptx_mutations import EXCEPTIONS, generated, legal_lines, split_operands
+from ptx_mutations import EXCEPTIONS, generated, is_harmful, legal_lines, limited, split_operands
 
 from runtime.emulator import PtxError
 from runtime.emulator.legal import check_module
@@ -24,7 +24,6 @@ KINDS = ("h", "uh", "sh", "r", "u", "s", "f", "rd", "ud", "sd", "fd", "b", "ub",
 OTHERS = [*(f"%{kind}9" for kind in KINDS), "half9", "halves9", "5", "-1", "0", "1.5", "0f3f800000"]
 OTHERS += ["0d3ff0000000000000", "_", "{%r8, %r9}", "[%rd9]", "buffer", "%tid.x", "%clock64"]
 MORE = "\t.reg .f16 half9;\n\t.reg .f16x2 halves9;\n"
-MOST_MEMORY = 1 << 29
 ERROR = re.compile(r"line (\d+); (?:error|fatal)\s*: (.*)")
 
 
@@ -43,7 +42,7 @@ def changed(line: str, rng: random.Random) -> list[str]:
                 items[rng.randrange(len(items))] = other
                 new = "{" + ", ".join(items) + "}"
             found.append(f"{name} {', '.join([*operands[:index], new, *operands[index + 1 :]])};")
-    return list(dict.fromkeys(found))
+    return [each for each in dict.fromkeys(found) if not is_harmful(each)]
 
 
 def text_of(target: str, lines: list[str]) -> tuple[str, int]:
@@ -51,13 +50,6 @@ def text_of(target: str, lines: list[str]) -> tuple[str, int]:
     text = generated(target, ["FIRST", *lines]).replace("\tTABLE:", MORE + "\tTABLE:")
     head, rest = text.split("\tFIRST\n")
     return head + rest, head.count("\n") + 1
-
-
-def limited(command: list[str]) -> list[str]:
-    """ptxas 13.0 fills the memory of the machine over some operands, such as those of `cp.reduce.async.bulk.tensor`.
-    A shell limits it: what Python runs in a child before the program makes it copy its tables of pages, for which a
-    large process takes longer (0.04 s) than ptxas for the text."""
-    return ["sh", "-c", f'ulimit -v {MOST_MEMORY >> 10} && exec "$@"', "sh", *command]
 
 
 def refused(target: str, lines: list[str]) -> dict[str, str]:

@@ -20,7 +20,8 @@ from .inlining import Inliner
 from .instructions import build
 from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
 from .knowledge import GPU, scope_of
-from .limits import MOST_VARIABLE
+from .legal.forms import number_of
+from .limits import MOST_SHARED, MOST_VARIABLE
 from .liveness import Living
 from .logical_time import CLOCKS
 from .matrix import NO_PRODUCT, WarpProduct, warp_product
@@ -48,8 +49,26 @@ from .sums_in_flight import check_sums
 from .tensor_maps import TYPES, bytes_of_type
 from .undefined import Undefined, is_division, step_of
 
-# Bytes of one kernel (CUDA C++ guide, compute capability).
+# Bytes of one kernel (CUDA C++ guide, compute capability); of `.shared` what ptxas takes, which for targets with an `a`
+# is all that a multiprocessor gives a block (ptxas 13.0 to 13.5; launched on an H100).
 MOST_STATIC = {"global": MOST_VARIABLE, "shared": 48 << 10, "const": 64 << 10, "local": 512 << 10}
+
+
+MOST_OF_ONE_MACHINE = {
+    90: MOST_SHARED,
+    100: MOST_SHARED,
+    103: MOST_SHARED,
+    110: MOST_SHARED,
+    120: 99 << 10,
+    121: 99 << 10,
+}
+
+
+def most_static(space: str, target: str) -> int:
+    """Bytes of a space that a kernel may declare or name."""
+    if space == "shared" and target.endswith("a"):
+        return MOST_OF_ONE_MACHINE.get(number_of(target), MOST_STATIC[space])
+    return MOST_STATIC[space]
 
 
 @dataclass
@@ -183,8 +202,8 @@ class EmulatedProgram:
                 if variable.space in totals and counts:
                     total = -(-totals[variable.space] // variable.align) * variable.align
                     totals[variable.space] = total + variable.size
-            for space, most in MOST_STATIC.items():
-                if totals[space] > most:
+            for space in MOST_STATIC:
+                if totals[space] > (most := most_static(space, self.module.target)):
                     message = f"{function.name} has {totals[space]} bytes of .{space} memory, of {most} at most"
                     hint = "; declare more as .extern .shared, for the launch to size" if space == "shared" else ""
                     raise PtxError(message + hint, function.ptx_line)

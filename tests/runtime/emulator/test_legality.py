@@ -14,7 +14,8 @@ from ptx_mutations import generated, legal_lines
 
 from runtime.emulator import Kind, PtxError, emulate
 from runtime.emulator.launch import program_of
-from runtime.tools import find
+from runtime.errors import LaunchError
+from runtime.tools import assemble, find
 
 REFUSED = """
 shfl.sync.rot.b32 %r10, %r11, 1, 31, -1;                 the nearest is shfl.sync
@@ -319,6 +320,36 @@ def test_shared_memory_of_a_kernel_is_48_kib_at_most() -> None:
         program_of(kernel("", shared=(48 << 10) + 16), "kernel")
     with pytest.raises(PtxError, match=r"of \.const memory"):
         program_of(kernel("", ".const .b8 big[65537];"), "kernel")
+
+
+@pytest.mark.parametrize(
+    ("target", "module", "body", "taken"),
+    [
+        ("sm_90", "", ".shared .b8 a[49152];", False),  # beside the kernel's own, whether it is used or not
+        ("sm_90", ".shared .b8 a[65536];", "", True),  # nobody names it
+        ("sm_90", ".shared .b8 a[65536];", "mov.u32 %r10, a;", False),
+        ("sm_90", ".entry other() { .shared .b8 a[65536]; ret; }", "", False),
+        ("sm_90a", "", ".shared .b8 a[65536];", True),  # launched on an H100
+        ("sm_90a", "", ".shared .b8 a[232448];", False),
+        ("sm_100f", "", ".shared .b8 a[65536];", False),
+        ("sm_120a", "", ".shared .b8 a[65536];", True),
+        ("sm_120a", "", ".shared .b8 a[102400];", False),
+    ],
+)
+def test_static_shared_memory_is_what_ptxas_takes(target: str, module: str, body: str, taken: bool) -> None:
+    text = kernel(f"{body}\n@%p0 st.shared.u32 [%r2], 1;", module).replace("sm_90", target).replace("8.6", "9.0")
+    try:
+        assemble(text, target)
+    except LaunchError as error:
+        assert not taken and "too much shared data" in str(error)
+    else:
+        assert taken
+    try:
+        program_of(text, "kernel")
+    except PtxError as error:
+        assert not taken and "bytes of .shared memory" in str(error)
+    else:
+        assert taken
 
 
 @pytest.mark.parametrize(

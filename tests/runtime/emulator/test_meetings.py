@@ -179,3 +179,27 @@ def test_each_thread_arrives_at_the_clusters_barrier_and_then_waits(body: str, m
     around = in_cluster(f"@%p0 {ARRIVE}\n@%p0 {WAIT}")
     assert Kind.DIVERGENT_BARRIER in [each.kind for each in around]
     assert in_cluster(f"{ARRIVE}\n{WAIT}\n{ARRIVE}\n{WAIT}\n{ARRIVE}") == []
+
+
+ALIGNED = {
+    "ldmatrix": "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r2];",
+    "stmatrix": "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {%r7};",
+    "movmatrix": "movmatrix.sync.aligned.m8n8.trans.b16 %r20, %r7;",
+    "mma": "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r20, %r21}, {%r7}, {%r7}, {%r7, %r7};",
+    "wgmma": "wgmma.fence.sync.aligned;",
+    "setmaxnreg": "setmaxnreg.dec.sync.aligned.u32 24;",
+    "a map": "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd0], [%r2], 128;",
+    "under a condition": "setp.lt.u32 %p2, %r0, 40; @%p2 movmatrix.sync.aligned.m8n8.trans.b16 %r20, %r7;",
+}
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+def test_an_aligned_instruction_of_a_warp_with_less_than_32_lanes_is_found(name: str) -> None:
+    """Found and gone on from, with the rest of the block: a block of 48 has a warp of 16."""
+    text = kernel(f"st.shared.v4.u32 [%r3], {{%r7, %r7, %r7, %r7}}; bar.sync 0;\n{ALIGNED[name]}")
+    for block in (1, 48):
+        found = emulate(
+            text.replace("sm_90", "sm_90a"), "kernel", 1, block, [words(), words()], on_finding="collect"
+        ).findings
+        lanes = [(each.kind, each.line, each.thread) for each in found if each.kind is Kind.MISSING_LANE]
+        assert lanes == [(Kind.MISSING_LANE, 2, (block // 32 * 32, 0, 0))]

@@ -178,7 +178,7 @@ class Evidence:
 
     def wavefronts(self) -> float:
         totals = self.counted.totals
-        return totals.shared_wavefronts / totals.shared_ideal if totals.shared_ideal else 1.0
+        return totals.shared_wavefronts / totals.shared_fewest if totals.shared_fewest else 1.0
 
     def sectors(self) -> float:
         return over_fewest(self.counted.totals)
@@ -202,7 +202,7 @@ class Evidence:
             return []
         beyond: Mapping[str, Callable[[Any], float]] = {
             "conflicts": lambda c: c.bank_conflicts,
-            "wavefronts": lambda c: c.shared_wavefronts - c.shared_ideal,
+            "wavefronts": lambda c: c.bank_conflicts,
             "sectors": lambda c: c.global_sectors - c.global_ideal_sectors,
             "barriers": lambda c: c.barriers,
         }

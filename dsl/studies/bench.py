@@ -95,7 +95,7 @@ class BenchRow:
             "atomics": total("atomics") / blocks,
             "atomic_waits": sum(c["atomic_waits"] * block_count(launch) / n for launch, c, n in launches),
             "wavefronts": total("shared_wavefronts") / blocks,
-            "wavefronts_over_fewest": over(total("shared_wavefronts"), total("shared_ideal")),
+            "wavefronts_over_fewest": over(total("shared_wavefronts"), total("shared_fewest")),
             "sectors": sectors / blocks,
             "sectors_over_fewest": over(sectors, total("global_ideal_sectors")),
         }

@@ -123,7 +123,7 @@ class CountedFile:
         whole, c = prod(launch.grid) / self.counted, launch.counters
         found |= {name: count if name == "active_lanes" else count * whole for name, count in c.items()}
         fewest = {"sectors_over_fewest": (launch.sectors, c["global_ideal_sectors"])}
-        fewest["wavefronts_over_fewest"] = (c["shared_wavefronts"], c["shared_ideal"])
+        fewest["wavefronts_over_fewest"] = (c["shared_wavefronts"], c["shared_fewest"])
         found |= {name: count / least if least else None for name, (count, least) in fewest.items()}
         return found
 

@@ -86,18 +86,20 @@ _ROWS = (
     Term(
         *("conflicts", None, "a block", COUNTED, "the emulator"),
         ("swizzle", "matrix", "vector", "access", "exchange", "layout"),
-        *("Passes over the banks beyond those that the same bytes need, of all accesses.", "conflicts == 0"),
-        "conflicts",
+        "Passes over the banks beyond those that the same accesses take wherever their words lie.",
+        *("conflicts == 0", "conflicts"),
     ),
     Term(
         *("wavefronts", None, "times the fewest", COUNTED, "the emulator"),
         ("swizzle", "matrix", "vector", "access", "exchange", "copy", "layout"),
-        *("Passes over the banks, over the fewest that the same bytes need.", "wavefronts <= 1.0", "wavefronts"),
+        "Passes over the banks, over those that the same accesses take without conflicts: 1 where `conflicts` is 0.",
+        *("wavefronts <= 1.0", "wavefronts"),
     ),
     Term(
         *("sectors", None, "times the fewest", COUNTED, "the emulator"),
         ("vector", "access", "partial", "align", "layout", "stage", "divisor"),
-        "Sectors of 32 bytes of global memory that are moved, over the fewest that the same bytes need.",
+        "Sectors of 32 bytes of global memory that are moved, over as few as hold the distinct bytes of all accesses: "
+        "neighbours that several instructions store count as one sector.",
         *("sectors <= 1.05", "sectors"),
     ),
     Term(

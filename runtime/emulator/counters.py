@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, fields
 
+SECTOR = 32  # bytes of global memory that are moved together
+
 
 @dataclass(slots=True)
 class Counters:
     """What a set of instructions did.
 
     `instructions` counts warp instructions of the PTX, `moves` those of them that only rename a register or set it to a
-    constant, of which the assembler keeps few; `thread_instructions` the lanes that took part in them.  Shared memory
-    is counted in wavefronts (one pass over the 32 banks), global memory in 32-byte sectors; each has beside it the
-    fewest that the same bytes could need. Those beyond the fewest are bank conflicts, except what `cp.async` takes
-    because a pass writes bytes of one line of global memory, and `atomic_waits`: turns that atomic operations take on
-    one address, in shared memory lanes of a warp, in global memory all of the launch at the busiest address of each
-    instruction. `products` are multiply-adds of tensor cores, each as many as of 16 bits take its time; `operand_bytes`
-    what products of warp groups read of shared memory, which are no wavefronts; `special` are instructions for the unit
-    of exponentials, roots and the like.
+    constant, of which the assembler keeps few; `thread_instructions` the lanes that took part in them.
+
+    Shared memory is counted in wavefronts (one pass over the 32 banks). `shared_ideal` is a pass for each phase of an
+    access. Passes beyond are bank conflicts, except what `cp.async` takes because a pass writes bytes of one line of
+    global memory, and turns of atomic operations, which no place in the banks would spare: without conflicts the same
+    accesses take `shared_fewest`.
+
+    Global memory is counted in 32-byte sectors. `global_load_bytes` and its like are the distinct bytes that a warp
+    accesses in an instruction, `global_ideal_sectors` as few as hold those of a whole launch in an array: where each
+    instruction moves a sector for 4 bytes, that is one of 8.
+
+    `atomic_waits` are turns that atomic operations take on one address, in shared memory lanes of a warp, in global
+    memory all of the launch at the busiest address of each instruction. `products` are multiply-adds of tensor cores,
+    each as many as of 16 bits take its time; `operand_bytes` what products of warp groups read of shared memory, which
+    are no wavefronts; `special` are instructions for the unit of exponentials, roots and the like.
     """
 
     instructions: int = 0
@@ -33,6 +42,9 @@ class Counters:
     global_store_sectors: int = 0
     global_atomic_sectors: int = 0
     global_ideal_sectors: int = 0
+    global_load_bytes: int = 0
+    global_store_bytes: int = 0
+    global_atomic_bytes: int = 0
     barriers: int = 0
     warp_barriers: int = 0
     atomics: int = 0
@@ -52,6 +64,16 @@ class Counters:
     def global_sectors(self) -> int:
         return self.global_load_sectors + self.global_store_sectors + self.global_atomic_sectors
 
+    @property
+    def shared_fewest(self) -> int:
+        """Passes of the same accesses without bank conflicts."""
+        return self.shared_wavefronts - self.bank_conflicts
+
+    def settle(self) -> None:
+        """Says in how few sectors the bytes could be, of loads, stores and atomic operations, once all are counted."""
+        kinds = self.global_load_bytes, self.global_store_bytes, self.global_atomic_bytes
+        self.global_ideal_sectors = sum(-(-each // SECTOR) for each in kinds)
+
     def add(self, other: Counters, times: int = 1) -> None:
         for name in NAMES:
             setattr(self, name, getattr(self, name) + times * getattr(other, name))
@@ -63,7 +85,8 @@ class Counters:
         return total
 
     def as_dict(self) -> dict[str, float]:
-        return {**{name: getattr(self, name) for name in NAMES}, "active_lanes": self.active_lanes}
+        made = {"shared_fewest": self.shared_fewest, "active_lanes": self.active_lanes}
+        return {**{name: getattr(self, name) for name in NAMES}, **made}
 
 
 NAMES = tuple(column.name for column in fields(Counters))

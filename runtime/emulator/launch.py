@@ -572,6 +572,9 @@ class RunningLaunch:
             add(self.program.code.sites[number].location, counters)
         if ptx_lines:
             self.count_ptx_lines(result)
+        for each in (*result.by_line.values(), *result.elsewhere.values(), *result.by_ptx_line.values()):
+            each.settle()
+        result.totals.global_ideal_sectors = sum(each.global_ideal_sectors for each in result.by_array.values())
         return result
 
     def prepare(

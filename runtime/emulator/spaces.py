@@ -163,27 +163,24 @@ class GlobalSpace(Space):
         warps = g.n // 32
         width = 32 * size
         phase = first % 32
-        ideal = width // 32 if width >= 32 else 1
-        starts = phase + RAMP[:warps] * width
-        found = (
-            warps * ideal
-            if phase == 0 and width >= 32
-            else int((((starts + width - 1) >> 5) - (starts >> 5) + 1).sum())
-        )
-        self.add_sectors(first, counters, found, warps * ideal, write)
+        starts = phase + RAMP[:warps] * width  # of a byte or more for each lane, so that a warp has a sector or more
+        found = warps * size if phase == 0 else int((((starts + width - 1) >> 5) - (starts >> 5) + 1).sum())
+        self.add_sectors(first, counters, found, warps * width, write)
 
     def count(self, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
-        found, ideal = global_sectors(offsets, size, g.warp_edges(), g.warp_sizes())
-        self.add_sectors(int(offsets[0]), counters, found, ideal, write)
+        found, distinct = global_sectors(offsets, size, g.warp_edges(), g.warp_sizes())
+        self.add_sectors(int(offsets[0]), counters, found, distinct, write)
 
-    def add_sectors(self, first: int, counters: Counters, found: int, ideal: int, write: bool) -> None:
-        """To an instruction's counters, and to those of the allocation that its first lane accesses."""
+    def add_sectors(self, first: int, counters: Counters, found: int, distinct: int, write: bool) -> None:
+        """And distinct bytes: to an instruction's counters, and to those of the allocation that its first lane
+        accesses."""
         for each in (counters, self.counters_at(first)):
             if write:
                 each.global_store_sectors += found
+                each.global_store_bytes += distinct
             else:
                 each.global_load_sectors += found
-            each.global_ideal_sectors += ideal
+                each.global_load_bytes += distinct
 
     def counters_at(self, offset: int) -> Counters:
         index = int(np.searchsorted(self.starts, offset, "right")) - 1
@@ -193,15 +190,16 @@ class GlobalSpace(Space):
         """The sectors of each allocation, by its name."""
         out: dict[str, Counters] = {}
         for index, found in self.counters.items():
+            found.settle()
             out.setdefault(self.memory.allocations[index].name, Counters()).add(found)
         return out
 
     def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
         counters = g.launch.counters_of(site)
-        found, ideal = global_sectors(index * size, size, g.warp_edges(), g.warp_sizes())
+        found, distinct = global_sectors(index * size, size, g.warp_edges(), g.warp_sizes(), alone=True)
         for each in (counters, self.counters_at(int(index[0]) * size)):
             each.global_atomic_sectors += found
-            each.global_ideal_sectors += ideal
+            each.global_atomic_bytes += distinct
         turns = self.turns.get(site.number)
         if turns is None:
             turns = self.turns[site.number] = np.zeros(len(self.data) // size, np.uint32)

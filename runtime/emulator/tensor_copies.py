@@ -453,8 +453,7 @@ def count_sectors(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site,
     """Those of 32 bytes that the rows of a box touch, of which neighbours may share one; the fewest hold its bytes."""
     rows = box.rows()
     found = int((((rows + box.row_bytes - 1) >> 5) - (rows >> 5) + 1).sum())
-    ideal = -(-len(rows) * box.row_bytes // 32)
-    device.add_sectors(box.first, part.launch.counters_of(site), found, ideal, write)
+    device.add_sectors(box.first, part.launch.counters_of(site), found, len(rows) * box.row_bytes, write)
 
 
 def sources_of(device: GlobalSpace) -> Sources:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-SECTOR = 32
+from .counters import SECTOR
+
 LINE = 128
 LANE = np.arange(32, dtype=np.int64)
 
@@ -68,16 +69,20 @@ def copy_wavefronts(rows: Any, lines: Any, size: int) -> int:
     return passes
 
 
-def global_sectors(offsets: Any, size: int, edges: Any, sizes: Any) -> tuple[int, int]:
-    """(sectors, fewest sectors) of the lanes' offsets in bytes; accesses are aligned.
+def global_sectors(offsets: Any, size: int, edges: Any, sizes: Any, alone: bool = False) -> tuple[int, int]:
+    """(sectors, bytes that fewer could hold) of the lanes' offsets in bytes; accesses are aligned.
 
     Lanes are in the order of their threads: `edges` [lanes - 1] says where another warp begins, `sizes` [warps] how
-    many lanes each warp has.
+    many lanes each warp has. The bytes are the distinct ones of each warp, in whole sectors where they fill one: what a
+    row has beyond its last sector takes another one. alone: in whole sectors always, as where atomic operations change
+    one word after another, and nothing is moved together with what other warps access.
     """
-    sectors = offsets >> 5
-    if not ((sectors[1:] >= sectors[:-1]) | edges).all():
+    if not ((offsets[1:] >= offsets[:-1]) | edges).all():
         warp = np.repeat(np.arange(len(sizes)), sizes)
-        sectors = sectors[np.lexsort((sectors, warp))]
-    fresh = int(np.count_nonzero((sectors[1:] != sectors[:-1]) | edges)) + 1
-    needed = int((-(-sizes * size // SECTOR)).sum())
-    return fresh, min(needed, fresh)
+        offsets = offsets[np.lexsort((offsets, warp))]
+    sectors = offsets >> 5
+    found = int(np.count_nonzero((sectors[1:] != sectors[:-1]) | edges)) + 1
+    fresh = np.concatenate(([True], (offsets[1:] != offsets[:-1]) | edges)).astype(np.int64)
+    each = np.add.reduceat(fresh, np.cumsum(sizes) - sizes) * size
+    whole = -(-each // SECTOR) * SECTOR
+    return found, int(np.where((each >= SECTOR) | alone, whole, each).sum())

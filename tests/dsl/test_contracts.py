@@ -85,6 +85,20 @@ example:
 """
 
 
+SUMS = """
+kernel sums(y: f32[rows], x: f32[rows, cols]; COLS = 64):
+    grid rows
+    r = block(0)
+    y[r : r + 1] = sum(x[r : r + 1, 0 : COLS], axis=1)
+
+example:
+    rows, cols = 64, 64
+    x, y = randn(f32[rows, cols]), empty(f32[rows])
+    sums(y, x)
+    expect y ~= sum(x, axis=1) within 1e-3
+"""
+
+
 def run(text: str, choose: dict[str, str] | None = None, given: tuple[str, ...] = (), **settings: Any) -> Report:
     program = parse_program(text)
     overrides = resolve(program, program.examples[0], list(given)) if given else Overrides()
@@ -339,3 +353,18 @@ def test_explain_tells_a_term() -> None:
     assert "sectors(TENSOR)" in said and "times the fewest" in said
     with pytest.raises(TileError, match="there is no term"):
         parse_program(ROWS.replace("    layout", "    expect sector <= 1\n    layout", 1))
+
+
+def test_scattered_stores_are_more_than_the_fewest_sectors() -> None:
+    """64 blocks store 4 bytes each, and 8 sectors would hold them: each by itself needs one."""
+    one, loaded, all_of_them = judged(SUMS, "sectors(y) <= 1.05\nsectors(x) == 1\nsectors <= 1.05")
+    assert (one.held, one.figure) == (False, 8.0)
+    assert loaded.held is True and all_of_them.held is False
+
+
+@pytest.mark.parametrize("lines", ["pipeline p: 2", "TK = 16\n    pipeline p: 2"])
+def test_wavefronts_are_the_fewest_where_nothing_conflicts(lines: str) -> None:
+    """A pass of `cp.async` writes bytes of one line of global memory: rows of 64 bytes take two, and no conflict."""
+    text = PRODUCT.replace("    TM = 64\n", f"    TM = 64\n    {lines}\n")
+    wavefronts, conflicts = judged(text, "wavefronts == 1\nconflicts == 0")
+    assert wavefronts.held is conflicts.held and conflicts.figure is not None

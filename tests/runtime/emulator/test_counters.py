@@ -67,3 +67,21 @@ def test_warps_that_ran_a_line_of_ptx() -> None:
     runs, counted = counters.runs_of_ptx_lines, counters.by_ptx_line
     three = next(line for line, found in counted.items() if found.instructions == 6)
     assert runs[three] == 2 and runs[three + 4] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "sectors", "fewest"),
+    [
+        ("@%p0 st.global.u32 [%rd4], 1;", 2, 1),  # a lane of each of two warps, 128 bytes apart
+        ("st.global.u32 [%rd4], 1;", 8, 8),
+        ("shl.b64 %rd9, %rd2, 3; add.u64 %rd9, %rd9, %rd1; st.global.u32 [%rd9], 1;", 64, 8),  # 32 bytes apart
+        ("\n".join(f"setp.eq.u32 %p2, %r0, {at}; @%p2 st.global.u32 [%rd4], 1;" for at in range(64)), 64, 8),
+        ("ld.global.u32 %r10, [%rd0]; ld.global.u32 %r11, [%rd0+4];", 4, 1),  # one word for a warp
+        ("ld.global.u32 %r10, [%rd3+4];", 10, 8),
+        ("red.global.add.u32 [%rd1], 1;", 2, 2),  # one after another, so that nothing is moved together
+    ],
+)
+def test_the_fewest_sectors_hold_the_distinct_bytes_of_all_accesses(body: str, sectors: int, fewest: int) -> None:
+    counters = run(body, 64)[0].counters
+    for found in (counters.totals, *counters.by_array.values()):
+        assert (found.global_sectors, found.global_ideal_sectors) == (sectors, fewest)

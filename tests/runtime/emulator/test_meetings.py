@@ -188,7 +188,8 @@ ALIGNED = {
     "mma": "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r20, %r21}, {%r7}, {%r7}, {%r7, %r7};",
     "wgmma": "wgmma.fence.sync.aligned;",
     "setmaxnreg": "setmaxnreg.dec.sync.aligned.u32 24;",
-    "a map": "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd0], [%r2], 128;",
+    "a map": "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.cta.sync.aligned "
+    "[%rd0], [%r2], 128;",
     "under a condition": "setp.lt.u32 %p2, %r0, 40; @%p2 movmatrix.sync.aligned.m8n8.trans.b16 %r20, %r7;",
 }
 

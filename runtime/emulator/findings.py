@@ -81,9 +81,10 @@ class Finding:
         return self.location.line if self.location else None
 
     def __str__(self) -> str:
-        where = str(self.location) if self.location else "no source line"
-        line = "" if self.ptx_line is None else f" (PTX line {self.ptx_line})"
-        text = f"{self.kind}: {self.message}\n  at {where}{line}"
+        text = f"{self.kind}: {self.message}"
+        if self.location or self.ptx_line is not None:
+            line = "" if self.ptx_line is None else f" (PTX line {self.ptx_line})"
+            text += f"\n  at {self.location or 'no source line'}{line}"
         if self.block is not None:
             text += f"\n  block {self.block}, thread {self.thread}"
         if self.last_writer:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from handwritten import kernel, run, words
 
-from runtime.emulator import EmulatorError, Kind, Memory, emulate
+from runtime.emulator import EmulatorError, Finding, Kind, Location, Memory, emulate
 
 
 @dataclass(frozen=True)
@@ -1097,3 +1097,12 @@ def test_dynamic_shared_memory_may_be_aligned_to_more(alignment: int, fits: bool
     body = fault.broken.replace("v4.u32", "v2.u64").replace("{%r0, %r0, %r0, %r0}", "{%rd0, %rd0}")
     found = run(body, 64, on_finding="collect", shared_alignment=alignment, **fault.options)[0].findings
     assert [each.kind for each in found] == ([] if fits else [Kind.MISALIGNED])
+
+
+def test_a_finding_tells_the_lines_that_are_known_and_no_others() -> None:
+    """A workspace that nobody wrote has neither."""
+    place = Location("kernel.src", 7)
+    assert str(Finding(Kind.TRAP, "it traps", location=place, ptx_line=9)).endswith("\n  at kernel.src:7 (PTX line 9)")
+    assert str(Finding(Kind.TRAP, "it traps", ptx_line=9)).endswith("\n  at no source line (PTX line 9)")
+    assert str(Finding(Kind.TRAP, "it traps", location=place)).endswith("\n  at kernel.src:7")
+    assert str(Finding(Kind.NOT_ZERO, "a word is 3")) == "workspace not zero: a word is 3"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from runtime.errors import LaunchError
 
-NOT_CODE = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+NOT_CODE = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|/\*.*', re.DOTALL)
 NUMBER = r"0[xX][0-9a-fA-F]+U?|\d+U?"
 ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?([^{};]*)")
 TARGET = re.compile(r"\.target\s+(\w+)")

@@ -28,6 +28,7 @@ KINDS = {
     "skip": r"//[^\n]*",
     "comment": r"/\*.*?\*/",
     "string": r'"(?:\\.|[^"\\])*"',
+    "open": r'/\*.*|"(?:\\.|[^"\\])*\\?',  # without an end: else each of a million would be looked for to the end
     "wrong": r"[^ \t\r]",
 }
 PIECES = re.compile("|".join(KINDS.values()), re.DOTALL)
@@ -307,6 +308,8 @@ class Tokens:
                     self.add("word", f".{word}", line)
             elif kind == "comment":
                 line += piece.count("\n")
+            elif kind == "open":
+                raise PtxError(f"a {'comment' if piece[0] == '/' else 'string'} without an end", line)
             elif kind == "wrong":
                 raise PtxError(f"cannot read {text[first_wrong(text) :][:20]!r}", line)
         self.end = len(self.texts)

@@ -29,6 +29,7 @@ from . import arithmetic, machine
 from .forms import FormNeed, FormTable, LegalForm, number_of, runs_on
 from .operands import BYTES, FormMismatch, RegisterScope, check_operands
 from .order import in_order
+from .wide import split_wide
 
 # Modifiers that need more than the oldest target and version of the forms that they stand in; what names an instruction
 # in front counts for it in place of the modifier alone.
@@ -53,7 +54,6 @@ WORD_NEEDS: dict[str, FormNeed] = {
     "mbarrier relaxed": FormNeed("sm_90", (8, 0)),
     **{f"mbarrier.{name} relaxed": FormNeed("sm_90", (8, 6)) for name in ("arrive", "arrive_drop")},
     **{f"mbarrier.{name} relaxed": FormNeed("sm_90", (8, 6)) for name in ("test_wait", "try_wait")},
-    "b128": FormNeed("sm_70", (8, 3)),
 }
 
 
@@ -124,6 +124,7 @@ def check_module(module: PtxModule) -> None:
     the table, which is what the emulator knows them by."""
     shared = {name: variable.space for name, variable in module.variables.items()}
     for function in module.functions.values():
+        split_wide(function, module)
         scope = scope_of(function, shared, set(module.functions))
         check_labels(function, scope)
         legal: set[tuple] = set()

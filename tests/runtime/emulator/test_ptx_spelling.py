@@ -19,6 +19,7 @@ from runtime.emulator import PtxError, emulate
 from runtime.emulator.legal import check_module
 from runtime.emulator.legal.check import check_instruction, forms_of, scope_of, usual_order
 from runtime.emulator.reader import PtxInstruction, PtxModule, read_module
+from runtime.errors import LaunchError
 from runtime.foreign import ForeignKernel
 from runtime.tools import assemble
 
@@ -247,3 +248,47 @@ def test_a_text_may_begin_with_a_mark_of_its_byte_order(tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
     path.write_text(text, encoding="utf-8-sig")
     assert read_text(path) == text
+
+
+WIDE = ".reg .b128 %q<3>; .reg .b64 %w<4>;\n"
+WIDE_BODIES = [
+    ("ld.global.b128 %q0, [%rd0]; st.global.b128 [%rd1], %q0;", [0, 1, 2, 3]),
+    ("ld.b128.global %q0, [%rd0+16]; st.shared.b128 [%r2], %q0; ld.shared.b128 %q1, [%r2]; st.b128 [%rd1], %q1;",
+     [4, 5, 6, 7]),
+    ("ld.global.nc.L1::no_allocate.b128 %q0, [%rd0]; mov.b128 %q1, %q0; mov.b128 {%w0, %w1}, %q1;"
+     "st.global.v2.b64 [%rd1], {%w1, %w0};", [2, 3, 0, 1]),
+    ("mov.b128 %q0, {%r7, 1, 2, 3}; mov.b128 {_, %w1}, %q0; mov.b128 %q1, {%w1, 5}; st.global.b128 [%rd1], %q1;",
+     [2, 3, 5, 0]),
+    ("mov.b128 %q0, -1; @!%p1 mov.b128 %q0, 0; st.global.b128 [%rd1], %q0;", [0xFFFFFFFF] * 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "expected"), WIDE_BODIES)
+def test_registers_of_128_bits(body: str, expected: list[int]) -> None:
+    text = kernel(WIDE + body)
+    assemble(text, "sm_90")
+    y = np.zeros(4, np.uint32)
+    emulate(text, "kernel", 1, 1, [np.arange(8, dtype=np.uint32), y])
+    assert y.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("add.u64 %w0, %q0, %w1;", "go through ld, st and mov of .b128 only"),
+        ("atom.global.exch.b128 %q0, [%rd0], %q1;", "go through ld, st and mov of .b128 only"),
+        ("ld.global.b128 %w0, [%rd0];", "%w0 is no register of 128 bits"),
+        ("ld.global.v2.b128 {%q0, %q1}, [%rd0];", "no register of 128 bits"),
+        ("mov.b128 %q0, {%w0, %w1, %w2};", "no register of 128 bits"),
+        ("mov.b128 %q0, {%r1, %r2};", "does not fit .b64"),
+        ("mov.b128 %q0;", "go through ld, st and mov"),
+    ],
+)
+def test_what_is_no_access_of_128_bits_is_told(line: str, reason: str) -> None:
+    with pytest.raises(PtxError, match=rf"PTX line \d+: .*{re.escape(reason)}"):
+        check_module(read_module(kernel(WIDE + line)))
+    with pytest.raises(LaunchError):
+        assemble(kernel(WIDE + line), "sm_80" if "atom" in line else "sm_90")
+    older = kernel(WIDE + "ld.global.b128 %q0, [%rd0];").replace("8.6", "8.2")
+    with pytest.raises(PtxError, match=r"PTX \.version 8\.3 or later"):
+        check_module(read_module(older))

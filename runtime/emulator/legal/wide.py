@@ -1,0 +1,81 @@
+"""Registers of 128 bits as two of 64: loads and stores of `.b128` are those of `.v2.b64`, moves are two (PTX ISA 8.3).
+
+A load of 16 bytes is one access of each half here, as of a vector; atomic operations on 128 bits are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..findings import PtxError
+from ..reader import Integer, Label, Operand, PtxFunction, PtxInstruction, PtxModule, Register, Vector
+from .forms import number_of
+
+WIDE = "b128"
+FIRST_TARGET, FIRST_VERSION = 70, (8, 3)
+ACCESSES = {"ld", "ldu", "st"}
+
+
+def split_wide(function: PtxFunction, module: PtxModule) -> None:
+    """Puts two registers in the place of each of 128 bits, and instructions on those. Raises `PtxError` where that
+    cannot be."""
+    wide = {name for name, kind in function.registers.items() if kind == WIDE}
+    if not wide and not any(isinstance(item, PtxInstruction) and WIDE in item.opcode for item in function.body):
+        return
+    body: list[PtxInstruction | Label] = []
+    for item in function.body:
+        if isinstance(item, Label) or (WIDE not in item.opcode and not wide & set(names_in(item))):
+            body.append(item)
+        else:
+            body += split(item, wide, module)
+    function.body[:] = body
+    for name in wide:
+        del function.registers[name]
+        function.registers |= {half.name: "b64" for half in halves_of(name)}
+
+
+def split(ins: PtxInstruction, wide: set[str], module: PtxModule) -> Iterator[PtxInstruction]:
+    """What takes the place of an instruction on 128 bits."""
+    if WIDE not in ins.opcode or ins.opcode[0] not in ACCESSES | {"mov"} or len(ins.operands) < 2:
+        message = f"registers of 128 bits go through ld, st and mov of .b128 only, not through `{ins}`"
+        raise PtxError(message, ins.ptx_line)
+    version = tuple(map(int, module.version.split("."))) if module.version else FIRST_VERSION
+    if number_of(module.target) < FIRST_TARGET or version < FIRST_VERSION:
+        raise PtxError(f"it needs .target sm_70 or later and PTX .version 8.3 or later in `{ins}`", ins.ptx_line)
+    at = ins.opcode.index(WIDE)
+    if ins.opcode[0] == "mov":
+        opcode = (*ins.opcode[:at], "b64", *ins.opcode[at + 1 :])
+        targets, sources = (parts_of(operand, wide, ins) for operand in ins.operands[:2])
+        for target, source in zip(targets, sources, strict=True):
+            if str(target) not in {"_", "{_, _}"}:
+                yield replace(ins, opcode=opcode, operands=(target, source, *ins.operands[2:]))
+        return
+    place = 1 if ins.opcode[0] == "st" else 0
+    operands = list(ins.operands)
+    operands[place] = Vector(parts_of(operands[place], wide, ins))
+    yield replace(ins, opcode=(*ins.opcode[:at], "v2", "b64", *ins.opcode[at + 1 :]), operands=tuple(operands))
+
+
+def parts_of(operand: Operand, wide: set[str], ins: PtxInstruction) -> tuple[Operand, Operand]:
+    """The lower and the upper half: of a register, a constant, or a vector of two or four."""
+    if isinstance(operand, Register) and operand.name in wide:
+        return halves_of(operand.name)
+    if isinstance(operand, Integer):
+        return operand, Integer(0 if operand.value >= 0 else -1)
+    if isinstance(operand, Vector) and ins.opcode[0] == "mov" and len(operand.items) == 2:
+        return operand.items[0], operand.items[1]
+    if isinstance(operand, Vector) and ins.opcode[0] == "mov" and len(operand.items) == 4:
+        return Vector(operand.items[:2]), Vector(operand.items[2:])
+    raise PtxError(f"{operand} is no register of 128 bits in `{ins}`", ins.ptx_line)
+
+
+def halves_of(name: str) -> tuple[Register, Register]:
+    return Register(f"{name}/lower"), Register(f"{name}/upper")
+
+
+def names_in(ins: PtxInstruction) -> Iterator[str]:
+    for operand in ins.operands:
+        for item in operand.items if isinstance(operand, Vector) else (operand,):
+            if isinstance(item, Register):
+                yield item.name

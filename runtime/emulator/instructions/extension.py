@@ -68,7 +68,7 @@ def _builder(
     kind = np.dtype(DTYPES[PACKED[target][0] if target in PACKED else target])
 
     def build(code: Code, ins: PtxInstruction) -> Op:
-        sources = [code.read(operand, kind) for operand, kind in zip(ins.operands[1:], kinds, strict=True)]
+        sources = [code.read(operand, each) for operand, each in zip(ins.operands[1:], kinds, strict=True)]
         result = code.write(ins.operands[0], target)
 
         def run(v: Values, g: Any) -> None:

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from dsl.text.program import load
 from lowering.location import TileError
 from runtime.errors import DeviceError
 from runtime.tools import find
+from tests.work import at_most
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -132,15 +132,14 @@ def test_a_launch_that_is_not_planned_is_told(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["files"][0]["notes"][0]["line"] == 14
 
 
-@pytest.mark.parametrize("schedules", [1, 4])
+@pytest.mark.parametrize("schedules", [1, 2])
 def test_a_static_loop_over_a_guessed_extent_has_an_end(tmp_path: Path, schedules: int) -> None:
-    """A typo in the dims of an example left `taps` at 1024 for each schedule and type: 2 seconds each."""
+    """A typo in the dims of an example left `taps` at 1024 for each schedule and type."""
     text = TAPS + "".join(f"schedule s{i} of conv:\n    TAPS, BLOCK = taps, {64 << i}\n" for i in range(schedules))
     text += "example:\n    n, tap = 1000, 5\n    conv(empty(f32[n]), ones(f32[n]), ones(f32[taps]))\n"
-    start = time.process_time()
-    errors = of_check(tmp_path, text)
+    with at_most(calls=3_000_000 * schedules):
+        errors = of_check(tmp_path, text)
     assert [e.message for e in errors] == ["unknown name 'taps'"]
-    assert time.process_time() - start < 3 + schedules
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""Programs that multiply: each ends in a located error, soon and with little memory (docs/language.md, Limits)."""
+"""Programs that multiply: each ends in a located error, after so many steps (docs/language.md, Limits)."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from dsl.text.program import parse_program
 from lowering.location import TileError
 from runtime.errors import FindingError
 
-SECONDS = 5.0
 KERNEL = """\
 {defs}kernel k(y: f32[n], x: f32[n]; BLOCK = 128):
     grid cdiv(n, BLOCK)
@@ -79,9 +77,7 @@ def test_what_multiplies_ends_in_a_limit(name: str, tmp_path: Path) -> None:
     text, message = CASES[name]
     path = tmp_path / "k.tile"
     path.write_text(text)
-    start = time.process_time()
     error, *others = check_file(path).errors
-    assert time.process_time() - start < SECONDS
     assert error.code == "limit"
     assert message in error.message
     assert error.loc is not None
@@ -97,9 +93,7 @@ def test_all_types_of_a_kernel_end_at_the_first(tmp_path: Path) -> None:
         "BLOCK = 128", "T in f16|f32|f64|s8|s16|s32|s64|u8|u16|u32, BLOCK = 128"
     )
     path.write_text(text)
-    start = time.process_time()
     assert len(check_file(path).errors) == 1
-    assert time.process_time() - start < SECONDS
 
 
 ELIFS = "if n == 0:\n    v = v + 1.0\n" + "".join(f"elif n == {i + 1}:\n    v = v * 2.0\n" for i in range(197))
@@ -127,8 +121,6 @@ def test_an_endless_kernel_ends_at_the_time_limit() -> None:
     text = program("b = n\nwhile b > 0:\n    b = maximum(b, 1) + 1")
     kernel = dsl.parse(text, device="emulator").compile("k")
     x = np.zeros(300, np.float32)
-    start = time.monotonic()
     with pytest.raises(FindingError, match=r"did not end in 0\.2 seconds") as caught:
         kernel.kernel.run(np.zeros_like(x), x, time_limit=0.2)
-    assert time.monotonic() - start < SECONDS
     assert caught.value.line == text[: text.index("while")].count("\n") + 1

@@ -9,7 +9,6 @@ import random
 import re
 import resource
 import signal
-import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -30,8 +29,7 @@ pytestmark = pytest.mark.usefixtures("own_garbage")
 
 COUNT = 3000
 BATCH = 250
-HANG = 120  # seconds for a batch
-SECONDS = 2.0  # for one program
+HANG = 120  # seconds, after which a batch is stopped; a quiet core takes 3
 COMPILED = 25  # survivors that go through LLVM as well
 BUDGET = 200_000  # instructions of a warp that one launch may run on the emulator
 MEBIBYTES = 512  # that all of a batch may add
@@ -223,10 +221,7 @@ def test_damage_is_refused_with_a_place(first: int, path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(first, first + BATCH):
         path.write_text(program(number))
-        start = time.process_time()
         errors = check_file(path).errors
-        taken = time.process_time() - start
-        assert taken < SECONDS, f"program {number} takes {taken:.1f} s"
         for error in errors:
             assert error.loc is not None, f"program {number}: {error}"
             assert "\x1b" not in error.render()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dsl
 from lowering.emit import RULES
 from lowering.location import TileError
 from lowering.ops import CLASSES, OPS
@@ -584,8 +584,8 @@ schedule exact of k:
     assert fast[0] == np.float32(2.0**-24)
 
 
-def test_maxima_of_sums_of_maxima_compile_in_time() -> None:
-    """512 cells of a table of dynamic programming took LLVM 16 s, and twice as many no end: now 0.2 s."""
+def test_maxima_are_opaque_to_what_looks_through_sums() -> None:
+    """512 cells of a table of dynamic programming took LLVM 16 s, and twice as many no end: frozen, they take 0.2 s."""
     text = """
 kernel k(y: s32[n], x: s32[n]):
     grid 1
@@ -605,7 +605,6 @@ kernel k(y: s32[n], x: s32[n]):
 schedule s of k:
     warps = 1
 """
-    x, y = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
-    begun = time.process_time()
-    compile_kernel(text, {"y": y, "x": x})
-    assert time.process_time() - begun < 4
+    code = dsl.parse(text, device="emulator").compile("k", "s", n=32).llvm
+    maxima = re.findall(r"(%[\w.]+) = call i32 @llvm\.smax\.i32", code)
+    assert len(maxima) >= 2 * 512 and set(maxima) <= set(re.findall(r"freeze i32 (%[\w.]+)", code))

@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from lowering.ir import Function, walk
+from lowering.location import TileError
 from lowering.ptxas_faults import avoid_faults
 from lowering.targets import Target
 from lowering.warpgroup import chosen
+
+BOUNDS = {
+    '"nvvm.reqntid"=': ".reqntid",
+    '"nvvm.maxnreg"=': ".maxnreg",
+    '"nvvm.minctasm"=': ".minnctapersm",
+    '"nvvm.cluster_dim"=': ".reqnctapercluster",
+}
+"""What a kernel says of its launches, and PTX's word for it. llvmlite 0.47 (LLVM 20) leaves each out without a word."""
 
 LEVELS = {str(level): level for level in (3, 2, 1, 0)}
 CODEGEN_LEVEL = 3
@@ -54,12 +64,18 @@ def level_for(function: Function) -> int:
 
 @lru_cache(maxsize=128)
 def to_ptx(text: str, target: Target, ptx: tuple[int, int], level: int = CODEGEN_LEVEL) -> str:
-    """PTX of an LLVM module; RuntimeError with LLVM's words if the module is wrong (a bug of the compiler).
+    """PTX of an LLVM module; RuntimeError with LLVM's words if the module is wrong (a bug of the compiler), TileError
+    `tool` if the installed LLVM leaves out what the kernel says of its launches.
 
     Of the last texts it is kept, some 100 KB each: other shapes and seeds of a kernel mostly have the same."""
     _initialised()
     module = llvm.parse_assembly(text)
-    return avoid_faults(_machine(target.arch, max(ptx, target.ptx), level).emit_assembly(module))
+    made = _machine(target.arch, max(ptx, target.ptx), level).emit_assembly(module)
+    lost = [word for attribute, word in BOUNDS.items() if attribute in text and f"{word} " not in made]
+    if lost:
+        message = f"the installed llvmlite {llvmlite.__version__} leaves {' and '.join(lost)} out of PTX"
+        raise TileError("tool", None, message, "pip install 'llvmlite>=0.48'")
+    return avoid_faults(made)
 
 
 def wrong_in(text: str) -> tuple[int, int, str] | None:

@@ -126,7 +126,7 @@ def test_wrong_arguments_are_located_errors(double: str, arguments: list[str], s
 def test_a_name_that_is_a_dim_and_a_constant_needs_a_prefix(tmp_path: Path) -> None:
     path = tmp_path / "both.tile"
     path.write_text(ADD.replace("n = 300", "BLOCK, n = 3, 300"))
-    assert "dim.BLOCK, const.BLOCK" in dsl("run", str(path), "BLOCK=64").stderr
+    assert "dim.BLOCK, const.BLOCK" in dsl("run", str(path), "BLOCK=64", "--device", "emulator").stderr
     assert dsl("run", str(path), "const.BLOCK=64", "--device", "emulator").exit_code == 0
 
 
@@ -207,7 +207,7 @@ example:
     flag = zeros(s32[1])
     hand(y, flag)
 """)
-    result = dsl("run", str(file))
+    result = dsl("run", str(file), "--device", "emulator")
     assert result.exit_code == 3
     assert (
         "race: reads global memory" in result.output and "hint: blocks: an atomic with order=release" in result.output
@@ -232,10 +232,12 @@ def test_a_saved_ptx_runs_by_its_header(double: str, tmp_path: Path) -> None:
     told = run_json(str(ptx))
     assert told["passed"] is None and told["kernel"] == "double" and told["counters"]["instructions"] > 0
     assert told["guessed"] == told["dims"] and told["dims"].keys() == {"n"}
-    assert f"n={told['dims']['n']}: guessed, since nobody gives it" in dsl("run", str(ptx)).stdout
+    assert (
+        f"n={told['dims']['n']}: guessed, since nobody gives it" in dsl("run", str(ptx), "--device", "emulator").stdout
+    )
     given = run_json(str(ptx), "n=500")
     assert given["dims"] == {"n": 500} and "guessed" not in given
-    assert dsl("run", str(ptx), "m=500").exit_code == 2
+    assert dsl("run", str(ptx), "m=500", "--device", "emulator").exit_code == 2
 
 
 def test_json_is_one_object_for_errors_too(tmp_path: Path) -> None:

@@ -122,13 +122,15 @@ def test_four_at_once_take_two_conversions() -> None:
 
 
 def test_targets_before_sm_89_neither_convert_nor_multiply_them() -> None:
-    module = dsl.parse(CONVERT)
+    module = dsl.parse(CONVERT, device="emulator")
     with pytest.raises(TileError, match=r"sm_86 has no .* it needs sm_89") as caught:
         module.compile("convert", n=256, T="f32", R="e4m3", arch="sm_86")
     assert caught.value.code == "target"
     with pytest.raises(TileError, match="sm_80 has no tensor-core product of e4m3"):
         absent = {"scale", "bias", "residual"}
-        dsl.load(SAMPLE).compile("product", "tile", m=64, n=64, k=64, T="e4m3", absent=absent, arch="sm_80")
+        dsl.load(SAMPLE, device="emulator").compile(
+            "product", "tile", m=64, n=64, k=64, T="e4m3", absent=absent, arch="sm_80"
+        )
 
 
 def test_a_field_of_bits_is_an_array_of_them() -> None:

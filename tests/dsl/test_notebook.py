@@ -82,10 +82,10 @@ def test_a_cell_runs_its_examples(shell: FakeShell) -> None:
     found = shell.run_cell(f"%%tile turned --run n=64 --device emulator\n{TURN}")
     assert found.record["passed"] and found[0].dims == {"n": 64} and str(found).startswith("turned.tile\n")
     with pytest.raises(CellError, match=r"FAILED: max error (.|\n)*written by thread .* at turned\.tile:9"):
-        shell.run_cell(f"%%tile turned --run\n{TURN.replace('1e-4, 1e-4', '0')}")
+        shell.run_cell(f"%%tile turned --run --device emulator\n{TURN.replace('1e-4, 1e-4', '0')}")
     racing = TURN.replace("math exp: fast", "math exp: fast\n    choose barrier.b.load: none")
     with pytest.raises(CellError, match=r"^turned\.tile:9:5: error\[finding\]: turn with s: race"):
-        shell.run_cell(f"%%tile turned --run\n{racing}")
+        shell.run_cell(f"%%tile turned --run --device emulator\n{racing}")
 
 
 def test_cells_import_each_other_and_files_what_lies_beside_them(shell: FakeShell, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_cells_import_each_other_and_files_what_lies_beside_them(shell: FakeShel
         "v = exp(load(a[0 : T, 0 : T]).T)", "v = twice(load(a[0 : T, 0 : T]).T)"
     )
     text = text.replace("    math exp: fast\n", "    warps = 4\n").replace("exp(x) within 1e-4, 1e-4", "x + x within 0")
-    assert shell.run_cell(f"%%tile --run\n{text.format('twice')}").record["passed"]
+    assert shell.run_cell(f"%%tile --run --device emulator\n{text.format('twice')}").record["passed"]
     (tmp_path / "double.tile").write_text("def twice(x):\n    return x + x\n")
     shell.run_cell(f"%%tile {tmp_path / 'doubled.tile'}\n{text.format('double')}")
     assert shell.user_ns["doubled"].program.path == tmp_path / "doubled.tile"

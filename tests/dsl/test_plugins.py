@@ -74,7 +74,7 @@ def told(path: Path) -> TileError:
 
 
 def counters(*words: object) -> dict[str, Any]:
-    status, said = command("run", *words, "--json")
+    status, said = command("run", "--device", "emulator", *words, "--json")
     assert status == 0, said
     return json.loads(said)["counters"]
 
@@ -93,10 +93,10 @@ def test_a_choose_line_takes_an_option_of_a_plug_in(tmp_path: Path) -> None:
     file, plugins = tmp_path / "rows.tile", [EXAMPLES / "fewer_shuffles.py"]
     file.write_text(ROWS.read_text().replace("16, 256\n", "16, 256\n    choose vector.x.load: eight_lanes\n"))
     forced = ptx(*plugins, choices={"vector": "eight_lanes"}).partition(".version")[2]
-    mine = dsl.load(file, plugins=plugins).compile("rows", "plain", m=64).ptx.partition(".version")[2]
+    mine = dsl.load(file, "emulator", plugins=plugins).compile("rows", "plain", m=64).ptx.partition(".version")[2]
     assert mine.count("shfl") == forced.count("shfl") == 6
     with pytest.raises(TileError, match="has no option 'eight_lanes' here") as error:
-        dsl.load(file).compile("rows", "plain", m=64)
+        dsl.load(file, "emulator").compile("rows", "plain", m=64)
     assert error.value.loc is not None and error.value.loc.line == 13
 
 
@@ -123,14 +123,14 @@ def test_a_directive_moves_a_load_ahead_of_barriers() -> None:
 def test_the_word_of_a_directive_is_unknown_without_its_plug_in(tmp_path: Path) -> None:
     file = EXAMPLES / "early.tile"
     with pytest.raises(TileError, match="a schedule has no property 'early'") as error:
-        dsl.load(file).compile("rows", "ahead", m=64)
+        dsl.load(file, "emulator").compile("rows", "ahead", m=64)
     assert error.value.loc is not None and error.value.loc.line == 5
     plugins = [EXAMPLES / "early.py"]
     (tmp_path / "rows.tile").write_text(ROWS.read_text())
     for line, wanted in (("early weight: 3", "early VALUES"), ("early weigth", "no value 'weigth'")):
         (tmp_path / "x.tile").write_text(file.read_text().replace("early weight", line))
         with pytest.raises(TileError, match=wanted) as error:
-            dsl.load(tmp_path / "x.tile", plugins=plugins).compile("rows", "ahead", m=64)
+            dsl.load(tmp_path / "x.tile", "emulator", plugins=plugins).compile("rows", "ahead", m=64)
         assert error.value.errors[0].loc is not None and error.value.errors[0].loc.line == 5
 
 
@@ -188,8 +188,8 @@ def test_nothing_changes_without_one_and_two_never_mix(write: Write) -> None:
     before = ptx()
     changed = ptx(EXAMPLES / "fewer_shuffles.py", choices={"vector": "eight_lanes"})
     assert changed != before == ptx()
-    module = dsl.load(ROWS, plugins=[EXAMPLES / "join_reductions.py"])
-    assert module.compile("rows", "across", m=64).ptx != dsl.load(ROWS).compile("rows", "across", m=64).ptx
+    module = dsl.load(ROWS, "emulator", plugins=[EXAMPLES / "join_reductions.py"])
+    assert module.compile("rows", "across", m=64).ptx != dsl.load(ROWS, "emulator").compile("rows", "across", m=64).ptx
     assert passes_of(load(ROWS).plugins) is PASSES and load(ROWS).plugins is NONE
 
 
@@ -243,7 +243,7 @@ def test_what_was_tuned_under_one_serves_it_alone(tmp_path: Path) -> None:
     assert command("tune", file, "--schedule", "plain", *words, "--write")[0] == 0
     (made,) = read_tuned(tmp_path / "rows.tuned.json").entries
     assert made.plugins.keys() == {"early.py"}
-    assert "and are taken under it alone" in command("run", file, "--explain")[1]
+    assert "and are taken under it alone" in command("run", "--device", "emulator", file, "--explain")[1]
 
 
 # ---- options ----
@@ -277,7 +277,9 @@ def test_a_change_of_layout_goes_by_another(write: Write) -> None:
     """By the layout that it has and by the one that it gets; results stay."""
     path = write('@option("exchange")\ndef via(about):\n    return Option("via", about.of.layout)\n')
     sample = Path(__file__).parents[2] / "samples" / "attention.tile"
-    status, said = command("run", sample, "s=32", "t=32", "--plugin", path, "--choose", "exchange=via")
+    status, said = command(
+        "run", "--device", "emulator", sample, "s=32", "t=32", "--plugin", path, "--choose", "exchange=via"
+    )
     assert status == 0, said
 
 
@@ -305,7 +307,7 @@ def test_a_swizzle_that_is_none_is_told(write: Write, value: str) -> None:
     path = write(f"@option('swizzle')\ndef mine(about): return Option('mine', {value})\n")
     sample = Path(__file__).parents[2] / "samples" / "matmul.tile"
     with pytest.raises(TileError, match="gave 'mine' the value") as error:
-        dsl.load(sample, plugins=[path]).compile("product", "tile", m=64, n=64, k=64)
+        dsl.load(sample, "emulator", plugins=[path]).compile("product", "tile", m=64, n=64, k=64)
     assert error.value.code == "plugin"
 
 
@@ -384,9 +386,9 @@ def change(function, target):
 @pytest.mark.parametrize("name", ["run", "bench", "fuzz"])
 def test_a_pass_that_changes_the_meaning_is_told_where_something_is_launched(write: Write, name: str) -> None:
     path = write(CHANGE)
-    status, said = command(name, ROWS, "--plugin", path)
+    status, said = command(name, "--device", "emulator", ROWS, "--plugin", path)
     assert status == 2 and "mine.py:5:1: error[plugin]: 'change' changes what rows means: value 'r' differs" in said
-    assert command("run", ROWS, "--plugin", path, "--skip-pass", "change")[0] == 0
+    assert command("run", "--device", "emulator", ROWS, "--plugin", path, "--skip-pass", "change")[0] == 0
 
 
 def test_what_has_no_meaning_in_numpy_is_launched_with_a_warning(write: Write, tmp_path: Path) -> None:
@@ -398,7 +400,7 @@ def test_what_has_no_meaning_in_numpy_is_launched_with_a_warning(write: Write, t
     )
     path = write('@pass_(after="sink")\ndef mine(function, target): pass\n')
     with pytest.warns(NotCompared, match="'mine' makes of f is not compared"):
-        assert command("run", file, "--plugin", path)[0] == 0
+        assert command("run", "--device", "emulator", file, "--plugin", path)[0] == 0
 
 
 def test_verify_names_the_plug_ins_pass_and_rule(write: Write) -> None:
@@ -408,7 +410,7 @@ def test_verify_names_the_plug_ins_pass_and_rule(write: Write) -> None:
     path = write(text + "def wrong(w, op, x): return w.let(f'fadd float {x[0]}, {x[1]}')\n")
     status, said = command("verify", ROWS, "--plugin", path, "--given-only")
     assert status == 1 and "first diverging pass rule wrong (mine.py:5): tensor 'y' differs" in said
-    assert command("run", ROWS, "--plugin", path)[0] == 1
+    assert command("run", "--device", "emulator", ROWS, "--plugin", path)[0] == 1
 
 
 def test_stages_have_the_passes_of_plug_ins_in_their_places(write: Write) -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import dsl
 from dsl.command import cli
 
+ON = ("--device", "emulator")
 TEXT = """\
 kernel total(y: f32[rows], x: f32[rows, cols]; STEP = 32, PARTS = 1):
     grid rows
@@ -53,6 +54,7 @@ example:
     expect y == sum(x, 1)
     moves bytes(x)
 """
+ON = ("--device", "emulator")
 
 
 @pytest.fixture
@@ -98,7 +100,8 @@ def test_the_number_of_parts_goes_with_the_dims(path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["run", "bench", "verify", "check"])
 def test_commands(path: Path, command: str) -> None:
-    result = CliRunner().invoke(cli, [command, str(path), *(["--json"] if command in ("run", "verify") else [])])
+    words = [*(["--json"] if command in ("run", "verify") else []), *(ON if command in ("run", "bench") else [])]
+    result = CliRunner().invoke(cli, [command, str(path), *words])
     assert result.exit_code == 0, result.output
     if command == "run":
         assert json.loads(result.output)["passed"] is True
@@ -112,7 +115,7 @@ def test_saved_ptx_runs_by_its_header(path: Path, tmp_path: Path) -> None:
     made = CliRunner().invoke(cli, ["compile", str(path), "--schedule", "shared", "-o", str(ptx)])
     assert made.exit_code == 0, made.output
     for text in (str(ptx), [str(path), "--ptx", str(ptx)]):
-        result = CliRunner().invoke(cli, ["run", *([text] if isinstance(text, str) else text)])
+        result = CliRunner().invoke(cli, ["run", *([text] if isinstance(text, str) else text), *ON])
         assert result.exit_code == 0, result.output
 
 

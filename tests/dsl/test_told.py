@@ -130,4 +130,4 @@ def test_a_cap_that_spills_is_told_without_being_asked(cap: int, spills: bool, t
 
 def test_a_cap_that_the_assembler_raises_is_an_error() -> None:
     with pytest.raises(TileError, match="maxregs is from 24 to 255; this is 23"):
-        dsl.parse(CAPPED.format(cap=23)).compile("many")
+        dsl.parse(CAPPED.format(cap=23), device="emulator").compile("many")

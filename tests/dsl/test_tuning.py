@@ -474,10 +474,10 @@ def test_stale_entries_are_located_errors(
     assert error.loc.source.text[error.loc.start : error.loc.end] == marks and error.loc.line == 2
     checked = dsl("check", double)
     assert checked.exit_code == 2 and "double.tuned.json:2:" in checked.stderr and "error[tuned]" in checked.stderr
-    assert "error[tuned]" in dsl("run", double).stderr
+    assert "error[tuned]" in dsl("run", "--device", "emulator", double).stderr
     rewritten = dsl("tune", double, "--emulator", "--write", "--budget", "1")
     assert rewritten.exit_code == 0 and "removed, since" in rewritten.stdout
-    assert dsl("run", double).exit_code == 0
+    assert dsl("run", "--device", "emulator", double).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -508,16 +508,16 @@ def test_winners_are_written_sorted_and_taken_by_run_and_python(double: Path) ->
     assert dsl("tune", double, "n=300,128", "--emulator", "--write", "--for", "n=100:600").exit_code == 0
     assert tuned_path(double).read_text() == text  # the same winners leave the file as it is
     best = next(p for p in tuned_json(double, "n=512")["points"] if p["best"])["steps"][0]["constants"]
-    explained = dsl("run", double, "n=512", "--explain").stdout
+    explained = dsl("run", "--device", "emulator", double, "n=512", "--explain").stdout
     assert f"tuned for {EMULATED}: at n=512: double with few" in explained
-    assert f"no tuned entry for {EMULATED}" in dsl("run", double, "n=64", "--explain").stdout
+    assert f"no tuned entry for {EMULATED}" in dsl("run", "--device", "emulator", double, "n=64", "--explain").stdout
     module = face.load(double, device="emulator")
     x = np.arange(512, dtype=np.float32)
     assert np.array_equal(module.twice(x), x + x)
     (bound,) = module.twice._plans.values()
     assert bound.plan.steps[0].request.constants == best
     tuned_path(double).unlink()
-    assert "there is no double.tuned.json" in dsl("run", double, "n=512", "--explain").stdout
+    assert "there is no double.tuned.json" in dsl("run", "--device", "emulator", double, "n=512", "--explain").stdout
 
 
 # ---- plots ----

@@ -89,7 +89,7 @@ def main() -> int:
             except subprocess.TimeoutExpired:
                 status, output = -1, f"no end in {LIMIT} s\n"
             print(f"{status}: {command} ({time.monotonic() - start:.0f} s)", flush=True)
-            if status:
+            if status != command.startswith("dsl diff"):  # 1: they differ, as they should
                 failed += 1
                 print(output, flush=True)
     return int(failed > 0)

@@ -90,13 +90,17 @@ def apart(part: str, targets: set[str], loaded: set[str]) -> str:
             taken = [values.get(each, each) for each in given]
             other = found["guard"] or name.startswith(UNKNOWN)
             value = ("other", found.start()) if other else value_of(name, taken)
-            values[to] = to if to in loaded else value
+            values[to] = to if to in loaded and not is_copy(name, taken) else value
     return "".join([*made, part[behind:]])
+
+
+def is_copy(name: str, taken: list[Any]) -> bool:
+    return name.startswith("mov.") and len(taken) == 1
 
 
 def value_of(name: str, taken: list[Any]) -> Any:
     """What an instruction makes, so that equal values compare equal: a copy, a value and a number, or itself."""
-    if name.startswith("mov.") and len(taken) == 1:
+    if is_copy(name, taken):
         return taken[0]
     if name.startswith(("add.s64", "add.u64")) and str(taken[1]).lstrip("-").isdigit():
         base, before = taken[0][1:] if isinstance(taken[0], tuple) and taken[0][0] == "sum" else (taken[0], 0)

@@ -107,7 +107,7 @@ ALIKE: dict[str, tuple[str, int]] = {
         group("mov.b64 %rd6, %rd0; ", *["add.u64 %rd6, %rd6, 2; " + product(operands="%rd6, %rd1")] * 2),
         2,
     ),
-    "signs": (group(A, product(signs=", -1, 1, 0, 0"), A), 3),
+    "of_other_signs": (group(A, product(signs=", -1, 1, 0, 0"), A), 3),
     "four_rounds": (group(FOUR_ROUNDS.format(A)), 4),
     "left_in_registers": (group(*[product(**IN_REGISTERS, signs=", 1, 1, 0")] * 3), 3),
     "f16": (group(*[product("k16.f16.f16.f16", "%s0, %s1")] * 3), 3),

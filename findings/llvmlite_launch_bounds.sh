@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# "nvvm.reqntid", "nvvm.maxnreg", "nvvm.minctasm" and "nvvm.cluster_dim" of an LLVM function: one would expect .reqntid,
-# .maxnreg, .minnctapersm and .reqnctapercluster in PTX, or an error.
-# llvmlite 0.47 (LLVM 20.1) leaves all four out without a word; 0.48 (LLVM 22.1) writes them. LLVM 20 reads them from
-# metadata that later releases dropped.
-# It hurts who writes kernels by llvmlite and allows several versions of it: blocks of any size are launched, with as many
-# registers as a thread takes, and clusters of one block.
+# "nvvm.reqntid", "nvvm.maxnreg", "nvvm.minctasm" and "nvvm.cluster_dim" of an LLVM function: one would expect
+# .reqntid, .maxnreg, .minnctapersm and .reqnctapercluster in PTX, or an error. llvmlite 0.47 (LLVM 20.1) leaves all
+# four out without a word; 0.48 (LLVM 22.1) writes them. LLVM 20 reads them from metadata that later releases dropped.
+# It hurts who writes kernels by llvmlite and allows several versions of it: blocks of any size are launched, with as
+# many registers as a thread takes, and clusters of one block.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A number of float64 or int64 as bfloat16 or float8: one would expect the nearest one.
-# ml_dtypes goes through float32 and rounds twice: 1 + 2^-8 + 2^-40 lies above the middle of 1 and 1.0078125 and becomes
-# 1; 2^24 + 2^16 + 1 of int64 becomes 2^24 in place of 2^24 + 2^17. numpy's own float16 rounds once.
+# A number of float64 or int64 as bfloat16 or float8: one would expect the nearest one. ml_dtypes goes through float32
+# and rounds twice: 1 + 2^-8 + 2^-40 lies above the middle of 1 and 1.0078125 and becomes 1; 2^24 + 2^16 + 1 of int64
+# becomes 2^24 in place of 2^24 + 2^17. numpy's own float16 rounds once.
 # It hurts who makes reference values or bits of constants in float64 and compares them with what rounds once.
 set -euo pipefail
 work=$(mktemp -d)

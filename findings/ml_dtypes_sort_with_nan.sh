@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# np.sort of bfloat16 with a NaN in it: one would expect NaN last and the others in order, as of numpy's floats.
-# They stay as they are around the NaN, since ml_dtypes' comparison calls it equal to all: [1, nan, -1, 0] comes back.
+# np.sort of bfloat16 with a NaN in it: one would expect NaN last and the others in order, as of numpy's floats. They
+# stay as they are around the NaN, since ml_dtypes' comparison calls it equal to all: [1, nan, -1, 0] comes back.
 # It hurts who sorts, or takes medians, percentiles or unique values of bfloat16 with NaN in it.
 set -euo pipefail
 work=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# np.sum of a thousand ones of bfloat16: one would expect 1000, or what bfloat16 has next to it.
-# It is 256: numpy adds in the type itself, in which 256 + 1 is 256, and its pairwise sums are for its own floats alone
-# (float16 gives 1000). np.mean is 0.256.
+# np.sum of a thousand ones of bfloat16: one would expect 1000, or what bfloat16 has next to it. It is 256: numpy adds
+# in the type itself, in which 256 + 1 is 256, and its pairwise sums are for its own floats alone (float16 gives 1000).
+# np.mean is 0.256.
 # It hurts who checks results or losses of bfloat16 by numpy's sums, means and norms.
 set -euo pipefail
 work=$(mktemp -d)

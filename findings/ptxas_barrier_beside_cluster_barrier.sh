@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# A kernel with .reqnctapercluster and a barrier of its cluster: one would expect a barrier of the cluster.
-# ptxas 12.9, 13.0 and 13.5 write a barrier of the block, too, BAR.SYNC, behind each barrier.cluster.wait, unless the kernel
-# also says .explicitcluster, which the PTX ISA describes by what a launch has to name.
-# It hurts who synchronises clusters often, by hand-written PTX or another compiler: a barrier of all warps in each round.
+# A kernel with .reqnctapercluster and a barrier of its cluster: one would expect a barrier of the cluster. ptxas 12.9,
+# 13.0 and 13.5 write a barrier of the block, too, BAR.SYNC, behind each barrier.cluster.wait, unless the kernel also
+# says .explicitcluster, which the PTX ISA describes by what a launch has to name.
+# It hurts who synchronises clusters often, by hand-written PTX or another compiler: a barrier of all warps in each
+# round.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -50,7 +51,11 @@ check() {
     echo "ptxas $1: $2: $found (known: $4)"
     [[ $found == "$4" ]] || failed=1
 }
-for version in 12.9.86 13.0.88 13.5.37; do check "$version" "a barrier of the block" 'BAR\.SYNC' yes; done
+for version in 12.9.86 13.0.88 13.5.37; do
+    check "$version" "a barrier of the block" 'BAR\.SYNC' yes
+done
 sed -i 's/^.reqntid/.explicitcluster\n&/' "$work/kernel.ptx"
-for version in 12.9.86 13.0.88 13.5.37; do check "$version" "with .explicitcluster, a barrier of the block" 'BAR\.SYNC' no; done
+for version in 12.9.86 13.0.88 13.5.37; do
+    check "$version" "with .explicitcluster, a barrier of the block" 'BAR\.SYNC' no
+done
 exit $failed

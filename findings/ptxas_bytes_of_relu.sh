@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Four floats, max(x, 0), rounded to integers and packed to four unsigned bytes: one would expect the bytes.
-# ptxas 12.0 to 13.5 write F2IP.U8.F32…RELU from sm_89 on: an H200 ends the launch with error 715, illegal instruction,
-# whether ptxas 13.0 or the driver 580.159.04 assembled it. Adding the floats to -0 first avoids it.
+# Four floats, max(x, 0), rounded to integers and packed to four unsigned bytes: one would expect the bytes. ptxas 12.0
+# to 13.5 write F2IP.U8.F32…RELU from sm_89 on: an H200 ends the launch with error 715, illegal instruction, whether
+# ptxas 13.0 or the driver 580.159.04 assembled it. Adding the floats to -0 first avoids it.
 # It hurts who quantises behind a ReLU: relu(x).to(uint8) in one kernel.
 set -euo pipefail
 work=$(mktemp -d)
@@ -62,5 +62,7 @@ check() {
     echo "ptxas $1: $2: $found (known: $4)"
     [[ $found == "$4" ]] || failed=1
 }
-for version in 12.0.140 13.0.88 13.5.37; do check "$version" "a conversion to bytes with RELU" 'F2IP\.U8\S*\.RELU' yes; done
+for version in 12.0.140 13.0.88 13.5.37; do
+    check "$version" "a conversion to bytes with RELU" 'F2IP\.U8\S*\.RELU' yes
+done
 exit $failed

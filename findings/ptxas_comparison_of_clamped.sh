@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# max(min(x, 255), 0) == 255: one would expect true for x >= 255 alone.
-# ptxas 12.5 to 13.3 take, from sm_90 on, a predicate that VIMNMX.RELU gives in place of the comparison. It is set for
-# other x, too: on an H200 16 of 32 results were wrong, by ptxas 13.0 and by the driver 580.159.04. 12.4 and 13.4 compare.
+# max(min(x, 255), 0) == 255: one would expect true for x >= 255 alone. ptxas 12.5 to 13.3 take, from sm_90 on, a
+# predicate that VIMNMX.RELU gives in place of the comparison. It is set for other x, too: on an H200 16 of 32 results
+# were wrong, by ptxas 13.0 and by the driver 580.159.04. 12.4 and 13.4 compare.
 # It hurts who asks whether a clamped integer is at its bound: saturation counters, quantisation, image masks.
 set -euo pipefail
 work=$(mktemp -d)
@@ -55,6 +55,10 @@ check() {
     echo "ptxas $1: $2: $found (known: $4)"
     [[ $found == "$4" ]] || failed=1
 }
-for version in 12.5.82 13.0.88 13.3.73; do check "$version" "a predicate of VIMNMX.RELU" 'VIMNMX\.RELU \w+, P[0-9]' yes; done
-for version in 12.4.131 13.4.92 13.5.37; do check "$version" "a predicate of VIMNMX.RELU" 'VIMNMX\.RELU \w+, P[0-9]' no; done
+for version in 12.5.82 13.0.88 13.3.73; do
+    check "$version" "a predicate of VIMNMX.RELU" 'VIMNMX\.RELU \w+, P[0-9]' yes
+done
+for version in 12.4.131 13.4.92 13.5.37; do
+    check "$version" "a predicate of VIMNMX.RELU" 'VIMNMX\.RELU \w+, P[0-9]' no
+done
 exit $failed

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Of two 16-bit integers in one register, max(x, 0) == 0 each: one would expect an answer for each of the two.
-# ptxas 12.8 to 13.3 take, from sm_90 on, the predicate of VIMNMX.S16x2 for it, which is of both halves: on an H200 56 of
-# 64 answers were wrong, by ptxas 13.0 and by the driver 580.159.04. 12.6 and 13.4 compare each half.
+# Of two 16-bit integers in one register, max(x, 0) == 0 each: one would expect an answer for each of the two. ptxas
+# 12.8 to 13.3 take, from sm_90 on, the predicate of VIMNMX.S16x2 for it, which is of both halves: on an H200 56 of 64
+# answers were wrong, by ptxas 13.0 and by the driver 580.159.04. 12.6 and 13.4 compare each half.
 # It hurts who works on pairs of s16 and branches on their sign: audio, video, sequence alignment.
 set -euo pipefail
 work=$(mktemp -d)
@@ -56,6 +56,10 @@ check() {
     echo "ptxas $1: $2: $found (known: $4)"
     [[ $found == "$4" ]] || failed=1
 }
-for version in 12.8.93 13.0.88 13.3.73; do check "$version" "a predicate of VIMNMX.S16x2" 'VIMNMX\.S16x2 \w+, P[0-9]' yes; done
-for version in 12.6.85 13.4.92 13.5.37; do check "$version" "a predicate of VIMNMX.S16x2" 'VIMNMX\.S16x2 \w+, P[0-9]' no; done
+for version in 12.8.93 13.0.88 13.3.73; do
+    check "$version" "a predicate of VIMNMX.S16x2" 'VIMNMX\.S16x2 \w+, P[0-9]' yes
+done
+for version in 12.6.85 13.4.92 13.5.37; do
+    check "$version" "a predicate of VIMNMX.S16x2" 'VIMNMX\.S16x2 \w+, P[0-9]' no
+done
 exit $failed

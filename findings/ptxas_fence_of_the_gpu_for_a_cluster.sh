@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# mbarrier.arrive.release.cluster at a barrier of the other block of a cluster: one would expect what orders two blocks that
-# run at the same time on neighbouring SMs.
-# ptxas 12.9, 13.0 and 13.5 write MEMBAR.ALL.GPU in front of it, a fence of the whole GPU, in each round of a pipeline; an
-# arrival that names no scope (the block's, then) is a single instruction.
+# mbarrier.arrive.release.cluster at a barrier of the other block of a cluster: one would expect what orders two blocks
+# that run at the same time on neighbouring SMs. ptxas 12.9, 13.0 and 13.5 write MEMBAR.ALL.GPU in front of it, a fence
+# of the whole GPU, in each round of a pipeline; an arrival that names no scope (the block's, then) is a single
+# instruction.
 # It hurts who hands slots of a pipeline back across a cluster with the scope spelled out.
 set -euo pipefail
 work=$(mktemp -d)
@@ -54,7 +54,11 @@ check() {
     echo "ptxas $1: $2: $found (known: $4)"
     [[ $found == "$4" ]] || failed=1
 }
-for version in 12.9.86 13.0.88 13.5.37; do check "$version" "a fence of the GPU" 'MEMBAR\.ALL\.GPU' yes; done
+for version in 12.9.86 13.0.88 13.5.37; do
+    check "$version" "a fence of the GPU" 'MEMBAR\.ALL\.GPU' yes
+done
 sed -i 's/arrive.release.cluster/arrive/' "$work/kernel.ptx"
-for version in 12.9.86 13.0.88 13.5.37; do check "$version" "without the words, a fence of the GPU" 'MEMBAR\.ALL\.GPU' no; done
+for version in 12.9.86 13.0.88 13.5.37; do
+    check "$version" "without the words, a fence of the GPU" 'MEMBAR\.ALL\.GPU' no
+done
 exit $failed

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The same wgmma.mma_async three times in a row, each adding to the same sums: one would expect three times A·B. The PTX
-# ISA asks for no fence between products that add to the same registers.
-# ptxas 12.0 to 13.5 keep one: they take the sums for a result and not for what is added to. An H200 gave 1 times A·B, by
-# ptxas 13.0 and by the driver 580.159.04; so for all element types, for A, B, A, B (2 products of 4), and for a loop of
-# four rounds. With wgmma.fence between them all are there. mma.sync and tcgen05.mma are kept.
+# The same wgmma.mma_async three times in a row, each adding to the same sums: one would expect three times A·B. The
+# PTX ISA asks for no fence between products that add to the same registers. ptxas 12.0 to 13.5 keep one: they take the
+# sums for a result and not for what is added to. An H200 gave 1 times A·B, by ptxas 13.0 and by the driver 580.159.04;
+# so for all element types, for A, B, A, B (2 products of 4), and for a loop of four rounds. With wgmma.fence between
+# them all are there. mma.sync and tcgen05.mma are kept.
 # It hurts who accumulates one tile several times: powers, iterative refinement, benchmarks that repeat a product.
 set -euo pipefail
 work=$(mktemp -d)
@@ -73,7 +73,11 @@ count() {
     echo "ptxas $1: $2: $found of 3 products (known: $3)"
     [[ $found == "$3" ]] || failed=1
 }
-for version in 12.0.140 13.0.88 13.5.37; do count "$version" "in a row" 1; done
+for version in 12.0.140 13.0.88 13.5.37; do
+    count "$version" "in a row" 1
+done
 sed -i 's/^wgmma.mma_async.*/&\nwgmma.fence.sync.aligned;/' "$work/kernel.ptx"
-for version in 12.0.140 13.0.88 13.5.37; do count "$version" "with fences" 3; done
+for version in 12.0.140 13.0.88 13.5.37; do
+    count "$version" "with fences" 3
+done
 exit $failed

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# max(c, max(a, -b)): one would expect the maximum of c, a and the negated b.
-# ptxas 12.6 to 13.3 join the two maxima to one VIMNMX3 from sm_90 on and leave the negation out: on an H200 14 of 32
-# results were wrong, by ptxas 13.0 and by the driver 580.159.04, which has the same assembler. 12.5 and 13.4 negate first.
+# max(c, max(a, -b)): one would expect the maximum of c, a and the negated b. ptxas 12.6 to 13.3 join the two maxima to
+# one VIMNMX3 from sm_90 on and leave the negation out: on an H200 14 of 32 results were wrong, by ptxas 13.0 and by
+# the driver 580.159.04, which has the same assembler. 12.5 and 13.4 negate first.
 # It hurts who takes minima or maxima of integers with a minus in them: clamps, distances, dynamic programming.
 set -euo pipefail
 work=$(mktemp -d)
@@ -54,6 +54,10 @@ check() {
     echo "ptxas $1: $2: $found (known: $4)"
     [[ $found == "$4" ]] || failed=1
 }
-for version in 12.6.85 13.0.88 13.3.73; do check "$version" "a negation in front of VIMNMX3" 'IADD3? .*-R[0-9]' no; done
-for version in 12.5.82 13.4.92 13.5.37; do check "$version" "a negation in front of VIMNMX3" 'IADD3? .*-R[0-9]' yes; done
+for version in 12.6.85 13.0.88 13.3.73; do
+    check "$version" "a negation in front of VIMNMX3" 'IADD3? .*-R[0-9]' no
+done
+for version in 12.5.82 13.4.92 13.5.37; do
+    check "$version" "a negation in front of VIMNMX3" 'IADD3? .*-R[0-9]' yes
+done
 exit $failed

@@ -7,7 +7,7 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${PYTHON:-python3}" -m venv "$work/venv"
-"$work/venv/bin/pip" install -q --disable-pip-version-check torch==2.11.0 numpy==2.4.6
+"$work/venv/bin/pip" install -q --no-compile --disable-pip-version-check torch==2.11.0 numpy==2.4.6
 cat >"$work/try.py" <<'EOF'
 import sys
 

@@ -68,7 +68,7 @@ def test_a_later_mistake_leaves_the_earlier_module(shell: FakeShell) -> None:
         ("3x", "'3x' is no name of Python"),
         ("a b", "does not take 'b'"),
         ("--rn", "does not take '--rn'"),
-        ("a --run --bogus", "No such option '--bogus'"),
+        ("a --run --bogus", "error[option]: No such option"),
         ("a --run m=3", "has no 'm' to set"),
         ("'a", "No closing quotation"),
     ],

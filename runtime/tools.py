@@ -160,3 +160,13 @@ def sass(cubin: bytes, *options: str) -> str:
     if done.returncode:
         raise DeviceError("tool", f"nvdisasm fails: {done.stderr.strip()}")
     return done.stdout
+
+
+@cache
+def version_of(program: str) -> str:
+    """The version of `ptxas` or `nvdisasm`, as `13.5.34`. Raises DeviceError `tool` where it is missing or fails."""
+    done = _run([str(find(program)), "--version"])
+    found = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
+    if done.returncode or found is None:
+        raise DeviceError("tool", f"{program} --version does not tell its version")
+    return found[1]

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from dsl.command import failures
+from dsl.command.options import WORDS
 from lowering.location import printable
 from lowering.plugins import NONE, Plugins, give
 
@@ -82,6 +83,10 @@ class Commands(click.Group):
         if name != "new" and PLUGIN not in command.params:
             command.params.append(PLUGIN)
         return command
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        context.meta[WORDS] = ("dsl", *args)
+        return super().parse_args(context, args)
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dsl.lab.diff import Difference, Side
     from dsl.lab.experiment import Experiment
     from dsl.lab.place import TuningPlace
+    from dsl.lab.trial import Trial
 
 SIDE = "KEY=OPTION|NAME=VALUE|@COMMIT|LOG:LINE|FILE"
 
@@ -182,7 +183,10 @@ def launched(words: SideWords, place: TuningPlace, given: dict[str, Any]) -> lis
             raise TileError("option", None, message, "schedule=NAME on the side says which branch of a dispatch")
     if words.trial is not None:
         words.notes += notes_of(words, having[0])
-    return [launched_side(each, words.label, kernel, given) for each in having]
+    sides = [launched_side(each, words.label, kernel, given) for each in having]
+    if words.trial is not None:
+        words.notes += code_then(words.label, words.trial, sides[0].trial)
+    return sides
 
 
 def kernel_alone(file: str, options: dict[str, Any]) -> str | None:
@@ -232,9 +236,16 @@ def notes_of(words: SideWords, experiment: Experiment) -> list[str]:
         raise TileError("option", None, message, "the same file and example, and the NAME=VALUE of then")
     names = {"source": "of another text of the file", "device": f"on {trial.device}"}
     found = [f"{words.label} was {text}" for name, text in names.items() if getattr(trial, name) != getattr(now, name)]
-    if trial.versions.get("compiler") != now.versions.get("compiler"):
-        found.append(f"{words.label} was made by another compiler")
+    if differ := trial.made_otherwise(now.versions):
+        found.append(f"{words.label} was made with another {', '.join(differ)}")
     return [f"{each}; it is made anew here" for each in found]
+
+
+def code_then(label: str, then: Trial, here: Trial) -> list[str]:
+    """Where the code of a trial that is repeated is not what its log says, if that says it."""
+    was, now = ([(each.kernel, each.ptx) for each in trial.launches] for trial in (then, here))
+    is_known = bool(was) and all(ptx is not None for _, ptx in was)
+    return [f"{label} came to other PTX then"] if is_known and was != now else []
 
 
 def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:

@@ -23,6 +23,7 @@ from dsl.calls.api import Module
 from dsl.calls.arguments import plain_number
 from dsl.command import cli
 from dsl.command.failures import DEVICE_FAILED, ChildFailure
+from dsl.command.options import WORDS
 from dsl.command.rows import (
     AblationRow,
     BenchedRow,
@@ -393,7 +394,8 @@ def layouts(source: Source, **options: Any) -> ResultTable[LayoutRow]:
 @to_callers
 def trials(log: str | Path) -> ResultTable[Trial]:
     """The trials of a log of `dsl tune`, `ablate`, `bisect` or `fuzz`, in its order; docs/lab.md says what they have.
-    Lines that are no trials are counted in `record["unread"]`. TileError `file` where there is no such log."""
+    Lines that are no trials are counted in `record["unread"]`; these, and trials that were made with other versions
+    than are here, are told in `record["notes"]`. TileError `file` where there is no such log."""
     from dsl.lab.trial import Log
     from dsl.text.files import read_lines
 
@@ -402,10 +404,10 @@ def trials(log: str | Path) -> ResultTable[Trial]:
     rows = [*found.trials.values()]
     heads = {"call": "call", "dims": "dims", "schedules": "schedules", "constants": "constants", "choices": "choices"}
     heads |= {"result": "result", "us": "time", **CODE, **COUNTS, "reason": "reason"}
-    record = {"log": str(log), "unread": found.unread, "trials": [asdict(row) for row in rows]}
+    notes = found.notes()
+    record = {"log": str(log), "unread": found.unread, "notes": notes, "trials": [asdict(row) for row in rows]}
     made = ResultTable(f"trials of {log}", rows, record, None, heads, flatten=trial_facts)
-    if found.unread:
-        made.text += f"\nlines that are no trials: {found.unread}"
+    made.text += "".join(f"\n{note}" for note in notes)
     return made
 
 
@@ -442,6 +444,7 @@ def asked(
     words += ["--", *files, *(f"{key}={plain(value)}" for key, value in values.items())]
     try:
         with command.make_context(f"dsl {name}", words) as context:
+            context.meta[WORDS] = ("dsl", name, *words)
             yield files[0] if files else "", dict(context.params)
     except click.UsageError as error:
         raise TileError("option", None, error.format_message()) from None

@@ -41,20 +41,24 @@ def run(logs: list[Path], as_json: bool, name: str, of: str, device: str | None,
     from dsl.lab.model import model_named, save
     from dsl.lab.models import evaluate, fitted, read_trials
 
-    trials = read_trials(logs, of, device)
+    notes: list[str] = []
+    trials = read_trials(logs, of, device, notes.append)
     made = fitted(lambda: model_named(name), trials, of)
     if not made.has_order:
         message = f"nothing to learn: of {len(trials)} trials, no feature grows with {of}"
         hint = "trials of several points of a launch; on a GPU, dsl tune --counters has the emulator's counters"
         raise TileError("option", None, message, hint)
     found = evaluate(lambda: model_named(name), trials, of)
-    about = {"device": trials[0].device, "trials": len(trials), "kernels": [row.kernel for row in found.kernels]}
+    about: dict[str, Any] = {"device": trials[0].device, "trials": len(trials)}
+    about |= {"kernels": [row.kernel for row in found.kernels], "notes": notes}
     if output is not None:
         save(made, name, Path(output), about)
     if as_json:
         click.echo(json.dumps({"model": name, "of": of, **about, "state": made.state(), **asdict(found)}))
         return 0
     click.echo(f"{name}: {of} of {len(trials)} trials on {about['device']}")
+    for note in notes:
+        click.echo(f"  {printable(note)}")
     for feature, weight in sorted((made.state().get("weights") or {}).items(), key=lambda pair: -pair[1]):
         if weight:
             click.echo(f"  {printable(str(feature))}^{weight:.2f}")

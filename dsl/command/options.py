@@ -13,6 +13,15 @@ from lowering.location import TileError
 from lowering.plugins import current
 
 MAX_SECONDS = 1e7
+WORDS = "dsl.command.words"
+"""Where a context keeps the command line."""
+
+
+def command_line() -> tuple[str, ...]:
+    """The words of the command that is run, from `dsl` on; a function of Python in its place has those that it comes
+    to."""
+    context = click.get_current_context(silent=True)
+    return tuple(context.meta.get(WORDS, ())) if context is not None else ()
 
 
 class Seconds(click.ParamType):

@@ -116,6 +116,7 @@ def take_trial(side: SideWords, word: str) -> None:
     side.values += [f"{name}={value}" for name, value in trial.values.items()]
     side.options |= {"choose": [f"{key}={option}" for key, option in trial.choices.items()], "skip_pass": ()}
     side.options |= {"example": trial.example, "launch": trial.index + 1}
+    side.options |= {"seed": trial.seed} if trial.schema >= 3 else {}
     if any("constants" in step for step in trial.steps):
         side.chosen = [StepChoice(**{**step, "fixed": tuple(step.get("fixed", ()))}) for step in trial.steps]
     elif len(trial.steps) == 1:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SEED, SKIP_PASS, choices_of
+from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SEED, SKIP_PASS, choices_of, command_line
 from lowering.location import TileError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
         raise TileError("example", example.loc, "this example launches nothing")
     numbers = range(len(facts.launches)) if options["launch"] is None else [options["launch"] - 1]
     blocks = options["blocks"] or FIRST_BLOCKS
-    elsewhere = {"chosen": options.get("chosen"), "given": options.get("given", {})}
+    elsewhere = {"chosen": options.get("chosen"), "given": options.get("given", {}), "command": command_line()}
     conditions = Conditions(options["schedule"], choose, jobs, options["seed"], log, wanted, blocks, **elsewhere)
     return [Experiment(program, example, overrides, place, at, conditions) for at in numbers]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, failed
-from dsl.command.options import CHOOSE, FROM, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of
+from dsl.command.options import CHOOSE, FROM, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of, command_line
 from dsl.command.trials import JOBS, Bar
 from lowering.location import TileError, closest
 
@@ -120,6 +120,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     overrides, domains = cases(program, example, values)
     settings = settings_of(options, domains, choose)
     log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
+    notes = log.notes(program.plugins)
     try:
         with machines_of(options) as machines:
             place = place_of(options, machines)
@@ -132,9 +133,9 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     written = write(file, outcomes, place, ranges) if options["write"] else []
     if not as_json:
         click.echo(f"\n  {len(log.trials)} trials in {log.path}")
-        for line in written:
+        for line in (*notes, *written):
             click.echo(f"  {line}")
-    told = {**record(outcomes, place, file), "log": str(log.path), "written": written}
+    told = {**record(outcomes, place, file), "log": str(log.path), "notes": notes, "written": written}
     return told, any(outcome.trials and not outcome.fine for outcome in outcomes)
 
 
@@ -214,6 +215,7 @@ def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: 
         choose=choose,
         edited=[edited_from(each, choose) for each in options["edited"]],
         **{name: options[name] for name in ("search", "budget", "counters", "seconds", "fresh", "seed")},
+        command=command_line(),
     )
 
 

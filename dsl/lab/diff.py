@@ -19,8 +19,9 @@ from dsl.lab.diff_stages import KernelTexts, StagesDifference, compared_stages, 
 from dsl.lab.diff_text import joined_lines
 from dsl.lab.experiment import ROUNDS, Experiment
 from dsl.lab.place import WAIT_SECONDS, TuningPlace
+from dsl.lab.provenance import versions
 from dsl.lab.runner import described, prepared
-from dsl.lab.trial import Trial, counted_rank, versions
+from dsl.lab.trial import Trial, counted_rank, replays
 from dsl.text.program import Program
 from lowering.location import Source, TileError
 from runtime.numbers import exact_key
@@ -158,8 +159,9 @@ def compiled_side(
         kernel, made = given_kernel(program, request, given), given.made
     facts = {"dims": dict(request.dims), "types": dict(request.types), "options": {}, "values": dict(request.constants)}
     steps = [{"kernel": request.kernel, "schedule": request.schedule}]
-    about = (program.digest(), place.name, place.driver, versions(), request.kernel, None, 0)
-    trial = Trial(*about, **facts, steps=steps, status="compiled")  # type: ignore[arg-type]
+    about = (program.digest(), place.name, place.driver, versions(program.plugins), request.kernel, None, 0)
+    facts |= replays(program, 0, ())
+    trial = Trial(*about, **facts, steps=steps, status="compiled")  # type: ignore[misc, arg-type]
     trial.launches = [described(Kernel(made.ptx or "", made.entry, place.device), made, place)]
     return Side(label, trial.title, trial, [kernel], program.source)
 

@@ -17,8 +17,9 @@ from dsl.lab.compiling import made_of
 from dsl.lab.diff import DiffKernel, GivenKernel, Side
 from dsl.lab.diff_stages import code_texts
 from dsl.lab.place import TuningPlace
+from dsl.lab.provenance import versions
 from dsl.lab.runner import COUNT_SECONDS, FIRST_BLOCKS, RACES, Counts, described
-from dsl.lab.trial import StepFacts, Trial, versions
+from dsl.lab.trial import StepFacts, Trial
 from lowering.location import TileError, closest
 from runtime.renewed import KeptMemory, changed_spans
 

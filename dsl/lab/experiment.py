@@ -20,9 +20,10 @@ from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import STAGES
 from dsl.lab.place import TuningPlace
+from dsl.lab.provenance import versions
 from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, prepared, with_arguments
 from dsl.lab.space import TuningCall, calls
-from dsl.lab.trial import Log, Trial, versions
+from dsl.lab.trial import Log, Trial, replays
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from lowering.choices import Asked, Choice, Choices
@@ -49,7 +50,8 @@ class Wanted:
 class Conditions:
     """schedule: in place of the dispatch's choice, or `chosen`, the steps of a branch; choose: options that all
     assignments are over; jobs: compiling processes, 0 for none; seed: of inputs and orders; log: where trials are kept;
-    blocks: that the emulator counts of a launch on a GPU; given: by kernel, code in the place of what it compiles to.
+    blocks: that the emulator counts of a launch on a GPU; given: by kernel, code in the place of what it compiles to;
+    command: the words that asked for it.
     """
 
     schedule: str | None = None
@@ -61,6 +63,7 @@ class Conditions:
     blocks: int = FIRST_BLOCKS
     chosen: Sequence[StepChoice] | None = None
     given: Mapping[str, Made] = field(default_factory=dict)
+    command: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -140,6 +143,7 @@ class Experiment:
             types=dict(facts.types),
             dims=dict(facts.dims),
             steps=[{"kernel": s.request.kernel, "schedule": s.request.schedule} for s in self.chosen.steps],
+            **replays(self.program, self.conditions.seed, self.conditions.command),
         )
 
     def from_elsewhere(self) -> dict[str, str]:

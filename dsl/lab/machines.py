@@ -14,8 +14,9 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from dsl.lab.place import TuningPlace
+from dsl.lab.provenance import versions
 from dsl.lab.station import Batch
-from dsl.lab.trial import Trial, versions
+from dsl.lab.trial import Trial
 from dsl.lab.worker import Answer, LaunchAtCase, answer, answered, asked, described
 from lowering.location import TileError
 from runtime.errors import LaunchError

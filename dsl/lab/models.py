@@ -101,13 +101,19 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
-def read_trials(paths: Sequence[Path], of: str, device: str | None) -> list[Trial]:
-    """The trials of logs that have a figure, each once. TileError where there are none, or of several devices."""
+def read_trials(
+    paths: Sequence[Path], of: str, device: str | None, note: Callable[[str], None] = lambda text: None
+) -> list[Trial]:
+    """The trials of logs that have a figure, each once; `note` is told of lines that are none, and of old ones.
+    TileError where there are none, or of several devices."""
     found: dict[str, Trial] = {}
     for path in paths:
         if not path.is_file():
             raise TileError("file", None, f"cannot read {path}: there is no such file")
-        found |= Log(path).trials
+        log = Log(path)
+        found |= log.trials
+        for text in log.notes():
+            note(text)
     good = [trial for trial in found.values() if figure_of(trial, of) is not None]
     if device is not None:
         good = [trial for trial in good if trial.device == device]

@@ -190,7 +190,8 @@ def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str,
             if index in outcome.predicted:
                 row["predicted"] = outcome.predicted[index]
             if trial is not None:
-                row |= {"status": trial.status, "reason": trial.reason, "launches": [asdict(s) for s in trial.launches]}
+                launches = [{k: v for k, v in asdict(s).items() if k != "choices"} for s in trial.launches]  # the log's
+                row |= {"status": trial.status, "reason": trial.reason, "launches": launches}
                 if trial.status == "measured":
                     median, low, high = trial.interval
                     row |= {"median_us": median, "interval_us": [low, high], "runs": len(trial.times_us)}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
+from socket import gethostname
 from typing import Any
 
 from dsl.calls.plan import BoundPlan, Plan
@@ -14,6 +15,7 @@ from dsl.examples.transfers import array_bytes
 from dsl.lab.case import Launched, TuningCase, on_host
 from dsl.lab.compiling import Made
 from dsl.lab.place import TuningPlace
+from dsl.lab.provenance import ptx_digest
 from dsl.lab.space import TuningCall
 from dsl.lab.trial import StepFacts, Trial
 from runtime.errors import LASTING, DeviceError, FindingError, RuntimeFault
@@ -104,6 +106,7 @@ class Runner:
     def attempt(self, trial: Trial, plan: Plan, made: Sequence[Made], run: bool = True) -> Ready | None:
         """All about a plan but its times: sets the trial's status, and what it counts. None if it cannot be launched.
         Without `run` it is compiled only. Raises DeviceError after a fault that poisons the device."""
+        trial.where = f"{gethostname()} {self.place.device}"
         error = next((each.error for each in made if each.error is not None), None)
         if error is not None:
             trial.status, trial.reason = "compile", error
@@ -229,6 +232,7 @@ def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
 
     facts = StepFacts(header.kernel, header.schedule, dict(header.constants), header.threads)
     facts.registers, facts.spills, facts.instructions = made.registers, made.spills, made.instructions
+    facts.choices, facts.ptx = dict(made.taken), ptx_digest(made.ptx or "")
     facts.shared_bytes = header.shared_bytes
     if made.registers is not None:
         device = device_facts(place.device, *([] if place.is_timed else [place.arch]))

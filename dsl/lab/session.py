@@ -13,8 +13,9 @@ from dsl.kernels.edited import Edited
 from dsl.lab.compiling import digest_of
 from dsl.lab.model import Model
 from dsl.lab.place import TuningPlace
+from dsl.lab.provenance import versions
 from dsl.lab.space import Candidate, SpaceChoice, TuningCall
-from dsl.lab.trial import Log, Trial, versions
+from dsl.lab.trial import Log, Trial, replays
 from dsl.lab.worker import LaunchAtCase
 from dsl.text import tree as ast
 from dsl.text.files import resolved
@@ -34,7 +35,7 @@ class Settings:
     """choice: of the points; search: by name; budget: new points of a launch, at most; model: which orders the points;
     counters: on a GPU the emulator counts the first blocks, too; jobs: compiling processes; seconds: after which no
     point is begun; fresh: measure what the log has, too; seed: of inputs and orders; choose: options of choices by key;
-    edited: files whose kernels are points, too."""
+    edited: files whose kernels are points, too; command: the words that asked for it."""
 
     choice: SpaceChoice
     search: str = "all"
@@ -47,6 +48,7 @@ class Settings:
     seed: int = 0
     choose: Mapping[str, str] = field(default_factory=dict)
     edited: Sequence[Edited] = ()
+    command: Sequence[str] = ()
 
 
 class Session:
@@ -69,6 +71,7 @@ class Session:
             if not edited.headers.keys() & {*reached}:
                 raise edited.not_launched(f"this example may launch {', '.join(reached) or 'none'}")
         self.digest, self.versions = program.digest(), versions(program.plugins)
+        self.replays = replays(program, settings.seed, settings.command)
 
     @property
     def seconds_left(self) -> float | None:
@@ -92,6 +95,7 @@ class Session:
             dims=dict(facts.dims),
             steps=[step.as_json() for step in candidate.steps],
             choices=dict(self.settings.choose),
+            **self.replays,
         )
 
     def launch(self, call: TuningCall, overrides: Overrides) -> LaunchAtCase:

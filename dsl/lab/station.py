@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from socket import gethostname
 from uuid import uuid4
 
 from dsl.calls.plan import Plan
@@ -148,7 +147,7 @@ class Station:
         for each in racing.values():
             trial = each.trial
             trial.times_us, trial.contest = [round(t, 3) for t in times[each.index]], name
-            trial.reference_us, trial.where = base, f"{gethostname()} {self.call.place.device}"
+            trial.reference_us = base
 
 
 def steps_of(trial: Trial) -> tuple[StepChoice, ...]:

@@ -6,19 +6,21 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from dsl.lab.contest import median_interval
+from dsl.lab.provenance import commit, differing, now, versions
 from dsl.text.files import append_line, read_lines, resolved
+from dsl.text.program import Program
 from lowering.location import TileError
 from lowering.plugins import NONE, Plugins
 
-SCHEMA = 2
+SCHEMA = 3
+READ = (2, SCHEMA)
+"""Schemas of lines that are read; those of 2 do not say all that replays them."""
 VERDICTS = {
     "measured": "right",
     "counted": "right",
@@ -31,36 +33,13 @@ VERDICTS = {
 }
 """What became of it: `measured` on a GPU, `counted` by the emulator, or `compiled` alone where no more was asked for;
 the others have a reason. In words, whether it is right."""
-PACKAGES = ("llvmlite", "numpy", "cuda-bindings")
-ROOMS = ("dsl", "lowering", "ptx_templates")
-"""The packages that make the PTX; the trials themselves and the command do not."""
-
-
-def versions(plugins: Plugins = NONE) -> dict[str, str]:
-    """Versions of the packages that decide what is measured, and digests of the compiler and its plug-ins, so that the
-    log of other ones is not taken for its own."""
-    found = {"compiler": compiler_digest(), **{f"plugin {name}": each for name, each in plugins.digests.items()}}
-    for package in PACKAGES:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
-
-
-def compiler_digest() -> str:
-    """SHA-256 of the files of the compiler; 12 hexadecimal digits."""
-    root = Path(__file__).parents[2]
-    apart = {root / "dsl" / "lab", root / "dsl" / "command"}
-    made = hashlib.sha256()
-    for path in sorted(path for room in ROOMS for path in (root / room).rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts and not apart & set(path.parents):
-            made.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return made.hexdigest()[:12]
 
 
 @dataclass(slots=True)
 class StepFacts:
     """One launch of a trial. registers and spills (bytes) are of a thread, shared_bytes of a block, instructions of the
-    machine code as it stands; None if unknown. constants: all that the variant has, the schedule's own among them."""
+    machine code as it stands; None if unknown. constants: all that the variant has, the schedule's own among them.
+    choices: all that were taken, by key, which forced give this code again; ptx: a digest of it."""
 
     kernel: str
     schedule: str | None
@@ -72,6 +51,8 @@ class StepFacts:
     occupancy: float | None = None
     limited_by: str | None = None
     instructions: int | None = None
+    choices: dict[str, str] = field(default_factory=dict)
+    ptx: str | None = None
 
 
 @dataclass(slots=True)
@@ -84,6 +65,9 @@ class Trial:
     reference point in that contest, to which times of several devices, or days, are compared. where: host and device
     that measured it. counters: the emulator's totals of all launches; by_line: the same by line, where there are any.
     answer: what judged the answer, `expect` lines or `agreement` with an output that they have passed.
+
+    What replays it: file, of the source, as it was given; seed, of the inputs and orders; command; commit of the
+    project; made, the time (UTC).
     """
 
     # what makes it the same trial again
@@ -112,6 +96,11 @@ class Trial:
     by_line: dict[str, dict[str, float]] = field(default_factory=dict)
     reference_us: float | None = None
     where: str = ""
+    file: str = ""
+    seed: int = 0
+    command: list[str] = field(default_factory=list)
+    commit: str | None = None
+    made: str = ""
 
     @property
     def key(self) -> str:
@@ -125,6 +114,12 @@ class Trial:
         kernels = " then ".join(f"{step['kernel']} with {step['schedule'] or 'no schedule'}" for step in self.steps)
         about = ", ".join(f"{name}={value}" for name, value in {**self.types, **self.dims, **self.options}.items())
         return f"{self.call}: {kernels}" + (f", {about}" if about else "")
+
+    def made_otherwise(self, here: Mapping[str, str]) -> list[str]:
+        """Names of what it was made with that is of another version now, or that an old line does not say. A plug-in on
+        one side alone, and code that was given, is what was tried, and not when."""
+        tried = {name for name in self.versions.keys() ^ here.keys() if name.startswith("plugin ")} | {"from"}
+        return [name for name in differing(self.versions, here) if name not in tried]
 
     @property
     def is_fine(self) -> bool:
@@ -169,7 +164,13 @@ class Trial:
         return {name: value for name, value in found.items() if value is not None}
 
 
-KEY = (*(f.name for f in fields(Trial)[:12]), "choices")
+def replays(program: Program, seed: int, command: Sequence[str]) -> dict[str, Any]:
+    """Fields of a trial that say how it is made again."""
+    about = {"file": str(program.path or program.source.name), "seed": seed}
+    return about | {"command": list(command), "commit": commit()}
+
+
+KEY = (*(f.name for f in fields(Trial)[:12]), "choices", "seed")
 
 
 def counted_rank(counters: Mapping[str, float]) -> tuple[float, ...]:
@@ -192,10 +193,10 @@ def trial_of(record: dict[str, Any]) -> Trial:
 
 
 def read_trial(line: str) -> Trial | None:
-    """The trial of a line of a log; None for what is none, or of another schema."""
+    """The trial of a line of a log; None for what is none, or of a schema that is not read."""
     try:
         trial = trial_of(json.loads(line))
-        if trial.schema != SCHEMA or trial.status not in VERDICTS or not trial.is_sound:
+        if trial.schema not in READ or trial.status not in VERDICTS or not trial.is_sound:
             raise ValueError
         assert all(isinstance(one, str) for pair in trial.choices.items() for one in pair)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, AssertionError):
@@ -218,7 +219,8 @@ def trial_at(text: str) -> Trial:
 
 
 class Log:
-    """The trials of a file of JSON lines; new ones are appended at once. A line that is cut short is left out."""
+    """The trials of a file of JSON lines; new ones are appended at once. Lines that are no trials, one that is cut
+    short, say, are left out: `unread` counts them."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -235,11 +237,24 @@ class Log:
         else:
             self.trials[trial.key] = trial
 
+    def notes(self, plugins: Plugins = NONE) -> list[str]:
+        """What is to be told of its lines: those that are no trials, and trials that were made with something else."""
+        found = []
+        if self.unread:
+            found.append(f"lines of {self.path} that are no trials: {self.unread}")
+        here = versions(plugins)
+        old = {key: differ for key, trial in self.trials.items() if (differ := trial.made_otherwise(here))}
+        if old:
+            names = ", ".join(dict.fromkeys(name for differ in old.values() for name in differ))
+            found.append(f"old trials of {self.path}, made with another {names} than is here: {len(old)}")
+        return found
+
     def find(self, trial: Trial) -> Trial | None:
-        """The same trial, if it was made before."""
+        """The same trial, if it was made before, with the same versions of everything: an old one is never it."""
         return self.trials.get(trial.key)
 
     def add(self, trial: Trial) -> None:
+        trial.made = trial.made or now()
         self.trials[trial.key] = trial
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         append_line(self.path, json.dumps(asdict(trial)))

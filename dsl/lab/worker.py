@@ -16,10 +16,11 @@ from dsl.kernels.plugin_files import load_plugins
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import ChangedError, Made, digest_of
 from dsl.lab.place import find_place
+from dsl.lab.provenance import versions
 from dsl.lab.runner import LazyCase, with_arguments
 from dsl.lab.space import calls
 from dsl.lab.station import Batch, Entrant, Station
-from dsl.lab.trial import Trial, trial_of, versions
+from dsl.lab.trial import Trial, trial_of
 from dsl.text.program import Program, load
 from runtime.errors import LASTING, DeviceError
 

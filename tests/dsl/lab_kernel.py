@@ -33,6 +33,26 @@ example:
     turn(y, x)
     expect y ~= exp(x) within 1e-4, 1e-4
 """
+TINY = """\
+kernel twice(y: f32[n], x: f32[n]; BLOCK):
+    grid cdiv(n, BLOCK)
+    i = block(0) * BLOCK
+    a = load(x[i : i + BLOCK])
+    y[i : i + BLOCK] = a * 2
+
+schedule s of twice:
+    tune warps in 1, 2
+    tune PER in 1, 2
+    BLOCK = warps * 32 * PER
+
+example:
+    n = 1000
+    x = randn(f32[n])
+    y = empty(f32[n])
+    twice(y, x)
+    expect y == (x * 2).to(f32)
+"""
+"""Four points to tune."""
 PLACE = TuningPlace("emulator", "emulated H200", "sm_90", 132)
 
 

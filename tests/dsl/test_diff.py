@@ -230,8 +230,11 @@ def test_a_trial_of_a_log_is_made_again(turn: Path, tmp_path: Path) -> None:
     assert launch["figures"]["sectors"]["ratio"] == 4
     record = json.loads(log.read_text().splitlines()[0]) | {"source": "0", "choices": {}}
     log.write_text(json.dumps(record) + "\n")
+    record["launches"][0]["ptx"] = "0"
+    log.write_text(json.dumps(record) + "\n")
     launch, _ = told(turn, "--vs", log)
-    assert "of another text of the file" in launch["b"]["notes"][0]
+    text, code = launch["b"]["notes"]
+    assert "of another text of the file" in text and "came to other PTX then" in code
     record["steps"][0]["constants"] = {"T": 16}  # as dsl tune keeps a point
     log.write_text(json.dumps(record) + "\n")
     launch, _ = told(turn, "--vs", log)

@@ -1,0 +1,86 @@
+"""What a trial was made with, so that it can be made again: code of the project, plug-ins, packages, tools, commit."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+
+from lowering.plugins import NONE, Plugins
+
+ROOT = Path(__file__).parents[2]
+ROOMS = {"compiler": ("dsl", "lowering", "ptx_templates"), "runtime": ("runtime",)}
+"""All that decides a result, a counter, or which trial is made: what makes the code, and what runs it and counts."""
+PACKAGES = ("llvmlite", "numpy", "cuda-bindings")
+TOOLS = ("ptxas", "nvdisasm")
+
+
+def versions(plugins: Plugins = NONE) -> dict[str, str]:
+    """What decides a trial beside its device and driver: digests of the project's code and of the plug-ins, versions of
+    Python, packages and tools. The log of other ones is not taken for its own; what is not installed is left out."""
+    return {**_installed(), **{f"plugin {name}": each for name, each in plugins.digests.items()}}
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """Asked once a process, which goes on with the code that it has loaded."""
+    from runtime.errors import DeviceError
+    from runtime.tools import version_of
+
+    found = {name: digest_of(ROOT, rooms) for name, rooms in ROOMS.items()}
+    found["python"] = python_version()
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    for tool in TOOLS:
+        with suppress(DeviceError):
+            found[tool] = version_of(tool)
+    return found
+
+
+def digest_of(root: Path, rooms: Sequence[str]) -> str:
+    """SHA-256 of the files of some folders, code and data; 12 hexadecimal digits."""
+    made = hashlib.sha256()
+    for path in sorted(path for room in rooms for path in (root / room).rglob("*")):
+        if path.suffix not in (".md", ".pyc") and path.is_file():
+            made.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return made.hexdigest()[:12]
+
+
+@cache
+def commit() -> str | None:
+    """The commit of the project, with "-dirty" where files differ from it; None where it is no checkout of its own."""
+    words = ["git", "-C", str(ROOT)]
+    with suppress(OSError, subprocess.SubprocessError):
+        about = {"capture_output": True, "text": True, "errors": "replace", "timeout": 10, "check": True}
+        top = subprocess.run([*words, "rev-parse", "--show-toplevel"], **about)  # type: ignore[call-overload]
+        if Path(top.stdout.rstrip("\n")).resolve() == ROOT.resolve():
+            said = subprocess.run(  # type: ignore[call-overload]
+                [*words, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], **about
+            )
+            return str(said.stdout.strip())
+    return None
+
+
+def now() -> str:
+    """The time, UTC: `2026-11-28T06:30:00Z`."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def ptx_digest(ptx: str) -> str:
+    """SHA-256 of a PTX text but for the paths that files were given by; 16 hexadecimal digits."""
+    text = re.sub(r'^(//dsl .*?"source":\{"file":)"(?:[^"\\]|\\.)*"', r'\1""', ptx, flags=re.M)
+    text = re.sub(r'^(\s*\.file\s+\d+) "[^"\n]*"', r'\1 ""', text, flags=re.M)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def differing(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The names of what is of another version, or on one side alone."""
+    return [name for name in dict.fromkeys([*now, *then]) if then.get(name) != now.get(name)]

@@ -428,9 +428,9 @@ class Layout(metaclass=_Interned):
             places.append((name, moved))
         return Layout(shape, tuple(places))
 
-    def repeated_in(self, wide: Layout) -> list[int]:
+    def repeated_in(self, wide: Layout) -> list[int] | None:
         """For every register of `wide`, the register here that it repeats: of a tile with extent 1 along some axes, of
-        which `wide` lays out the one with these extents grown."""
+        which `wide` lays out the one with these extents grown. None if some thread has not what it would repeat."""
         return _repeated_in(self, wide)
 
     def registers_of(self, wanted: Layout) -> list[int] | None:
@@ -519,16 +519,18 @@ def _weighed(layout: Layout, coefficients: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _repeated_in(narrow: Layout, wide: Layout) -> list[int]:
+def _repeated_in(narrow: Layout, wide: Layout) -> list[int] | None:
     span, strides = BasisSpan(narrow.register), zip(_strides(narrow.shape), narrow.shape, strict=True)
     kept = [stride if extent > 1 else 0 for stride, extent in strides]
-    bases = [sum([x * s for x, s in zip(wide.coordinates(b), kept, strict=True)]) for b in wide.register]
-    out = []
-    for register in range(wide.count):
-        solved = span.solve(apply(bases, register))
-        assert solved is not None, (narrow, wide)
-        out.append(solved)
-    return out
+
+    def image(basis: int) -> int:
+        return sum([x * s for x, s in zip(wide.coordinates(basis), kept, strict=True)])
+
+    if tuple(map(image, wide.thread)) != tuple(narrow.thread):
+        return None
+    bases = [image(basis) for basis in wide.register]
+    out = [span.solve(apply(bases, register)) for register in range(wide.count)]
+    return [each for each in out if each is not None] if None not in out else None
 
 
 @lru_cache(maxsize=4096)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
+from lowering import time_limit
 from lowering.location import Loc, Source, TileError
+from lowering.time_limit import Overdue, limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,11 @@ class Added:
     def fits(self, *arguments: Any) -> bool:
         """Whether what it says of `when` holds, if it says so."""
         when = self.about.get("when")
-        return when is None or bool(self._guarded(when, arguments))
+        return when is None or self._guarded(lambda *given: bool(when(*given)), arguments)
 
     def _guarded(self, call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-        try:
+        with guarded(self.loc, f"'{self.label}'"):
             return call(*arguments)
-        except TileError:
-            raise
-        except (Exception, SystemExit) as error:  # which would end the command, with a status of its own
-            raise raised(error, self.loc, f"'{self.label}'") from error
 
     def wrong(self, message: str, hint: str | None = None) -> TileError:
         """The error for what it gave."""
@@ -132,13 +130,35 @@ def of_line(source: Source, number: int) -> Loc:
     return Loc(source, start + len(text) - len(text.lstrip()), start + max(len(text.rstrip()), 1))
 
 
-def raised(error: BaseException, loc: Loc, what: str) -> TileError:
-    """An exception of a plug-in's code: the line of the file that it came through last, else `loc`."""
+@contextmanager
+def guarded(loc: Loc, what: str) -> Iterator[None]:
+    """The user's code: what it raises, and that it does not end, is told as a mistake in its file, TileError `plugin`.
+    what: of which function it is."""
+    try:
+        with limited():
+            yield
+    except TileError:
+        raise
+    except Overdue as overdue:
+        message = f"{what} did not end in {time_limit.SECONDS:g} seconds"
+        raise TileError("plugin", line_in(overdue, loc), message, "that is the limit of one call") from None
+    except (Exception, SystemExit) as error:  # which would end the command, with a status of its own
+        raise raised(error, loc, what) from error
+
+
+def line_in(error: BaseException, loc: Loc) -> Loc:
+    """The line of the file of `loc` that an exception came through last, else `loc`."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == loc.source.name:
             loc = of_line(loc.source, trace.tb_lineno)
         trace = trace.tb_next
+    return loc
+
+
+def raised(error: BaseException, loc: Loc, what: str) -> TileError:
+    """An exception of a plug-in's code: the line of the file that it came through last, else `loc`."""
+    loc = line_in(error, loc)
     if isinstance(error, SyntaxError) and error.filename == loc.source.name:
         loc = of_line(loc.source, error.lineno or 1)
     said = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -187,12 +207,14 @@ class Opening:
         """The choice with the options of plug-ins, and why the rule takes one of them; "" if it does not. Raises
         TileError `plugin` for an option that is none."""
         options, costs, rule, why = dict(about.options), dict(about.costs), about.rule, ""
+        about = replace(about, options=MappingProxyType(dict(options)), costs=MappingProxyType(dict(costs)))
         for each in by:
             made = each(about)
             if made is None:
                 continue
             self._examine(each, made, options)
-            cost = made.cost if self.weigh is None or made.cost is not None else self.weigh(made.value)
+            with guarded(each.loc, f"weighing what '{each.label}' gave"):
+                cost = made.cost if self.weigh is None or made.cost is not None else self.weigh(made.value)
             options[made.name] = made.value
             if cost is not None:
                 costs[made.name] = cost
@@ -208,7 +230,14 @@ class Opening:
             raise added.wrong(f"names its option {made.name!r:.60}", "a word, as in --choose KEY=WORD")
         if made.name in options:
             raise added.wrong(f"names its option '{made.name}', which there is already", "another word")
-        if wrong := self.check(made.value):
+        number = isinstance(made.cost, int | float) and not isinstance(made.cost, bool) and made.cost == made.cost
+        if made.cost is not None and not number:
+            raise added.wrong(f"gives '{made.name}' the cost {made.cost!r:.60}", "a number, or None")
+        if not isinstance(made.because, str) or not isinstance(made.preferred, bool):
+            raise added.wrong(f"says of '{made.name}' what is no text, or no bool", "because='…', preferred=True")
+        with guarded(added.loc, f"looking at what '{added.label}' gave"):
+            wrong = self.check(made.value)
+        if wrong:
             raise added.wrong(f"gave '{made.name}' the value {made.value!r:.80}: {wrong}")
 
 

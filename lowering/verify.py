@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value
 from lowering.ops import Mismatch
+from lowering.ops.control import names
+from lowering.ops.kinds import flaw_of_kinds
 from lowering.types import TileType, Type
 
 
@@ -44,6 +47,8 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
             return f"no attribute '{name}'"
     if len(op.regions) != spec.regions:
         return f"{len(op.regions)} regions"
+    if (found := flaw_of_kinds(op)) is not None:
+        return found
     try:
         types = spec.infer(op.operands, op.attrs)
     except Mismatch as mismatch:
@@ -54,10 +59,64 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
         found = flaw_of_result(op, result, type, with_layouts)
         if found is not None:
             return found
-    for region in op.regions:
-        if not region.ops or not region.ops[-1].spec.ends:
-            return "a region without its end"
+    if with_layouts and spec.picks is not None and spec.exchange is None and (found := flaw_of_picks(op)) is not None:
+        return found
+    return flaw_of_regions(op)
+
+
+def flaw_of_picks(op: Op) -> str | None:
+    """What is wrong with the layouts of an operation whose registers are those of its operand."""
+    source, result = op.operands[0].tile.layout, op.result.tile.layout
+    if source is None or result is None or op.spec.picks is None or op.spec.picks(op, source, result) is not None:
+        return None
+    return "a thread holds elements of its result whose operand it has not"
+
+
+def flaw_of_regions(op: Op) -> str | None:
+    """What is wrong with its regions: how they end, and what goes through them."""
+    for number, region in enumerate(op.regions):
+        end = "condition" if op.spec.loops and not op.spec.counters and not number else "yield"
+        if not region.ops or region.ops[-1].name != end:
+            return f"a region without its end, '{end}'"
+        if any(each.spec.ends for each in region.ops[:-1]):
+            return f"something stands behind the end of a region, '{end}'"
+    if op.spec.flows:
+        return _flaw_of_flow(op)
+    for region in op.regions:  # joins elements, so many of each of two
+        wanted = [TileType((), o.dtype) for o in op.operands]
+        if [plain(argument.type) for argument in region.args] != wanted * 2:
+            return f"its region takes two elements of each operand: {', '.join(map(str, wanted * 2))}"
+        if [plain(value.type) for value in region.ops[-1].operands] != wanted:
+            return f"its region gives an element for each operand: {', '.join(map(str, wanted))}"
     return None
+
+
+def _flaw_of_flow(op: Op) -> str | None:
+    """What is wrong with the values that go through its regions."""
+    for region in op.regions:
+        counters = region.args[: op.spec.counters] if op.spec.loops else []
+        if op.spec.loops and [each.type for each in counters] != [op.operands[0].type] * op.spec.counters:
+            return "its counter has another type than its bounds"
+        if not op.spec.loops and region.args:
+            return "its regions take no arguments"
+    if op.spec.counters and len({operand.type for operand in op.operands[: op.spec.leading]}) > 1:
+        return f"its bounds are of different types: {', '.join(str(o.type) for o in op.operands[: op.spec.leading])}"
+    if op.spec.counters and constant_of(op.operands[op.spec.leading - 1]) == 0:
+        return "its step is 0"
+    try:
+        through = list(names(op))
+    except ValueError:
+        return "its regions hand on other values than it has results"
+    for values in through:
+        kinds = dict.fromkeys(str(plain(value.type)) for value in values)
+        if len(kinds) > 1:
+            return f"what goes through its regions changes its type: {', '.join(kinds)}"
+    return None
+
+
+def plain(type: Type) -> Type:
+    """A type without its layout."""
+    return type.with_layout(None) if isinstance(type, TileType) else type
 
 
 def flaw_of_result(op: Op, result: Value, type: Type, with_layouts: bool) -> str | None:

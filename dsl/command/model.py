@@ -38,13 +38,16 @@ def command(logs: tuple[str, ...], as_json: bool, **options: Any) -> int:
 
 
 def run(logs: list[Path], as_json: bool, name: str, of: str, device: str | None, output: str | None) -> int:
-    from dsl.lab.model import model_named, save
+    from dsl.lab.by_users import called
+    from dsl.lab.model import model_named, save, state_of
     from dsl.lab.models import evaluate, fitted, read_trials
 
     notes: list[str] = []
     trials = read_trials(logs, of, device, notes.append)
     made = fitted(lambda: model_named(name), trials, of)
-    if not made.has_order:
+    with called(made, "has_order"):
+        has_order = bool(made.has_order)
+    if not has_order:
         message = f"nothing to learn: of {len(trials)} trials, no feature grows with {of}"
         hint = "trials of several points of a launch; on a GPU, dsl tune --counters has the emulator's counters"
         raise TileError("option", None, message, hint)
@@ -54,18 +57,25 @@ def run(logs: list[Path], as_json: bool, name: str, of: str, device: str | None,
     if output is not None:
         save(made, name, Path(output), about)
     if as_json:
-        click.echo(json.dumps({"model": name, "of": of, **about, "state": made.state(), **asdict(found)}))
+        click.echo(json.dumps({"model": name, "of": of, **about, "state": state_of(made), **asdict(found)}))
         return 0
     click.echo(f"{name}: {of} of {len(trials)} trials on {about['device']}")
     for note in notes:
         click.echo(f"  {printable(note)}")
-    for feature, weight in sorted((made.state().get("weights") or {}).items(), key=lambda pair: -pair[1]):
+    for feature, weight in weights_of(state_of(made)):
         if weight:
             click.echo(f"  {printable(str(feature))}^{weight:.2f}")
     show_evaluation(found)
     if output is not None:
         click.echo(f"  written to {output}")
     return 0
+
+
+def weights_of(state: dict[str, Any]) -> list[tuple[str, float]]:
+    """What a model weighs features with, if it says so as the built-in one does; the heaviest first."""
+    weights = state.get("weights")
+    found = [*weights.items()] if isinstance(weights, dict) else []
+    return sorted([(str(k), v) for k, v in found if isinstance(v, int | float)], key=lambda pair: -pair[1])
 
 
 def show_evaluation(found: Evaluation) -> None:

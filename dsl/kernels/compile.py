@@ -15,7 +15,7 @@ from lowering.budget import Budget
 from lowering.ir import Function
 from lowering.location import Loc, Source, TileError
 from lowering.mlir import to_mlir
-from lowering.passes import Pass, check_complete, named, passes_of, run_passes
+from lowering.passes import Pass, blamed, check_complete, named, passes_of, run_passes
 from lowering.text.stage import Stage
 
 if TYPE_CHECKING:
@@ -133,7 +133,8 @@ def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | 
     from lowering.emit import emit
 
     start = time.perf_counter()
-    llvm, version = emit(stage.function, stage.target)
+    with blamed(stage.function, passes_of(stage.function.choices.plugins), "emission"):
+        llvm, version = emit(stage.function, stage.target)
     emitted = time.perf_counter()
     body = (known or {}).get(llvm)
     level = level_for(stage.function) if level is None else level

@@ -19,7 +19,7 @@ from dsl.text.files import read_text, resolved
 from lowering.location import Source, TileError, closest
 from lowering.ops import OPS
 from lowering.passes import passes_of
-from lowering.plugins import NONE, OPEN, Added, Plugins, instruction_rows, of_line, raised, reading
+from lowering.plugins import NONE, OPEN, Added, Plugins, guarded, instruction_rows, of_line, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,8 @@ def _read(path: str | Path) -> PluginFile:
     module = ModuleType(f"dsl_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # where dataclasses, for one, look for what annotations mean
-    with reading(source) as found:
-        try:
-            exec(compile(text, name, "exec"), module.__dict__)
-        except TileError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise raised(error, of_line(source, 1), "reading it") from error
+    with reading(source) as found, guarded(of_line(source, 1), "reading it"):
+        exec(compile(text, name, "exec"), module.__dict__)
     for each in found:
         _examine(each)
     beside = [(each, _beside(path, each)) for each in found if each.kind == "instructions"]

@@ -16,9 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dsl.lab.by_users import called, is_anew, wrong
 from dsl.lab.trial import Trial
 from dsl.text.files import read_text, write_text
 from lowering.location import TileError, closest
+from lowering.time_limit import Overdue, limited
 
 TIME = "time"
 """What a model predicts if nothing else is said: microseconds. Other figures are what the emulator counts."""
@@ -67,11 +69,13 @@ MODELS: dict[str, type[Model]] = {}
 
 
 def model(name: str) -> Callable[[Class], Class]:
-    """Registers a class derived from `Model` under a name for `dsl model` and `dsl tune --model`. ValueError for a
-    second class of one name."""
+    """Registers a class derived from `Model` under a name for `dsl model` and `dsl tune --model`. ValueError for a name
+    that another file has given, TypeError for what is no such class."""
 
     def register(made: Class) -> Class:
-        if name in MODELS:
+        if not isinstance(made, type) or not issubclass(made, Model):
+            raise TypeError(f"{made!r:.60} is no class derived from Model")
+        if name in MODELS and not is_anew(MODELS[name], made):
             raise ValueError(f"there is a model '{name}' already: {MODELS[name].__module__}")
         MODELS[name] = made
         return made
@@ -84,7 +88,8 @@ def model_named(name: str) -> Model:
     if name not in MODELS:
         hint = closest(name, MODELS) or f"known: {', '.join(MODELS)}"
         raise TileError("option", None, f"there is no model '{name}'", hint)
-    return MODELS[name]()
+    with called(MODELS[name], "__init__"):
+        return MODELS[name]()
 
 
 def features_of(trial: Trial) -> dict[str, float]:
@@ -109,7 +114,35 @@ def figure_of(trial: Trial, of: str) -> float | None:
 
 def save(made: Model, name: str, path: Path, about: Mapping[str, Any]) -> None:
     """Writes a fitted model for `dsl tune --model FILE.json`. TileError `file`."""
-    write_text(path, json.dumps({"model": name, "of": made.of, **about, "state": made.state()}, indent=1) + "\n")
+    write_text(path, json.dumps({"model": name, "of": made.of, **about, "state": state_of(made)}, indent=1) + "\n")
+
+
+def state_of(made: Model) -> dict[str, Any]:
+    """What a model has learnt. TileError `plugin` for what is no JSON."""
+    with called(made, "state"):
+        state = made.state()
+        json.dumps(state, allow_nan=False)
+    if not isinstance(state, dict):
+        raise wrong(made, "state", f"gave {state!r:.60}", "a dict of what JSON has")
+    return state
+
+
+def predicted(made: Model, features: Features) -> float:
+    """What a model says. Raises KeyError for a feature that it needs and the point has not, TileError `plugin`."""
+    missing: KeyError | None = None
+    value: Any = None
+    with called(made, "predict"):
+        try:
+            value = made.predict(features)
+        except KeyError as error:
+            if error.args and error.args[0] in features:
+                raise
+            missing = error
+    if missing is not None:
+        raise missing
+    if not isinstance(value, int | float) or isinstance(value, bool) or math.isnan(value):
+        raise wrong(made, "predict", f"gave {value!r:.60}", "a number: the less, the earlier it is tried")
+    return float(value)
 
 
 def load_model(text: str) -> Model:
@@ -131,7 +164,8 @@ def load_model(text: str) -> Model:
     made = model_named(record["model"])
     made.of = record["of"]
     try:
-        made.restore(record["state"])
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        with limited():
+            made.restore(record["state"])
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, Overdue):
         raise fault(f"its 'state' is none of the model '{record['model']}'") from None
     return made

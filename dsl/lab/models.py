@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsl.lab.model import CODE, TIME, Features, Model, features_of, figure_of, known_before, model
+from dsl.lab.by_users import called
+from dsl.lab.model import CODE, TIME, Features, Model, features_of, figure_of, known_before, model, predicted
 from dsl.lab.trial import Log, Trial
 from lowering.location import TileError, closest
 
+MOST_EXPONENT = 700.0
+"""Of e, in an f64."""
 LEAST = 3
 """Trials of a case that have an order worth a correlation."""
 
@@ -48,7 +51,7 @@ class LogLinear(Model):
         if self.weights is None:
             raise TileError("option", None, "the model 'linear' is not fitted", "dsl model LOG -o FILE.json")
         total = sum(weight * math.log1p(features[name]) for name, weight in self.weights.items())
-        return math.exp(self.intercept + total)
+        return math.exp(min(self.intercept + total, MOST_EXPONENT))  # only the order matters
 
     def state(self) -> dict[str, Any]:
         return {"intercept": self.intercept, "weights": self.weights}
@@ -56,8 +59,8 @@ class LogLinear(Model):
     def restore(self, state: Mapping[str, Any]) -> None:
         self.intercept = float(state["intercept"])
         self.weights = {str(name): float(weight) for name, weight in state["weights"].items()}
-        if not all(map(math.isfinite, (self.intercept, *self.weights.values()))):
-            raise ValueError("a weight is no number")
+        if not all(abs(each) <= MOST_EXPONENT for each in (self.intercept, *self.weights.values())):
+            raise ValueError("a weight is no number, or a huge one")
         self.needs_counters = not self.weights.keys() <= {*CODE}
         self.needs_machine_code = "sass" in self.weights
 
@@ -113,7 +116,7 @@ def read_trials(
         log = Log(path)
         found |= log.trials
         for text in log.notes():
-            note(text)
+            note(f"{path}: {text}")
     good = [trial for trial in found.values() if figure_of(trial, of) is not None]
     if device is not None:
         good = [trial for trial in good if trial.device == device]
@@ -142,7 +145,8 @@ def fitted(make: Callable[[], Model], trials: Iterable[Trial], of: str) -> Model
     made, known = make(), [(trial, figure_of(trial, of)) for trial in trials]
     made.of = of
     rows = [known_before(features_of(trial), of) for trial, value in known if value is not None]
-    made.fit(rows, [value for _, value in known if value is not None])
+    with called(made, "fit"):
+        made.fit(rows, [value for _, value in known if value is not None])
     return made
 
 
@@ -175,7 +179,7 @@ def pairs_of(made: Model, trials: Sequence[Trial], of: str) -> list[tuple[float,
     found = []
     for trial in trials:
         try:
-            said = made.predict(known_before(features_of(trial), of))
+            said = predicted(made, known_before(features_of(trial), of))
         except KeyError as error:
             raise lacks(kernel_of(trial), error) from None
         found.append((figure_of(trial, of) or 0.0, said))

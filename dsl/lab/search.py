@@ -16,6 +16,7 @@ from itertools import islice
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
+from dsl.lab.by_users import is_anew
 from dsl.lab.contest import STAGES
 from dsl.lab.trial import Trial
 
@@ -104,11 +105,13 @@ SEARCHES: dict[str, type[Search]] = {}
 
 
 def search(name: str) -> Callable[[Class], Class]:
-    """Registers a class derived from `Search` under a name for `dsl tune --search`. ValueError for a second class of
-    one name."""
+    """Registers a class derived from `Search` under a name for `dsl tune --search`. ValueError for a name
+    that another file has given, TypeError for what is no such class."""
 
     def register(made: Class) -> Class:
-        if name in SEARCHES:
+        if not isinstance(made, type) or not issubclass(made, Search):
+            raise TypeError(f"{made!r:.60} is no class derived from Search")
+        if name in SEARCHES and not is_anew(SEARCHES[name], made):
             raise ValueError(f"there is a search '{name}' already: {SEARCHES[name].__module__}")
         SEARCHES[name] = made
         return made

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import dsl.lab.search_optuna  # noqa: F401 (registers itself)
+from dsl.lab.by_users import called, wrong
 from dsl.lab.contest import STAGES
 from dsl.lab.search import SEARCHES, Point, Search, search
 from dsl.lab.trial import Trial
 from lowering.location import TileError, closest
 from runtime.numbers import exact_key
+
+MOST_IN_VAIN = 4
+"""Times that a search may ask for known points alone, for each that there is."""
 
 
 @search("all")
@@ -140,6 +144,52 @@ class Halving(Search):
     def tell(self, trials: Mapping[int, Trial]) -> None:
         super().tell(trials)
         self.awaited -= trials.keys()
+
+
+class Asked:
+    """A search that is under way, whoever wrote it. Raises TileError `plugin` where one of the user's raises something,
+    does not end, or gives what are no points; TileError `option` where it asks for nothing new for ever."""
+
+    def __init__(self, name: str, points: Sequence[Point], budget: int | None, seed: int):
+        made = search_named(name)
+        self.name, self.most, self.in_vain = name, MOST_IN_VAIN * (len(points) + 1), 0
+        with called(made, "__init__"):
+            self.search = made(points, budget, seed)
+
+    def ask(self, count: int) -> list[Point]:
+        with called(self.search, "ask"):
+            found = self.search.ask(count)
+            found = found if found is None else list(found)
+        if found is None or not all(isinstance(each, Point) for each in found):
+            raise wrong(self.search, "ask", f"gave {found!r:.80}", "points: self.take(self.fresh(), count)")
+        return found
+
+    def tell(self, trials: Mapping[int, Trial]) -> None:
+        with called(self.search, "tell"):
+            self.search.tell(trials)
+
+    def note(self, is_new: bool) -> None:
+        """Of what was asked for last, whether some of it is tried for the first time."""
+        self.in_vain = 0 if is_new else self.in_vain + 1
+        if self.in_vain > self.most:
+            message = f"the search '{self.name}' has asked {self.in_vain} times in a row for points that are known"
+            raise TileError("option", None, message, "self.take(self.fresh(), count) gives new ones, and [] ends it")
+
+    @property
+    def stages(self) -> Sequence[int]:
+        stages = self.search.stages
+        if not isinstance(stages, Sequence) or not stages or not all(type(n) is int and n > 0 for n in stages):
+            raise wrong(self.search, "ask", f"has left `stages` {stages!r:.60}", "rounds of each stage: (5, 10, 20)")
+        return stages
+
+    def fresh(self) -> list[Point]:
+        with called(self.search, "fresh"):
+            return self.search.fresh()
+
+    @property
+    def left(self) -> int:
+        with called(self.search, "left"):
+            return self.search.left
 
 
 def search_named(name: str) -> type[Search]:

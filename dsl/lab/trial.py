@@ -241,12 +241,12 @@ class Log:
         """What is to be told of its lines: those that are no trials, and trials that were made with something else."""
         found = []
         if self.unread:
-            found.append(f"lines of {self.path} that are no trials: {self.unread}")
+            found.append(f"lines that are no trials: {self.unread}")
         here = versions(plugins)
         old = {key: differ for key, trial in self.trials.items() if (differ := trial.made_otherwise(here))}
         if old:
             names = ", ".join(dict.fromkeys(name for differ in old.values() for name in differ))
-            found.append(f"old trials of {self.path}, made with another {names} than is here: {len(old)}")
+            found.append(f"old trials, made with another {names} than is here: {len(old)}")
         return found
 
     def find(self, trial: Trial) -> Trial | None:

@@ -15,12 +15,12 @@ from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import STAGES
 from dsl.lab.crew import Crew
 from dsl.lab.machines import Machines, There
-from dsl.lab.model import Model, features_of, known_before
+from dsl.lab.model import Model, features_of, known_before, predicted
 from dsl.lab.models import lacks
 from dsl.lab.outcome import Outcome
 from dsl.lab.runner import LazyCase, with_arguments
 from dsl.lab.search import Point
-from dsl.lab.searches import search_named
+from dsl.lab.searches import Asked
 from dsl.lab.session import Session
 from dsl.lab.space import Candidate, by_hand, calls, candidates
 from dsl.lab.station import Batch, Entrant, Station
@@ -87,7 +87,7 @@ class Tuning:
         if settings.model is not None:
             self.outcome.predicted = self.predicted(settings.model)
         points = in_order(points, settings.seed, self.outcome.predicted)
-        self.search = search_named(settings.search)(points, settings.budget, settings.seed)
+        self.search = Asked(settings.search, points, settings.budget, settings.seed)
         self.edited = [candidate.index for candidate in edited]
         self.begun: set[int] = set()
         """Points of the search that it was given."""
@@ -146,7 +146,7 @@ class Tuning:
             self.session.progress.advance("" if trial is not None else "compile")
             if trial is not None:
                 try:
-                    found[each.index] = model.predict(known_before(features_of(trial), model.of))
+                    found[each.index] = predicted(model, known_before(features_of(trial), model.of))
                 except KeyError as error:
                     raise lacks(self.candidates[each.index].described(), error) from None
         return found
@@ -185,6 +185,7 @@ class Tuning:
             return self.batch(edited)
         while points := self.search.ask(self.size()):
             wanted = self.wanted(points)
+            self.search.note(any(index not in self.outcome.trials for index in wanted))
             again = [index for index in wanted if index in self.outcome.trials]
             if again and not self.call.place.is_timed:  # the emulator would count the same
                 self.settled |= {index: self.outcome.trials[index] for index in again}

@@ -12,6 +12,7 @@ from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.fold import constant_of
 from lowering.ir import Op, Value
+from lowering.location import TileError
 from lowering.ops import operand, space_of
 from lowering.ops.memory import atomic_row, subject_of
 from lowering.types import I1, DType
@@ -153,7 +154,9 @@ def _copy(w: Writer, op: Op) -> None:
     way = w.accesses[op]
     width = way.width
     bytes = op.attrs["bytes"]
-    assert bytes == width * size
+    if bytes != width * size:  # of a text of the IR whose `bytes` was edited, or what is known of its addresses
+        hint = "the copies as 'lower_copies' leaves them"
+        raise TileError("ir", op.loc, f"copies of {bytes} bytes each, where {width * size} fit", hint)
     to = AccessAddress(w, op, shared, operand(op, "slot"), offset, "shared")
     origin = AccessAddress(w, op, tensor, None, source, "global")
     assert layout is not None

@@ -11,8 +11,9 @@ from lowering.emit.words import count_of
 from lowering.emit.writer import Writer
 from lowering.ir import Op, Value
 from lowering.layout import Layout, apply
+from lowering.location import TileError
 from lowering.ops import operand
-from lowering.shared_map import matrix_registers, word_bits
+from lowering.shared_map import SharedMap, matrix_registers, word_bits
 from lowering.tensor_cores import accumulator_registers, product
 from lowering.types import DType
 from lowering.warpgroup import chosen
@@ -97,19 +98,28 @@ def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
     return [(first << bits, step) for first in range(0, total, step)], ".trans" if op.attrs["trans"] else ""
 
 
+def _address(w: Writer, op: Op) -> tuple[SharedAddress, SharedMap]:
+    """Of rows of matrices, which lie as a linear map says. Raises TileError `ir` for a text of the IR, edited behind
+    the pass that has found one."""
+    address = SharedAddress(w, op, operand(op, "slot"), w.accesses[op].shared)
+    if address.map is None:
+        message = f"the rows of {op.name} lie at offsets that no linear map says"
+        raise TileError("ir", op.loc, message, "the offsets as 'lower_matrix_accesses' has them")
+    return address, address.map
+
+
 @rule("ldmatrix")
 def _ldmatrix(w: Writer, op: Op) -> None:
     layout = op.result.tile.layout
     assert layout is not None
-    address = SharedAddress(w, op, operand(op, "slot"), w.accesses[op].shared)
-    assert address.map is not None
+    address, map = _address(w, op)
     out: list[str] = []
     groups, trans = _matrices(op, layout)
     if trans and word_bits(op) == 2:
         w.words.held[op.result] = _transposed_bytes(w, op, address)
         return
     for first, count in groups:
-        place = address.at(apply(address.map.register, first))
+        place = address.at(apply(map.register, first))
         out += w.template(f"ldmatrix.sync.m8n8.x{count}{trans}.shared.b16", [place], op)
     w.words.held[op.result] = out
 
@@ -146,11 +156,10 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
 def _stmatrix(w: Writer, op: Op) -> None:
     value = operand(op, "value")
     assert value is not None and value.tile.layout is not None
-    address = SharedAddress(w, op, operand(op, "slot"), w.accesses[op].shared)
-    assert address.map is not None
+    address, map = _address(w, op)
     data, bits = w.words.of(value), word_bits(op)
     groups, trans = _matrices(op, value.tile.layout)
     for first, count in groups:
-        place = address.at(apply(address.map.register, first))
+        place = address.at(apply(map.register, first))
         moved = data[first >> bits : (first >> bits) + count]
         w.template(f"stmatrix.sync.m8n8.x{count}{trans}.shared.b16", [place, *moved], op)

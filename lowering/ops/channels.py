@@ -15,7 +15,7 @@ place of all of them; `full` waits for the bytes of all parts, `free` for the wa
 from __future__ import annotations
 
 from lowering.ir import Block, Op, Value, walk
-from lowering.ops.memory import operand
+from lowering.ops.memory import BOX, operand
 from lowering.ops.spec import AccessEffect, nothing, row
 from ptx_templates import instruction
 
@@ -60,16 +60,30 @@ def _effects(op: Op) -> list[AccessEffect]:
 # the warps of the kernel. Operand: the channel between them.
 row(
     "roles", 1, nothing, "slots fetchers registers turns", regions=2, keep=True, flows=True, leading=1, concurrent=True,
+    operands="shared",
 )  # fmt: skip
 # A box of a tensor to the slot of a number, `at` elements behind its start; one index an axis for its first element.
-row("bulk_copy", (4, 12), nothing, "has box at", effects=_effects, fills=True)
+row(
+    "bulk_copy", (4, 12), nothing, "has box at", effects=_effects, fills=True,
+    named={"memory": "shared", "slot": "index", "tensor": "tensor", "channel": "shared", **BOX},
+    needs=("memory", "slot", "tensor", "channel"),
+)  # fmt: skip
 # channel, number: the slot is free, and is full again when so many bytes have come.
-row("fill", 2, nothing, "bytes slots", keep=True, fills=True, waits="wait for a free slot")
+row("fill", 2, nothing, "bytes slots", keep=True, operands="shared index", fills=True, waits="wait for a free slot")
 # channel, number: it is there.
-row("filled", 2, nothing, "slots", keep=True, at_channel="wait", waits="wait for a full slot")
+row("filled", 2, nothing, "slots", keep=True, operands="shared index", at_channel="wait", waits="wait for a full slot")
 # channel, number: this warp has read it.
-row("release", 2, nothing, "slots", keep=True)
+row("release", 2, nothing, "slots", keep=True, operands="shared index")
 # channel, number: one group of warps after the other does what stands between. Of so many groups, each has a barrier
 # behind those of the slots.
-row("turn_begin", 2, nothing, "slots groups", keep=True, at_channel="begin", waits="wait for the turn")
-row("turn_end", 2, nothing, "slots groups", keep=True, at_channel="end")
+row(
+    "turn_begin",
+    2,
+    nothing,
+    "slots groups",
+    keep=True,
+    operands="shared index",
+    at_channel="begin",
+    waits="wait for the turn",
+)
+row("turn_end", 2, nothing, "slots groups", keep=True, operands="shared index", at_channel="end")

@@ -27,13 +27,25 @@ def _infer_if(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 # A loop: start, stop, step, carried …; carried … with a region for the condition and one for the body.
-row("for", (3, None), _infer_for, "unroll", regions=1, keep=True, flows=True, loops=True, leading=3, counters=1)
+row(
+    "for",
+    (3, None),
+    _infer_for,
+    "unroll",
+    regions=1,
+    keep=True,
+    flows=True,
+    loops=True,
+    leading=3,
+    counters=1,
+    operands="whole whole whole tile",
+)
 row("while", (0, None), _infer_carried, regions=2, keep=True, flows=True, loops=True)
-row("if", 1, _infer_if, "types", regions=2, keep=True, flows=True, leading=1)
+row("if", 1, _infer_if, "types", regions=2, keep=True, flows=True, leading=1, operands="flag")
 row("yield", (0, None), nothing, keep=True, ends=True)
 # Ends a condition region: the flag, then what the body gets.
-row("condition", (1, None), nothing, keep=True, ends=True, leading=1)
-row("assert", 1, nothing, "message line", keep=True, checks=True)
+row("condition", (1, None), nothing, keep=True, ends=True, leading=1, operands="flag tile")
+row("assert", 1, nothing, "message line", keep=True, checks=True, operands="flag")
 row("print", (0, 16), nothing, "format", keep=True)
 # Each warp records here that something begins, or that it ends: a line of the table of marks (`passes/marks.py`).
 row("mark", 0, nothing, "number begins kind name line", keep=True, records=True)

@@ -182,37 +182,50 @@ def _exchange_load(a: Exchanging, op: Op) -> bool:
     return changing and a.share(op, one_thread=True)
 
 
+def _takes(needs: str, **named: str) -> dict[str, Any]:
+    """The operands of an access by name, and those that it always has; `corner` and `tap` stand for one an axis."""
+    return {"named": {"memory": "writable", **named}, "needs": ("memory", *needs.split())}
+
+
+BOX = {"corner": "index", "tap": "index"}
+_PLACED = {"offset": "places", "slot": "index", "mask": "flag"}
 ACCESS = {"spread": alike, "place": _place_access}
 
 row(
     "load", (2, 13), _infer_load, "has cache evict", effects=_load_effects, becomes=_access_row("ld"), accesses="read",
     along=same_axis, under_mask="convex", exchange=_exchange_load, **ACCESS,
+    **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **BOX),
 )  # fmt: skip
 row(
     "store", (3, 11), nothing, "has cache evict", effects=of_instruction, becomes=_access_row("st"), accesses="write",
-    along=same_axis, under_mask="convex", **ACCESS,
+    along=same_axis, under_mask="convex", **ACCESS, **_takes("offset value", **_PLACED, value="tile", **BOX),
 )  # fmt: skip
 row(
     "ldmatrix", (2, 3), _infer_load, "has trans", effects=of_instruction,
-    becomes="ldmatrix.sync.m8n8.x1.shared.b16",
+    becomes="ldmatrix.sync.m8n8.x1.shared.b16", **_takes("offset", memory="shared", slot="index", offset="places"),
 )  # fmt: skip
 row(
-    "stmatrix", (3, 4), nothing, "has trans", effects=of_instruction, becomes="stmatrix.sync.m8n8.x1.shared.b16"
+    "stmatrix", (3, 4), nothing, "has trans", effects=of_instruction, becomes="stmatrix.sync.m8n8.x1.shared.b16",
+    **_takes("offset value", memory="shared", slot="index", offset="places", value="tile"),
 )  # fmt: skip
 row(
     "atomic", (3, 6), _infer_atomic, "has action order scope", effects=of_instruction, becomes=atomic_row,
     accesses="update", exchange=lambda a, op: a.share(op), **ACCESS,
+    **_takes("offset value", **_PLACED, value="tile", expected="tile"),
 )  # fmt: skip
 row(
     "copy", (4, 14), nothing, "has cache bytes", effects=of_instruction, place=_place_copy,
     becomes="cp.async.ca.shared.global.4",
     under_mask="falls",  # it reads some bytes, from the first on
+    **_takes("offset tensor source", **_PLACED | {"memory": "shared", "tensor": "tensor", "source": "places"}, **BOX),
 )  # fmt: skip
 # What lies at `place` of a shared tile goes to `target` of a tensor, in boxes: `corner` says where it begins along each
 # axis of the tensor, whose edges clip it; mask: a scalar, whether it is stored at all. Who holds `place` stores.
 row(
     "bulk_store", (5, 10), nothing, "has box at", effects=of_instruction, place=_place_bulk_store,
     becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
+    **_takes("place tensor target", memory="shared", place="places", tensor="tensor", target="places", mask="flag",
+             slot="index", **BOX),
 )  # fmt: skip
 row("bulk_commit", 0, nothing, keep=True, becomes="cp.async.bulk.commit_group")
 # All but so many groups of stores in bulk have read what they store.

@@ -9,12 +9,15 @@ from typing import Any
 from lowering.facts import ANY, Analysis, Facts, start_of, unknown
 from lowering.ir import Op, Value
 from lowering.layout import BasisSpan, Layout
+from lowering.ops.kinds import flaw_of_number
 from lowering.ops.placing import Placed, Placing, in_one
-from lowering.ops.spec import Infer, Makes, Mismatch, row, same_axis
-from lowering.types import INDEX, DType, TileType, Type
+from lowering.ops.spec import Makes, Mismatch, row, same_axis
+from lowering.types import INDEX, TileType, Type
 
 
 def _infer_constant(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    if (flaw := flaw_of_number(attrs["value"], attrs["dtype"])) is not None:
+        raise Mismatch(flaw)
     return [TileType(tuple(attrs.get("shape", ())), attrs["dtype"])]
 
 
@@ -23,6 +26,8 @@ def _infer_arange(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type
 
 
 def _infer_reshape(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    if prod(operands[0].tile.shape) != prod(attrs["shape"]):
+        raise Mismatch(f"{operands[0].tile} has not the elements of {list(attrs['shape'])}")
     return [TileType(tuple(attrs["shape"]), operands[0].dtype)]
 
 
@@ -36,6 +41,8 @@ def _infer_broadcast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[T
 
 
 def _infer_transpose(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    if sorted(attrs["axes"]) != list(range(len(operands[0].shape))):
+        raise Mismatch(f"{list(attrs['axes'])} are not the axes of {operands[0].tile}")
     return [TileType(tuple(operands[0].shape[a] for a in attrs["axes"]), operands[0].dtype)]
 
 
@@ -47,7 +54,9 @@ def _infer_stack(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]
 
 
 def _infer_pick(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    source, axis = operands[0].tile, attrs["axis"]
+    source, axis = operands[0].tile, axis_of(operands[0], attrs)
+    if attrs["index"] >= source.shape[axis]:
+        raise Mismatch(f"there is no index {attrs['index']} along axis {axis} of {source}")
     return [TileType((*source.shape[:axis], *source.shape[axis + 1 :]), source.dtype)]
 
 
@@ -58,8 +67,18 @@ def _infer_split(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]
     return [TileType((*source.shape[:-1], source.shape[-1] * (8 // to.bits)), to)]
 
 
-def _scalar(dtype: DType) -> Infer:
-    return lambda operands, attrs: [TileType((), dtype)]
+def axis_of(operand: Value, attrs: dict[str, Any]) -> int:
+    """The attribute `axis`. Raises Mismatch where the operand has no such axis."""
+    axis: int = attrs["axis"]
+    if axis >= len(operand.shape):
+        raise Mismatch(f"{operand.tile} has no axis {axis}")
+    return axis
+
+
+def _infer_of_grid(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    if attrs["axis"] > 2:
+        raise Mismatch(f"a grid has no axis {attrs['axis']}")
+    return [TileType((), INDEX)]
 
 
 # ---- layouts ----
@@ -367,14 +386,14 @@ row("stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, 
 row("pick", 1, _infer_pick, "axis index", spread=_spread_pick, takes=_takes_pick, place=_place_pick, picks=_picked)
 # Bytes as smaller elements, which the last axis counts; lowest bits first.
 row("split", 1, _infer_split, "to", spread=_spread_split, place=_place_split, along=_along_split, anywhere=False)
-row("block_id", 0, _scalar(INDEX), "axis", facts=_block_facts, form=lambda forms, op: forms.block(op), of_grid="block")
+row("block_id", 0, _infer_of_grid, "axis", facts=_block_facts, form=lambda forms, op: forms.block(op), of_grid="block")
 row(
-    "grid_size", 0, _scalar(INDEX), "axis", facts=_blocks_facts, form=lambda forms, op: forms.blocks(op),
+    "grid_size", 0, _infer_of_grid, "axis", facts=_blocks_facts, form=lambda forms, op: forms.blocks(op),
     of_grid="blocks",
 )  # fmt: skip
 # Of clusters of so many blocks along the grid's first axis: the number of this one, and of the block in it.
-row("cluster_id", 0, _scalar(INDEX), "axis blocks", facts=_cluster_facts, of_grid="cluster")
+row("cluster_id", 0, _infer_of_grid, "axis blocks", facts=_cluster_facts, of_grid="cluster")
 row(
-    "cluster_rank", 0, _scalar(INDEX), "axis blocks", of_grid="rank",
+    "cluster_rank", 0, _infer_of_grid, "axis blocks", of_grid="rank",
     facts=lambda an, op, shape: unknown(shape, 0, op.attrs["blocks"] - 1),
 )  # fmt: skip

@@ -5,7 +5,7 @@ Verification, dead-code removal, ordering and barrier insertion read these rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -76,6 +76,8 @@ class OpSpec:
     """The facts of one operation.
 
     arity: number of operands, or (least, most); None where `infer` checks by itself.
+    operands: what each may be, a kind of `ops/kinds.py`; the last one is of all that follow.
+    named, needs: the same for operands that the attribute `has` names, and which of them it always has.
     attrs: names of the attributes it must carry.
     infer: result types from operands and attributes; raises Mismatch.
     becomes: the instruction that it is, as `ptx_templates` calls it, of several one: their rows differ in nothing that
@@ -131,6 +133,9 @@ class OpSpec:
     arity: int | tuple[int, int | None]
     infer: Infer
     attrs: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ("tile",)
+    named: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
     effects: Effects | None = None
     keep: bool = False
     checks: bool = False
@@ -235,6 +240,8 @@ OPS: dict[str, OpSpec] = {}
 
 def row(name: str, arity: int | tuple[int, int | None], infer: Infer, attrs: str = "", **facts: Any) -> None:
     """States an operation."""
+    if "operands" in facts:
+        facts["operands"] = tuple(facts["operands"].split())
     if facts.get("elementwise"):
         facts.setdefault("spread", alike)
         facts.setdefault("along", same_axis)

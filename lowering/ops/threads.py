@@ -9,14 +9,14 @@ from lowering.facts import Analysis, Facts
 from lowering.ir import Op, Value
 from lowering.layout import Layout
 from lowering.ops.placing import Placed, Placing, alike, in_one, plain
-from lowering.ops.shapes import stacked
+from lowering.ops.shapes import axis_of, stacked
 from lowering.ops.spec import Mismatch, row, same_types
 from lowering.targets import WARP
 from lowering.types import I1, TileType, Type
 
 
 def _infer_reduce(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    axis = attrs["axis"]
+    axis = axis_of(operands[0], attrs)
     out: list[Type] = []
     for operand in operands:
         shape = operand.shape
@@ -33,8 +33,26 @@ def _infer_vote(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 def _infer_partial(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    axis, parts = attrs["axis"], attrs["parts"]
+    axis, parts = axis_of(operands[0], attrs), attrs["parts"]
+    if any(o.shape != operands[0].shape for o in operands) or operands[0].shape[axis] % parts:
+        raise Mismatch(f"the tiles have not {parts} parts along axis {axis}")
     return [TileType((*o.shape[:axis], parts, *o.shape[axis + 1 :]), o.dtype) for o in operands]
+
+
+def _infer_scan(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    axis_of(operands[0], attrs)
+    if any(o.shape != operands[0].shape for o in operands):
+        raise Mismatch("tiles of different shapes are scanned together")
+    return same_types(operands, attrs)
+
+
+def _infer_shuffle(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    extent, width = operands[0].shape[axis_of(operands[0], attrs)], attrs["width"]
+    if width is None or width & (width - 1) or width > min(extent, WARP):
+        raise Mismatch(f"groups of {width} along an axis of {extent}: a power of two up to it and {WARP}")
+    if (attrs["distance"] is None) != (len(operands) == 2):
+        raise Mismatch("the distance is an operand or an attribute")
+    return [operands[0].tile]
 
 
 # ---- layouts ----
@@ -139,15 +157,16 @@ row(
 )  # fmt: skip
 # One part for each warp along the axis.
 row("partial_reduce", (1, None), _infer_partial, "axis parts", regions=1, unordered=True)
-row("scan", (1, None), same_types, "axis reverse", regions=1, spread=alike, place=_place_scan)
+row("scan", (1, None), _infer_scan, "axis reverse", regions=1, spread=alike, place=_place_scan)
 row(
     "shuffle",
     (1, 2),
-    lambda o, a: [o[0].tile],
+    _infer_shuffle,
     "mode axis width distance",
     keep=True,
     spread=alike,
     becomes="shfl.sync.up.b32",
+    operands="tile whole",
 )
 row(
     "vote", 1, _infer_vote, "mode dtype", keep=True, spread=alike, place=_place_vote, becomes="vote.sync.any.pred",

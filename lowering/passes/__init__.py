@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -50,7 +51,8 @@ from lowering.passes import (
     swizzle_shared,
     unroll_loops,
 )
-from lowering.plugins import Added, Plugins, current
+from lowering.plugins import Added, Plugins, current, guarded
+from lowering.structure import flaw_of_structure
 from lowering.targets import Target
 from lowering.verify import Malformed, verify
 
@@ -204,10 +206,13 @@ def _checked(added: Added) -> Callable[[Function, Target], None]:
                 return
             said = [function.attrs[added.name]]
         added(function, target, *said)
-        try:
-            verify(function, added.name)
-        except Malformed as malformed:
-            raise added.wrong(f"leaves IR that is not well-formed: {malformed}") from None
+        with guarded(added.loc, f"looking at what '{added.label}' leaves"):  # which is the user's in all its parts
+            if (found := flaw_of_structure(function)) is not None:
+                raise added.wrong(f"leaves no IR: {found}")
+            try:
+                verify(function, added.name)
+            except Malformed as malformed:
+                raise added.wrong(f"leaves IR that is not well-formed: {malformed}") from None
         if function.facts is not None:
             function.facts = None  # of the operations that were
 
@@ -243,13 +248,33 @@ def run_passes(
         if may_go and not function.choices.choose("pass", each.name, ON_OFF, "on", unsafe=unsafe):
             continue
         start = time.perf_counter()
-        each.apply(function, target)
+        with blamed(function, passes, f"the pass '{each.name}'"):
+            each.apply(function, target)
         trace.seconds[each.name] = time.perf_counter() - start
         if check:
             verify(function, each.name)
         if each.name in print_after:
             trace.printed[each.name] = to_mlir(function, annotate=True)
     return trace
+
+
+@contextmanager
+def blamed(function: Function, passes: Sequence[Pass], what: str) -> Iterator[None]:
+    """Where the compiler fails behind passes of plug-ins, it is for what they left, which the verifier cannot tell
+    from what it should be: TileError `plugin` for the last of them."""
+    try:
+        yield
+    except TileError:
+        raise
+    except Exception as error:
+        ran = {made.stem.removeprefix("pass.") for made in function.choices.made if made.taken == "on"}
+        mine = [each.plugin for each in passes if each.plugin is not None and each.name in ran]
+        mine = [each for each in mine if each.kind == "pass" or each.name in function.attrs]
+        if not mine:
+            raise
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        hint = "DSL_TRACEBACK=1 shows where; dsl compile --trace what it changed"
+        raise mine[-1].wrong(f"leaves IR that {what} does not take: {said:.200}", hint) from error
 
 
 def named(names: Sequence[str], passes: Sequence[Pass] | None = None) -> list[Pass]:

@@ -9,8 +9,10 @@ from lowering.choices import Forced
 from lowering.ir import FunctionWorkspace, Parameter, Value
 from lowering.layout import Layout, LayoutError
 from lowering.location import Loc, Source, TileError, closest
+from lowering.plugins import current
 from lowering.schedule import Named, Pin, SwizzlePin
 from lowering.targets import Target, target
+from lowering.text.attributes import ATTRIBUTES
 from lowering.text.rows import TextRow
 from lowering.text.stage import StageCondition
 from lowering.text.values import Values, flat, inside, integers
@@ -84,13 +86,13 @@ class FunctionHead(Values):
         self.constants[name] = value
 
     def row_grid(self, row: TextRow) -> None:
-        loc, grid = row.loc, self.value(row)
-        if not isinstance(grid, list) or len(grid) != 3:
+        loc, grid = row.loc, row.several("[", "]", lambda: self.tree(row))
+        if len(grid) != 3:
             row.fail("a grid has three extents", None, loc)
         self.rows["grid"] = grid
 
     def row_requires(self, row: TextRow) -> None:
-        expr = self.value(row)
+        expr = self.tree(row)
         row.need("text")
         text = row.string()
         row.need("line")
@@ -100,14 +102,23 @@ class FunctionHead(Values):
 
     def row_divisor(self, row: TextRow) -> None:
         name = self.new(row, self.divisors)
-        loc, divisor = row.loc, row.integer(1)
-        if divisor & (divisor - 1):
-            row.fail(f"{divisor} is no power of two", None, loc)
-        self.divisors[name] = divisor
+        self.divisors[name] = self.power(row)
+
+    def power(self, row: TextRow) -> int:
+        """A power of two."""
+        loc, number = row.loc, row.integer(1)
+        if number & (number - 1):
+            row.fail(f"{number} is no power of two", None, loc)
+        return number
 
     def row_attribute(self, row: TextRow) -> None:
-        name = self.new(row, self.attributes)
-        self.attributes[name] = self.value(row)
+        loc, name = row.loc, self.new(row, self.attributes)
+        at, value = row.loc, self.value(row)
+        if name not in ATTRIBUTES and not current().added:  # of which some may be a directive
+            row.fail(f"a kernel has no attribute '{name}'", closest(name, ATTRIBUTES) or ", ".join(ATTRIBUTES), loc)
+        if name in ATTRIBUTES and not ATTRIBUTES[name][0](value):
+            row.fail(f"the attribute '{name}' is {ATTRIBUTES[name][1]}", None, at)
+        self.attributes[name] = value
 
     def row_pin(self, row: TextRow) -> None:
         name = self.new(row, self.pins)
@@ -180,7 +191,7 @@ class FunctionHead(Values):
         dims = row.several("[", "]", lambda: row.integer(1) if row.kind == "number" else row.name())
         p = Parameter("tensor", name, dtype, None, dims, row.has("strided"), row.has("optional"))
         row.need("align")
-        p.align = row.integer(1)
+        p.align = self.power(row)
         p.access = row.take("word", "an access") if row.has("access") else ""
         self.parameter(row, p, TensorType(len(dims), dtype))
 
@@ -219,7 +230,7 @@ class FunctionHead(Values):
         row.need("each")
         each, zero = row.integer(1), row.has("zero")
         row.need("align")
-        align = row.integer(1)
+        align = self.power(row)
         row.need("as")
         value = self.define(row, TensorType(1, dtype))
         self.workspaces.append(FunctionWorkspace(name, dtype, each, zero, value, align))

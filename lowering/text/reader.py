@@ -9,7 +9,8 @@ from lowering.ir import Block, Function, Op, Value
 from lowering.location import Loc, Source, TileError, closest
 from lowering.nesting import MAX_REGIONS
 from lowering.ops import OPS
-from lowering.ops.control import names
+from lowering.ops.kinds import ATTRIBUTES
+from lowering.plugins import current
 from lowering.text.head import FunctionHead, user_name
 from lowering.text.rows import TextRow
 from lowering.text.stage import FIRST, Stage, check_form
@@ -165,41 +166,12 @@ class _Reader(FunctionHead):
         """Each operation is well-formed: the error is at its line of the text."""
         laid_out = any(isinstance(r.type, TileType) and r.type.layout for op, _ in self.ops for r in op.results)
         for op, loc in self.ops:
-            try:
-                found = flaw(op, laid_out) or _flaw_of_regions(op) or _flaw_of_names(op)
-            except WRONG_ATTRIBUTES:
-                found = "these operands and attributes do not fit it"
-            if found is not None:
-                raise TileError("ir", loc, f"{op.name}: {found}")
-
-
-WRONG_ATTRIBUTES = (TypeError, KeyError, IndexError, ValueError, AttributeError, AssertionError)
-"""What rules of operations raise where an attribute or an operand is of another kind than they read."""
-
-
-def _flaw_of_regions(op: Op) -> str | None:
-    """What is wrong with the values that go through regions."""
-    if not op.spec.flows:
-        arguments = [argument.type for region in op.regions for argument in region.args]
-        return None if len(arguments) == 2 * len(op.operands) * len(op.regions) else "its region takes other arguments"
-    for values in names(op):
-        kinds = {(v.type.shape, v.dtype) if isinstance(v.type, TileType) else v.type for v in values}
-        if len(kinds) > 1:
-            return f"what goes through its regions changes its type: {', '.join(map(str, kinds))}"
-    return None
-
-
-def _flaw_of_names(op: Op) -> str | None:
-    """What is wrong with the names of operands, of an operation that has them."""
-    has = op.attrs.get("has")
-    if "has" not in op.spec.attrs or (
-        isinstance(has, list)
-        and len(has) == len(op.operands)
-        and all(isinstance(name, str) for name in has)
-        and len(set(has)) == len(has)
-    ):
-        return None
-    return f"'has' names each of its {len(op.operands)} operands"
+            if (flaws := flaw(op, laid_out)) is not None:
+                raise TileError("ir", loc, f"{op.name}: {flaws}")
+            unknown = [name for name in op.attrs if name not in ATTRIBUTES]
+            if unknown and not current().added:  # which plug-ins may put there and read
+                found = f"no operation has an attribute '{unknown[0]}'"
+                raise TileError("ir", loc, f"{op.name}: {found}", closest(unknown[0], ATTRIBUTES))
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from lowering.types import DType, SharedType, TableType, TensorType, TileType, T
 
 WORDS = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
 MAX_EXTENT = 1 << 31
+MOST_DIGITS = 40
 
 
 class Values:
@@ -123,8 +125,20 @@ class Values:
         return name, self.value(row)
 
     def number(self, row: TextRow) -> int | float:
-        token = row.take("number", "a number")
-        return int(token) if token.removeprefix("-").isdigit() and len(token) < 40 else float(token)
+        loc, token = row.loc, row.take("number", "a number")
+        if token.removeprefix("-").isdigit():
+            return int(token) if len(token) < MOST_DIGITS else row.fail("a number of too many digits", None, loc)
+        number = float(token)
+        if math.isinf(number) and "inf" not in token:
+            row.fail(f"no float is as large as {token:.40}", "inf", loc)
+        return number
+
+    def tree(self, row: TextRow) -> Any:
+        """An expression that a launch evaluates: a number, a name, or an operation and its operands."""
+        loc, value = row.loc, self.value(row)
+        if not is_tree(value):
+            row.fail('an expression is a finite number, a name, or ["+", "n", 1]', None, loc)
+        return value
 
     def bits(self, row: TextRow) -> float:
         row.next()
@@ -206,6 +220,14 @@ class Values:
         if not isinstance(pairs, tuple) or any(not integers(pair, 2) for pair in pairs):
             row.fail("a swizzle has pairs of a bit and a mask: ((7, 16), (8, 32))", None, loc)
         return pairs
+
+
+def is_tree(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and isinstance(value[0], str) and all(map(is_tree, value[1:]))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str) or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63)
 
 
 def integers(value: Any, count: int) -> bool:

@@ -46,7 +46,7 @@ def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
         choices.choose(
             "tune",
             name,
-            {str(value): value for value in dict.fromkeys([*values, taken])},
+            {str(value): value for value in (*values, taken)},  # 1 and true are two
             str(taken),
             because="given by the branch, its tuned entry or the caller" if given else "the first of its set",
             line=f"{name} = {{option}}",

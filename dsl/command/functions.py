@@ -399,7 +399,7 @@ def trials(log: str | Path) -> ResultTable[Trial]:
     from dsl.lab.trial import Log
     from dsl.text.files import read_lines
 
-    read_lines(Path(log))
+    next(read_lines(Path(log)), None)  # which tells what is no log
     found = Log(Path(log))
     rows = [*found.trials.values()]
     heads = {"call": "call", "dims": "dims", "schedules": "schedules", "constants": "constants", "choices": "choices"}

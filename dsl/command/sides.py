@@ -107,7 +107,7 @@ def take_code(side: SideWords, word: str) -> None:
 
 def take_trial(side: SideWords, word: str) -> None:
     """What a trial of a log was given."""
-    from dsl.calls.tuned import StepChoice
+    from dsl.lab.station import steps_of
     from dsl.lab.trial import trial_at
 
     trial = side.trial = trial_at(word)
@@ -118,15 +118,15 @@ def take_trial(side: SideWords, word: str) -> None:
     side.options |= {"example": trial.example, "launch": trial.index + 1}
     side.options |= {"seed": trial.seed} if trial.schema >= 3 else {}
     if any("constants" in step for step in trial.steps):
-        side.chosen = [StepChoice(**{**step, "fixed": tuple(step.get("fixed", ()))}) for step in trial.steps]
+        side.chosen = list(steps_of(trial))
     elif len(trial.steps) == 1:
-        side.options["schedule"] = trial.steps[0]["schedule"]
+        side.options["schedule"] = trial.steps[0].get("schedule")
 
 
 def launch_number(given: Any) -> int | None:
     """What `launch=N` says."""
     if given is None or isinstance(given, int):
         return given
-    if not given.isdigit() or int(given) < 1:
+    if not (given.isascii() and given.isdigit() and len(given) < 10) or int(given) < 1:
         raise TileError("option", None, f"launch={given}: a launch is a number from 1 on", "launch=2")
     return int(given)

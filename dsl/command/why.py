@@ -45,7 +45,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 def place_in(file: str) -> tuple[str, int | None]:
     """The path and the line of `FILE:LINE`, or of a file alone."""
     stem, colon, number = file.rpartition(":")
-    return (stem, int(number)) if colon and number.isdigit() else (file, None)
+    return (stem, int(number)) if colon and number.isascii() and number.isdigit() and len(number) < 10 else (file, None)
 
 
 def why(

@@ -153,6 +153,6 @@ class Station:
 def steps_of(trial: Trial) -> tuple[StepChoice, ...]:
     """What was chosen."""
     return tuple(
-        StepChoice(step["kernel"], step["schedule"], step["constants"], tuple(step.get("fixed", ())))
+        StepChoice(step["kernel"], step.get("schedule"), step.get("constants", {}), tuple(step.get("fixed", ())))
         for step in trial.steps
     )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from dsl.lab.contest import median_interval
+from dsl.lab.log_lines import is_trial
 from dsl.lab.provenance import commit, differing, now, versions
 from dsl.text.files import append_line, read_lines, resolved
 from dsl.text.program import Program
@@ -131,10 +132,8 @@ class Trial:
 
     @property
     def is_sound(self) -> bool:
-        """Whether what became of it is of the kinds that it should be."""
-        numbers = [*self.times_us, *(self.counters or {}).values(), self.reference_us or 0]
-        known = all(isinstance(n, int | float) and not isinstance(n, bool) and 0 <= n < math.inf for n in numbers)
-        return known and (self.status != "measured" or bool(self.times_us))
+        """Whether it has what its status says: times where it was measured, a step for each launch."""
+        return (self.status != "measured" or bool(self.times_us)) and len(self.launches) in (0, len(self.steps))
 
     @property
     def interval(self) -> tuple[float, float, float]:
@@ -189,31 +188,36 @@ def default_log(path: Path) -> Path:
 def trial_of(record: dict[str, Any]) -> Trial:
     """The inverse of `asdict`. Raises TypeError, KeyError or AttributeError for what is none."""
     launches = [StepFacts(**row) for row in record.pop("launches")]
+    record["steps"] = [{"schedule": None, **step} for step in record["steps"]]
+    for each in launches:  # keys and options of thousands of trials are the same few texts
+        each.choices = {sys.intern(key): sys.intern(option) for key, option in each.choices.items()}
     return Trial(**record, launches=launches)
 
 
 def read_trial(line: str) -> Trial | None:
     """The trial of a line of a log; None for what is none, or of a schema that is not read."""
     try:
-        trial = trial_of(json.loads(line))
-        if trial.schema not in READ or trial.status not in VERDICTS or not trial.is_sound:
-            raise ValueError
-        assert all(isinstance(one, str) for pair in trial.choices.items() for one in pair)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, AssertionError):
+        record = json.loads(line)
+        trial = trial_of(record) if is_trial(record) else None
+    except (ValueError, TypeError, KeyError, RecursionError):  # no JSON, or without a field that has no default
         return None
-    return trial
+    is_known = trial is not None and trial.schema in READ and trial.status in VERDICTS
+    return trial if trial is not None and is_known and trial.is_sound else None
 
 
 def trial_at(text: str) -> Trial:
     """The trial of `LOG`, whose last line it is, or of `LOG:LINE`. TileError `file` or `option`."""
     stem, colon, number = text.rpartition(":")
-    is_numbered = bool(colon) and number.isdigit()
-    lines = read_lines(Path(stem if is_numbered else text))
-    line = int(number) if is_numbered else len(lines)
-    is_there = 1 <= line <= len(lines)
-    found = read_trial(lines[line - 1]) if is_there else None
+    is_numbered = bool(colon) and number.isascii() and number.isdigit()
+    wanted, count, last = int(number[:20]) if is_numbered else 0, 0, ""
+    for count, each in enumerate(read_lines(Path(stem if is_numbered else text)), 1):
+        last = each
+        if count == wanted:
+            break
+    is_there = count > 0 and wanted in (0, count)
+    found = read_trial(last) if is_there else None
     if found is None:
-        has = "that is no trial" if is_there else f"it has {len(lines)} lines"
+        has = "that is no trial" if is_there else f"it has {count} lines"
         raise TileError("option", None, f"{text}: {has}", "a log of dsl ablate --log, and a line of it")
     return found
 

@@ -16,6 +16,10 @@ from lowering.location import TileError
 PARTIAL = ".new"
 MAX_TEXT = 64 << 20
 """Bytes of a file that is no program: PTX, tuned data."""
+MAX_LOG = 256 << 20
+"""Bytes of a log: 40,000 trials with 132 choices each."""
+MAX_LINE = 4 << 20
+"""Bytes of a line of one; the longest that was seen has 60,000."""
 
 
 def read_text(path: Path, most: int = MAX_BYTES) -> str:
@@ -93,11 +97,23 @@ def write_text(path: Path, text: str) -> None:
         raise TileError("file", None, f"cannot write {path}: {why}") from None
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a log; what is no UTF-8 in it spoils its own line alone."""
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a log, one after the other; what is no UTF-8, or a line longer than MAX_LINE, which comes cut,
+    spoils its own line alone. TileError `file`; `limit` where it has more than MAX_LOG bytes."""
     if not is_file(path):
         raise TileError("file", None, f"cannot read {path}: it is no regular file")
-    return path.read_bytes().decode("utf-8", "replace").splitlines()
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_LOG:
+                message = f"{path} has {size} bytes; the limit of a log is {MAX_LOG}"
+                raise TileError("limit", None, message, "another --log, or the lines of it that are wanted")
+            while raw := file.readline(MAX_LINE):
+                yield raw.decode("utf-8", "replace").rstrip("\r\n")
+                while len(raw) == MAX_LINE and not raw.endswith(b"\n"):
+                    raw = file.readline(MAX_LINE)
+    except OSError as error:
+        raise TileError("file", None, f"cannot read {path}: {error.strerror}") from None
 
 
 def append_line(path: Path, line: str) -> None:

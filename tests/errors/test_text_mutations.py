@@ -1,4 +1,4 @@
-"""Damaged programs, headers, tuned data and command lines: each is refused in a sentence or means something.
+"""Damaged programs, headers, tuned data, IR, logs and command lines: each is refused in a sentence or means something.
 
 The damage is drawn from a fixed seed, one for each number. DSL_MUTATIONS sets how many there are of each kind (30
 without; 5000 take some ten minutes), DSL_MUTATIONS_FROM the first number.
@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,14 +24,20 @@ import pytest
 from click.testing import CliRunner
 from test_mutations import PIPELINE, mutated
 
+import dsl
 from dsl.calls.tuned import stale_errors
 from dsl.calls.tuned_file import read_tuned
 from dsl.command import cli
 from dsl.command.compile import requests_for
-from dsl.kernels.compile import compile_variant
+from dsl.kernels.compile import compile_variant, finish, stage_after
+from dsl.kernels.variant import Request
+from dsl.lab.model import load_model, predicted
+from dsl.lab.trial import StepFacts, Trial
 from dsl.studies.check import check_file
-from dsl.text.program import Program, load
+from dsl.text.program import Program, load, parse_program
 from lowering.location import TileError
+from lowering.text.printer import printed
+from lowering.text.reader import read as read_ir
 from runtime import LaunchError
 from runtime.header import PREFIX, read
 
@@ -200,6 +208,121 @@ def try_tuned_data(number: int, folder: Path) -> None:
     assert errors or not refused, f"{number}: {done} at {at}: {old!r} became {new!r}"
 
 
+# ---- the text of the IR ----
+
+LOOP = """\
+kernel many(y: f32[n], x: f32[n], q: u32[1]):
+    grid cdiv(n, 64)
+    shared keep: f32[64]
+    v = x[block(0) * 64 : block(0) * 64 + 64]
+    s = sum(v)
+    for k in range(4):
+        v = v + exp(v) * s
+        if k > 2:
+            v = where(v > 0, v * 2.0, cumsum(v))
+    keep[0 : 64] = v
+    barrier()
+    atomic_add(q[0], 1)
+    y[block(0) * 64 : block(0) * 64 + 64] = keep[0 : 64]
+"""
+TOKENS = ["0", "1", "-1", "2", "3", "16", "64", "1e999", "nan", "inf", "2.5", "4294967296", "9" * 50, "none", "true",
+          '"x"', "f32", "[1]", "(1, 2)", "{}", "i1"]  # fmt: skip
+TYPES = ["f32", "i1", "index", "s32[64]", "shared(f32, [64])", "tensor(f32, rank 1)", "f64[64]", "index[64]", "f32[3]"]
+
+
+@cache
+def irs() -> list[str]:
+    """Of one kernel, before and behind its layouts, and at the end."""
+    program = parse_program(LOOP, "many.tile")
+    request = Request("many", None, {"n": 1000})
+    return [printed(stage_after(program, request, name)) for name in ("build", "assign_layouts", "marks")]
+
+
+def other_ir(text: str, draw: random.Random) -> str:
+    """One token of a line of its head or body changed: a value, a number, a layout, a type; or a line moved."""
+    head, separator, sources = text.partition("\nsource ")
+    lines = head.split("\n")
+    at = draw.randrange(1, len(lines))
+    line, way = lines[at], draw.random()
+    known = list(dict.fromkeys(re.findall(r"%[\w.#]+", "\n".join(lines[:at])))) or ["%x"]
+    layouts = re.findall(r"^layout (#\d+)", head, re.M) or ["#0"]
+    kinds = ((r"%[\w.#]+", known), (r"(?<![\w%#@:+<.])-?\d+(?:\.\d+)?(?![\w:])|true|false|none|\"[^\"]*\"", TOKENS))
+    kinds += ((r"#\d+", layouts), (r"(?<=: )[a-z0-9]+(?:\[[\d, ]+\])?", TYPES))
+    if way < 0.9:
+        pattern, others = kinds[min(int(way * 10) // 3, 2) if way < 0.8 else 3]
+        if found := list(re.finditer(pattern, line)):
+            token = draw.choice(found)
+            lines[at] = line[: token.start()] + draw.choice(others) + line[token.end() :]
+    else:
+        lines.insert(draw.randrange(1, len(lines)), lines.pop(at))
+    return "\n".join(lines) + separator + sources
+
+
+def try_ir(number: int, folder: Path) -> None:
+    draw = random.Random(f"ir {number}")
+    text = other_ir(draw.choice(irs()), draw)
+    with watched(number):
+        try:
+            finish(read_ir(text, "k.ir"))
+        except TileError as error:
+            assert error.loc is not None or error.code == "call", f"{number}: {error}"
+
+
+# ---- logs of trials, and models that were fitted to them ----
+
+MODEL = {"model": "linear", "of": "work", "device": "emulated H200", "trials": 4, "kernels": ["double"],
+         "state": {"intercept": 0.69, "weights": {"registers": 1.5, "threads": 0.97}}}  # fmt: skip
+
+
+@cache
+def log_lines() -> list[str]:
+    """Of three points of a launch."""
+    facts: dict[str, Any] = {"values": {}, "options": {"FAST": True}, "types": {"T": "f16"}, "dims": {"n": 300}}
+    facts |= {"seed": 1, "command": ["dsl", "tune"], "by_line": {"3": {"instructions": 8.0}}, "choices": {"level": "2"}}
+    made = []
+    for number in range(3):
+        about = ("s", "emulated H200", None, {"numpy": "2"}, "double", None, 0)
+        trial = Trial(*about, steps=[], status="counted", **facts)
+        trial.steps = [{"kernel": "double", "schedule": "few", "constants": {"warps": 2 << number}}]
+        trial.counters = {"instructions": 90 + number, "thread_instructions": 900, "global_load_sectors": 5 + number}
+        trial.launches = [StepFacts("double", "few", {"BLOCK": 128}, 64 << number, 20 + number, choices={"a.b": "c"})]
+        made.append(json.dumps(asdict(trial)))
+    return made
+
+
+def try_log(number: int, folder: Path) -> None:
+    draw = random.Random(f"log {number}")
+    lines = list(log_lines())
+    at = draw.randrange(len(lines))
+    record, path = json.loads(lines[at]), folder / "log.jsonl"
+    if draw.random() < 0.8:
+        damaged(record, draw)
+        lines[at] = json.dumps(record)
+    else:
+        lines[at] = mutated(lines[at], draw)
+    path.write_text("\n".join(lines) + "\n")
+    (folder / "double.tile").write_text(TEXT)
+    of = draw.choice(("work", "sectors", "registers"))
+    finished(number, ["model", "log.jsonl", "--of", of, "-o", "m.json", "--json"])
+    if number % 3 == 0:
+        finished(number, ["diff", "double.tile", "--from", f"log.jsonl:{at + 1}", "--device", "nope"])
+    with watched(number), suppress(TileError):
+        str(dsl.trials(path))
+
+
+def try_model(number: int, folder: Path) -> None:
+    draw = random.Random(f"model {number}")
+    record = json.loads(json.dumps(MODEL))
+    text = mutated(json.dumps(record), draw)
+    if draw.random() < 0.8:
+        damaged(record, draw)
+        text = json.dumps(record)
+    (folder / "m.json").write_text(text)
+    with watched(number), suppress(TileError, KeyError):  # a feature that it asks for
+        made = load_model(str(folder / "m.json"))
+        predicted(made, {"registers": 32.0, "threads": 1e6})
+
+
 # ---- command lines ----
 
 TEXT = """\
@@ -284,7 +407,11 @@ def command_line(draw: random.Random) -> list[str]:
 
 def try_command_line(number: int, folder: Path) -> None:
     (folder / "double.tile").write_text(TEXT)
-    line = command_line(random.Random(f"line {number}"))
+    finished(number, command_line(random.Random(f"line {number}")))
+
+
+def finished(number: int, line: list[str]) -> None:
+    """A command ends, with a status of its own."""
     with watched(number):
         result = CliRunner().invoke(cli, line, standalone_mode=False)
     if isinstance(result.exception, click.ClickException | click.exceptions.Exit):
@@ -293,7 +420,10 @@ def try_command_line(number: int, folder: Path) -> None:
     assert (result.return_value or 0) in (0, 1, 2, 3), f"{number}: {line}: {result.output}"
 
 
-@pytest.mark.parametrize("attempt", [try_program, try_header, try_tuned_data, try_command_line])
+ATTEMPTS = [try_program, try_header, try_tuned_data, try_ir, try_log, try_model, try_command_line]
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_what_is_damaged(attempt: Callable[[int, Path], None], folder: Path) -> None:
     for number in NUMBERS:
         attempt(number, folder)

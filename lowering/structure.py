@@ -77,7 +77,30 @@ FIELDS: Mapping[str, tuple[Reads, str]] = {
     "written_out": (_is(set), "a set of names"),
     "void": (_is(list), "a list"),
 }
-"""What the fields of a function are, and in words."""
+_ALIGN = (lambda n: _whole(n) and n > 0 and not n & (n - 1), "a power of two")
+OF_PARAMETER: Mapping[str, tuple[Reads, str]] = {
+    "kind": (lambda kind: kind in ("tensor", "scalar", "table"), "tensor, scalar or table"),
+    "name": (_TEXT, "a text"),
+    "dtype": (_is(DType), "a DType"),
+    "value": (_is(Value, type(None)), "a Value, or None"),
+    "dims": (_list(lambda dim: isinstance(dim, str) or (_whole(dim) and dim > 0)), "a list of names and extents"),
+    "strided": (_is(bool), "a bool"),
+    "optional": (_is(bool), "a bool"),
+    "length": (_whole, "a whole number"),
+    "align": _ALIGN,
+    "strides": (_list(_is(Value)), "a list of Value"),
+    "access": (lambda access: access in ("", "r", "w", "rw"), "r, w, rw or nothing"),
+    "loc": (_is(Loc, type(None)), "a place, or None"),
+}
+OF_WORKSPACE: Mapping[str, tuple[Reads, str]] = {
+    "name": (_TEXT, "a text"),
+    "dtype": (_is(DType), "a DType"),
+    "each": (lambda n: _whole(n) and n > 0, "a whole number from 1 on"),
+    "zero": (_is(bool), "a bool"),
+    "value": (_is(Value), "a Value"),
+    "align": _ALIGN,
+}
+"""What the fields of a function are, of its parameters and its workspaces, and in words."""
 
 
 def _is_tree(value: Any) -> bool:
@@ -91,6 +114,12 @@ def flaw_of_structure(function: Function) -> str | None:
     for name, (reads, what) in FIELDS.items():
         if not reads(getattr(function, name)):
             return f"`function.{name}` is {getattr(function, name)!r:.60}: it is {what}"
+    described: list[Parameter | FunctionWorkspace] = [*function.params, *function.workspaces]
+    for each in described:
+        kinds = OF_PARAMETER if isinstance(each, Parameter) else OF_WORKSPACE
+        for name, (reads, what) in kinds.items():
+            if not reads(getattr(each, name)):
+                return f"`{name}` of {each.name!r:.60} is {getattr(each, name)!r:.60}: it is {what}"
     for name, value in function.attrs.items():
         if name in ATTRIBUTES and not ATTRIBUTES[name][0](value):
             return f"`function.attrs[{name!r}]` is {value!r:.60}: it is {ATTRIBUTES[name][1]}"

@@ -61,7 +61,11 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
             return found
     if with_layouts and spec.picks is not None and spec.exchange is None and (found := flaw_of_picks(op)) is not None:
         return found
-    return flaw_of_regions(op)
+    if with_layouts and spec.accesses and not op.attrs.get("in_place"):
+        moved = [value.tile.layout for value in (*op.operands, *op.results) if isinstance(value.type, TileType)]
+        if len({layout for layout in moved if layout is not None}) > 1:
+            return "places, mask and what is moved are in different layouts"
+    return flaw_of_regions(op, with_layouts)
 
 
 def flaw_of_picks(op: Op) -> str | None:
@@ -72,7 +76,7 @@ def flaw_of_picks(op: Op) -> str | None:
     return "a thread holds elements of its result whose operand it has not"
 
 
-def flaw_of_regions(op: Op) -> str | None:
+def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
     """What is wrong with its regions: how they end, and what goes through them."""
     for number, region in enumerate(op.regions):
         end = "condition" if op.spec.loops and not op.spec.counters and not number else "yield"
@@ -81,7 +85,7 @@ def flaw_of_regions(op: Op) -> str | None:
         if any(each.spec.ends for each in region.ops[:-1]):
             return f"something stands behind the end of a region, '{end}'"
     if op.spec.flows:
-        return _flaw_of_flow(op)
+        return _flaw_of_flow(op, with_layouts)
     for region in op.regions:  # joins elements, so many of each of two
         wanted = [TileType((), o.dtype) for o in op.operands]
         if [plain(argument.type) for argument in region.args] != wanted * 2:
@@ -91,7 +95,7 @@ def flaw_of_regions(op: Op) -> str | None:
     return None
 
 
-def _flaw_of_flow(op: Op) -> str | None:
+def _flaw_of_flow(op: Op, with_layouts: bool) -> str | None:
     """What is wrong with the values that go through its regions."""
     for region in op.regions:
         counters = region.args[: op.spec.counters] if op.spec.loops else []
@@ -111,6 +115,8 @@ def _flaw_of_flow(op: Op) -> str | None:
         kinds = dict.fromkeys(str(plain(value.type)) for value in values)
         if len(kinds) > 1:
             return f"what goes through its regions changes its type: {', '.join(kinds)}"
+        if with_layouts and len({value.type for value in values}) > 1:
+            return "what goes through its regions changes its layout"
     return None
 
 

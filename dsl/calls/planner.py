@@ -497,7 +497,7 @@ class Planner:
         bound = bind(head, dict(zip(head.names, map(self.known, arguments), strict=True)))
         bound.constants(head, {**constants, **self.constants})
         for name, wanted in self.constants.items():
-            if name in bound.dims and bound.dims[name] != wanted:
+            if name in bound.dims and bound.dims[name] != wanted:  # a NaN is not itself
                 raise Misfit("shape", None, f"'{name}' is {bound.dims[name]} in the arrays; {wanted} was given")
         own = {k: v for k, v in constants.items() if k not in head.types}
         settable = self.program.settable(head.name)

@@ -145,7 +145,9 @@ def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | 
             raise refused(stage.function, llvm) or error from error
     seconds = {"emit": emitted - start, "llvm": time.perf_counter() - emitted}
     stage.function.choices.check_met()
-    return Generated(make_header(stage), llvm, body, seconds, version, level)
+    with blamed(stage.function, passes_of(stage.function.choices.plugins), "the header"):
+        header = make_header(stage)
+    return Generated(header, llvm, body, seconds, version, level)
 
 
 def refused(function: Function, llvm: str) -> TileError | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,17 @@ from dsl.kernels.kept_meaning import NotCompared
 from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request
 from dsl.lab.compiling import Compiler
+from dsl.lab.model import MODELS
+from dsl.lab.search import SEARCHES
 from dsl.lab.trial import versions
 from dsl.text.program import load
+from lowering import time_limit
 from lowering.location import TileError
 from lowering.passes import PASSES, passes_of
 from lowering.plugins import NONE, OPEN, current, give
 from runtime import assemble
 from runtime.errors import DeviceError
+from tests.dsl.lab_kernel import TINY, written
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "plugins"
 ROWS = EXAMPLES / "rows.tile"
@@ -429,3 +434,154 @@ def test_a_pass_that_ends_the_process_is_a_mistake_of_the_plug_in(write: Write) 
     path = write("@pass_(after='recompute')\ndef mine(function, target): raise SystemExit(0)\n")
     with pytest.raises(TileError, match="raised SystemExit: 0"):
         dsl.load(ROWS, "emulator", plugins=[path]).compile("rows", m=16)
+
+
+# ---- what the user's code leaves, raises or never ends ----
+
+LEFT = {
+    "f.body = None": "`function.body` is None: it is a Block",
+    "f.body.ops.append(3)": "3 stands among operations",
+    "f.body.ops.append(f.body.ops[0])": "stands in two places",
+    "walk(f.body)[0].operands = [None]": "it is no Value",
+    "walk(f.body)[0].attrs = None": "its `attrs` is None",
+    "f.warps = 3": "`function.warps` is 3",
+    "f.grid = [1]": "`function.grid` is [1]",
+    "f.holds = None": "`function.holds` is None",
+    "f.attrs['unroll'] = 3": "`function.attrs['unroll']` is 3",
+    "f.params[0].name = float('nan')": "`name` of nan",
+    "f.body.args.clear()": "is none of the body's arguments",
+    "walk(f.body)[-1].regions.append(f.body)": "a block stands in two places",
+    "next(o for o in walk(f.body) if o.name == 'block_id').attrs['axis'] = 'x'": "its 'axis' is 'x'",
+    "next(o for o in walk(f.body) if o.results).results[0].type = 'f32'": "a value of the type 'f32'",
+}
+
+
+@pytest.mark.parametrize("line", LEFT)
+def test_what_a_pass_leaves_that_is_no_ir_is_told(write: Write, line: str) -> None:
+    error = told(write(f"@pass_(before='assign_layouts')\ndef spoils(f, t):\n    {line}\n"))
+    assert "'spoils' leaves" in error.message and LEFT[line] in error.message
+
+
+def test_where_the_compiler_fails_behind_a_pass_the_pass_is_named(write: Write) -> None:
+    """What it left is well-formed, but for what a pass of the compiler found out and emission needs."""
+    lines = "for op in walk(f.body):\n        op.attrs.pop('offset', None)"
+    file = write(f"@pass_(after='marks')\ndef spoils(f, t):\n    {lines}\n")
+    with pytest.raises(TileError, match="'spoils' leaves IR that emission does not take: KeyError: 'offset'"):
+        ptx(file, schedule="across")
+
+
+@pytest.mark.parametrize(
+    ("gave", "says"),
+    [
+        ("Option('one', about.options[about.rule], cost='x')", "the cost 'x'"),
+        ("Option('one', about.options[about.rule], cost=float('nan'))", "the cost nan"),
+        ("Option('one', about.options[about.rule], because=3)", "what is no text"),
+        ("Option('one', object())", "the value"),
+        ("about.options.clear()", "raised AttributeError"),
+    ],
+)
+def test_an_option_of_wrong_kinds_is_told(write: Write, gave: str, says: str) -> None:
+    assert says in told(write(f"@option('vector')\ndef mine(about):\n    return {gave}\n")).message
+
+
+ENDLESS = {
+    "pass": "@pass_(before='assign_layouts')\ndef mine(f, t):\n    while True:\n        pass\n",
+    "a wait": "import time\n@pass_(before='assign_layouts')\ndef mine(f, t):\n    time.sleep(1000)\n",
+    "option": "@option('vector')\ndef mine(about):\n    while True:\n        pass\n",
+    "rule": "@rule('mul')\ndef mine(w, op, x):\n    while True:\n        pass\n",
+    "when": "def ever(op, target):\n    while True:\n        pass\n@rule('mul', when=ever)\ndef mine(w, op, x): pass\n",
+    "file": "while True:\n    pass\n",
+    "who catches all": """\
+@pass_(before='assign_layouts')
+def mine(f, t):
+    while True:
+        try:
+            [n for n in range(99)]
+        except Exception:
+            pass
+""",
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_what_does_not_end_is_told(write: Write, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limit, "SECONDS", 0.2)
+    error = told(write(ENDLESS[what]))
+    assert "did not end in 0.2 seconds" in error.message and error.loc is not None and error.loc.line > 3
+
+
+def test_a_limit_of_time_holds_in_other_threads_and_for_calls_in_calls() -> None:
+    def endless() -> None:
+        while True:
+            pass
+
+    def ends() -> str:
+        try:
+            with time_limit.limited(0.1):
+                endless()
+        except time_limit.Overdue:
+            return "overdue"
+        return "done"
+
+    with ThreadPoolExecutor(2) as pool:
+        assert {each.result() for each in [pool.submit(ends) for _ in range(3)]} == {"overdue"}
+    with time_limit.limited(60):
+        assert ends() == "overdue"
+    with pytest.raises(time_limit.Overdue), time_limit.limited(0.1), time_limit.limited(60):
+        endless()
+    with pytest.raises(KeyboardInterrupt), time_limit.limited(60):
+        raise KeyboardInterrupt
+
+
+SEARCHES_THAT_FAIL = {
+    "def ask(self, count):\n        return 1 / 0": "'Mine.ask' raised ZeroDivisionError",
+    "def ask(self, count):\n        return None": "'Mine.ask' gave None",
+    "def ask(self, count):\n        return [3]": "'Mine.ask' gave [3]",
+    "def ask(self, count):\n        return self.points[:1]": "times in a row for points that are known",
+    "def ask(self, count):\n        while True:\n            pass": "'Mine.ask' did not end in 0.2 seconds",
+    "def __init__(self, *given):\n        raise OSError": "'Mine.__init__' raised OSError",
+    "def tell(self, trials): return {}[0]\n    def ask(self, count): return self.take(self.fresh(), 1)":
+    "'Mine.tell' raised KeyError",
+    "stages = 3\n    def ask(self, count):\n        return self.take(self.fresh(), 1)": "has left `stages` 3",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", SEARCHES_THAT_FAIL)
+def test_a_search_that_fails_is_told(write: Write, tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limit, "SECONDS", 0.2)
+    head = "from dsl.lab.search import Search, search\n"
+    file = write(f"{head}@search('mine')\nclass Mine(Search):\n    {body}\n")
+    words = [written(tmp_path, TINY), "--emulator", "--jobs", 0, "--log", tmp_path / "log.jsonl", "--budget", 2]
+    try:
+        status, said = command("tune", *words, "--search", "mine", "--plugin", file)
+    finally:
+        SEARCHES.pop("mine", None)
+    assert status == 2 and SEARCHES_THAT_FAIL[body] in said, said
+
+
+MODELS_THAT_FAIL = {
+    "def predict(self, features):\n        return 1 / 0": "'Mine.predict' raised ZeroDivisionError",
+    "def predict(self, features):\n        return None": "'Mine.predict' gave None",
+    "def predict(self, features):\n        return float('nan')": "'Mine.predict' gave nan",
+    "def predict(self, features):\n        return features['nothing']": "the model needs 'nothing'",
+    "def predict(self, features):\n        while True:\n            pass": "'Mine.predict' did not end",
+}
+
+
+@pytest.mark.parametrize("body", MODELS_THAT_FAIL)
+def test_a_model_that_fails_is_told(write: Write, tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_limit, "SECONDS", 0.2)
+    head = "from dsl.lab.model import Model, model\n"
+    file = write(f"{head}@model('mine')\nclass Mine(Model):\n    of = 'work'\n    {body}\n")
+    words = [written(tmp_path, TINY), "--emulator", "--jobs", 0, "--log", tmp_path / "log.jsonl", "--budget", 1]
+    try:
+        status, said = command("tune", *words, "--model", "mine", "--plugin", file)
+    finally:
+        MODELS.pop("mine", None)
+    assert status == 2 and MODELS_THAT_FAIL[body] in said, said
+
+
+@pytest.mark.parametrize("mark", ["search", "model"])
+def test_a_search_or_model_that_is_no_class_of_its_kind_is_told(write: Write, mark: str) -> None:
+    error = told(write(f"from dsl.lab.{mark} import {mark}\n@{mark}('mine')\nclass Mine:\n    pass\n"))
+    assert f"is no class derived from {mark.title()}" in error.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -81,24 +82,31 @@ class ByOptuna(Search):
         for index, trial in trials.items():
             if index in self.open:
                 self.note(self.open.pop(index), trial)
-            elif index not in self.told and trial.is_fine:  # of the log
+            elif index not in self.told:  # of the log
                 steps = list(self.parameters(by_index[index]))
                 made = self.optuna.trial.create_trial(
                     params={name: chosen for name, _, chosen in steps},
                     distributions={
                         name: self.optuna.distributions.CategoricalDistribution(options) for name, options, _ in steps
                     },
-                    value=as_number(trial.rank),
+                    value=value_of(trial),
                 )
                 self.study.add_trial(made)
         super().tell(trials)
 
     def note(self, of: Any, trial: Trial | None) -> None:
-        """Tells the study; a point that is not right has no value."""
-        if trial is not None and trial.is_fine:
-            self.study.tell(of, as_number(trial.rank))
+        """Tells the study; of a point that is under way it learns nothing yet."""
+        if trial is not None:
+            self.study.tell(of, value_of(trial))
         else:
             self.study.tell(of, state=self.optuna.trial.TrialState.FAIL)
+
+
+def value_of(trial: Trial) -> float:
+    """What the study is told: a point that is not right is worse than all others. As a failed trial, which the sampler
+    leaves out, it would be suggested again and again: in three spaces of 625 points, of which 28, 70 and 52 % fail, 45,
+    72 and 70 % of the last 50 of 100 suggestions failed, and 31, 62 and 50 % as infinity (5 seeds each)."""
+    return as_number(trial.rank) if trial.is_fine else math.inf
 
 
 def next_step(points: Sequence[Point]) -> tuple[str, str, list[str]] | None:

@@ -60,7 +60,8 @@ def first_difference(points: Sequence[Point]) -> str:
 @search("one")
 class OneAtATime(Search):
     """Coordinate descent: from the best of the defaults, all values of one setting, then from the best of those all of
-    the next one; until no setting betters any more. Where another value rules out what the other settings have, its
+    the next one; until no setting betters any more. Where none of the defaults is right, it begins at the first other
+    point that is. Where another value rules out what the other settings have, its
     point is the one that agrees with most of them."""
 
     def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
@@ -81,8 +82,9 @@ class OneAtATime(Search):
 
     def step(self) -> bool:
         """Goes on to the next setting; False at the end."""
-        if not (found := self.fine()):
-            return False
+        if not (found := self.fine()):  # the others as they come, until one is right
+            self.queue = self.fresh()[:1]
+            return bool(self.queue)
         is_better = self.base is None or found[0].index != self.base.index
         self.base, self.in_vain = found[0], 0 if is_better else self.in_vain + 1
         if self.in_vain == len(self.names):

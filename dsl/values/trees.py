@@ -10,7 +10,7 @@ from dsl.text import tree as ast
 from dsl.values.scope import Closure, Scope
 from dsl.values.table import Builtin, find
 from dsl.values.walk import MISSING, NUMBERS, WORDS, Walk
-from lowering.location import Loc, closest
+from lowering.location import Loc, TileError, closest
 from lowering.types import DTYPES, DType
 
 KNOWN = "dims, constants, scalar parameters and 'sms' are known to a launch"
@@ -19,7 +19,28 @@ KNOWN = "dims, constants, scalar parameters and 'sms' are known to a launch"
 def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]) -> Any:
     """An expression as a tree. `names` are those the launch knows: each stands for itself, or for the number it maps to
     when that is no None. `given(x)` among them says whether the optional tensor x is there."""
-    return Trees(names, types).operand(node, "a launch")
+    tree = Trees(names, types).operand(node, "a launch")
+    if (limit := beyond(tree)) is not None:
+        raise TileError("limit", node.loc, f"what a launch evaluates {limit}", "a constant, or a shorter expression")
+    return tree
+
+
+def beyond(tree: Any) -> str | None:
+    """Which limit of a header's expressions a tree is beyond, in words. Parts that stand in several places count as
+    often, so that definitions which name one another twice end here."""
+    from runtime.expressions import MAX_DEPTH, MAX_NODES
+
+    left, count = [(tree, 1)], 0
+    while left:
+        node, depth = left.pop()
+        count += 1
+        if depth > MAX_DEPTH:
+            return f"is nested deeper than {MAX_DEPTH}"
+        if count > MAX_NODES:
+            return f"has more than {MAX_NODES} parts"
+        if isinstance(node, list):
+            left += [(each, depth + 1) for each in node[1:]]
+    return None
 
 
 class Trees(Walk):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from lowering.builder import Builder
 from lowering.directives.part_maker import PartMaker
@@ -33,6 +34,8 @@ from lowering.warpgroup import asks_for
 
 LEAST = 32 * 32
 """Elements of a part that a warp has, at least, where nothing is said."""
+MOST_PARTS = 256
+"""Each of them is operations of its own."""
 
 
 def parts(function: Function) -> None:
@@ -127,6 +130,10 @@ def _check(name: str, value: Value, extents: Sequence[int], loc: Loc | None) -> 
         if extent % part:
             message = f"'{name}' has {extent} elements along an axis, which is no multiple of {part}"
             raise TileError("schedule", loc, message, "a power of two that divides the extent")
+    count = prod(extent // part for extent, part in zip(value.shape, extents, strict=True))
+    if count > MOST_PARTS:
+        message = f"'{name}' is done in {count} parts; the limit is {MOST_PARTS}"
+        raise TileError("limit", loc, message, "greater parts")
 
 
 class _Of(PartMaker):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -19,7 +20,7 @@ from dsl.lab.searches import search_named
 from dsl.lab.trial import Trial
 from lowering.location import TileError
 
-Cost = Callable[[Point], float]
+Cost = Callable[[Point], float | None]
 
 
 def space() -> list[Point]:
@@ -115,6 +116,37 @@ def test_points_that_fail_stop_no_search(name: str) -> None:
         made.tell({p.index: told(None if p.settings.get("WARPS") in (4, 8) else cost(p)) for p in points})
     right = [point for point in asked if point.settings.get("WARPS") not in (4, 8)]
     assert right and made.fine()[0] == min(right, key=lambda point: (cost(point), point.index))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_where_the_defaults_fail_the_others_are_tried(name: str) -> None:
+    defaults = {point.index for point in space() if point.is_default}
+    found = tried(name, 12, 1, lambda point: None if point.index in defaults else cost(point))
+    assert {point.index for point in found} - defaults
+
+
+def test_optuna_leaves_points_alone_that_are_like_those_that_failed() -> None:
+    """Half of the points fail, by two of their settings; failed points are no better than any that was measured."""
+    pytest.importorskip("optuna", reason="dsl[optuna] is not installed")
+    values = (1, 2, 4, 8, 16)
+    rows = [dict(zip("abcd", each, strict=True)) for each in product(values, repeat=4)]
+    points = [Point(index, row, index == 0) for index, row in enumerate(rows)]
+
+    def of(point: Point) -> float | None:
+        a, b, c, d = point.settings.values()
+        return None if (a > 4) == (b > 4) else 100.0 * abs(a - 8) + 60 * abs(b - 2) + abs(c - 2) + abs(d - 8)
+
+    made = search_named("optuna")(points, 100, 4)
+    asked = [point for batch, _ in asks(made, of, 8) for point in batch]
+    assert sum(of(point) is None for point in asked[-50:]) <= 30  # told as failed trials, 39
+
+
+def test_optuna_is_told_what_failed_in_the_log() -> None:
+    pytest.importorskip("optuna", reason="dsl[optuna] is not installed")
+    made: Any = search_named("optuna")(space(), 8, 1)
+    made.tell({3: told(None), 4: told(7.0)})
+    failed, right = [each.value for each in made.study.get_trials(deepcopy=False) if each.value is not None]
+    assert failed == math.inf and right == as_number(told(7.0).rank)
 
 
 def test_random_draws_settings_and_not_points() -> None:

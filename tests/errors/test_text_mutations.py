@@ -246,7 +246,10 @@ def other_ir(text: str, draw: random.Random) -> str:
     line, way = lines[at], draw.random()
     known = list(dict.fromkeys(re.findall(r"%[\w.#]+", "\n".join(lines[:at])))) or ["%x"]
     layouts = re.findall(r"^layout (#\d+)", head, re.M) or ["#0"]
-    kinds = ((r"%[\w.#]+", known), (r"(?<![\w%#@:+<.])-?\d+(?:\.\d+)?(?![\w:])|true|false|none|\"[^\"]*\"", TOKENS))
+    kinds: tuple[tuple[str, list[str]], ...] = (
+        (r"%[\w.#]+", known),
+        (r"(?<![\w%#@:+<.])-?\d+(?:\.\d+)?(?![\w:])|true|false|none|\"[^\"]*\"", TOKENS),
+    )
     kinds += ((r"#\d+", layouts), (r"(?<=: )[a-z0-9]+(?:\[[\d, ]+\])?", TYPES))
     if way < 0.9:
         pattern, others = kinds[min(int(way * 10) // 3, 2) if way < 0.8 else 3]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import prod
 from typing import Any
 
 from dsl.calls.plan import Plan
@@ -24,6 +25,8 @@ from lowering.types import DTYPES
 from runtime.numbers import exact_key
 
 MAX_POINTS = 100_000
+MAX_CASES = 1000
+"""Of `dsl tune`, for each of which the example is examined."""
 """Points of one launch that are enumerated."""
 
 
@@ -34,6 +37,8 @@ def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple
     words: set[str] = set()
     for text in given:
         word, equals, values = text.partition("=")
+        if values.count(",") >= MAX_CASES:
+            raise TileError("limit", None, f"'{word}' has more than {MAX_CASES} values", "fewer at a time")
         single = [f"{word}={value}" for value in values.split(",")] if equals else [text]
         if word in words:
             raise TileError("option", None, f"'{word}' is given twice", f"{word}=VALUE,VALUE tries several")
@@ -45,6 +50,9 @@ def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple
                     axes.setdefault((kind, name), []).append(value)
             for name, value in found.constants.items():
                 domains.setdefault(name, []).append(value)
+    count = prod(len(distinct(axis)) for axis in axes.values())
+    if count > MAX_CASES:
+        raise TileError("limit", None, f"these values make {count} cases; the limit is {MAX_CASES}", "fewer at a time")
     out = []
     for chosen in product(*(distinct(axis) for axis in axes.values())):
         overrides = Overrides()

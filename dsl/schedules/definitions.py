@@ -91,6 +91,10 @@ class Mistakes:
             raise self.errors[0] if len(self.errors) == 1 else Errors(self.errors)
 
 
+MAX_LIKES = 64
+"""Lines `like SCHEDULE` that one schedule follows, and those that these are like."""
+
+
 def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
     """What a schedule says as one of `kernel` (of none as a part). TileError for lines that are wrong by themselves."""
     said = said_by(program, kernel, schedule)
@@ -101,7 +105,7 @@ def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Sai
 def said_by(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
     """The same; lines that are wrong by themselves are its `mistakes`."""
     mistakes = Mistakes()
-    said = _collect(program, kernel, schedule, None, (schedule,), mistakes)
+    said = _collect(program, kernel, schedule, None, (schedule,), mistakes, [])
     said.mistakes = mistakes
     return said
 
@@ -113,7 +117,9 @@ def _collect(
     caller: Loc | None,
     seen: tuple[ast.Schedule, ...],
     mistakes: Mistakes,
+    followed: list[ast.Property],
 ) -> Said:
+    """`seen`: those that this one stands for, from the outermost in; `followed`: all `like` lines so far."""
     order: dict[str, None] = {}
     liked: dict[str, Definition] = {}
     own: dict[str, Definition] = {}
@@ -128,7 +134,11 @@ def _collect(
             other, of = program.like(line, kernel)
             if any(other is each for each in seen):
                 raise TileError("schedule", line.loc, f"schedule '{other.name}' is like itself")
-            inner = _collect(program, of, other, line.loc.under(caller), (*seen, other), mistakes)
+            followed.append(line)
+            if len(mistakes, followed) > MAX_LIKES:  # those that name one another twice double with each
+                message = f"a schedule follows more than {MAX_LIKES} 'like' lines"
+                raise TileError("limit", line.loc, message, "say the lines themselves")
+            inner = _collect(program, of, other, line.loc.under(caller), (*seen, other), mistakes, followed)
             for name, definition in inner.definitions.items():
                 liked[name] = definition.over(liked.get(name))
                 order[name] = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -74,6 +76,9 @@ from lowering.location import Errors, Loc, Source, TileError, closest
 MAX_DIGITS = 400
 MAX_BROKEN_BLOCKS = 10
 MAX_BROKEN_LINES = 5
+MAX_DEFINITIONS = 1000
+HEAD = re.compile(r"^(?:kernel|def|schedule|dispatch|example)\b", re.M)
+"""How the blocks of a file begin that are counted."""
 MAX_RECOVERED = 1 << 16
 
 
@@ -648,6 +653,10 @@ def read(text: str, name: str = "<text>") -> Read:
     source = Source(name, text)
     if len(text) > MAX_BYTES:
         raise TileError("limit", Loc(source, 0, 1), f"the file has {len(text)} characters; the limit is {MAX_BYTES}")
+    heads = list(islice(HEAD.finditer(text), MAX_DEFINITIONS + 1))
+    if len(heads) > MAX_DEFINITIONS:  # a variant of each is compiled by `check`, in 2 to 3 ms
+        message = f"the file has more than {MAX_DEFINITIONS} kernels, functions, schedules, dispatches and examples"
+        raise TileError("limit", Loc(source, *heads[-1].span()), message, "several files, and import")
     errors: list[TileError] = []
     broken: set[str] = set()
     blocks: list[Any] | None = None

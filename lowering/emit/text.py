@@ -12,8 +12,11 @@ from typing import Any
 
 from lowering.emit.places import DebugInfo
 from lowering.ir import Function, Op
+from lowering.location import TileError
 from lowering.types import DType
 
+MAX_VALUES = 200_000
+"""That the code of a thread makes: LLVM takes 5 s and 500 MB for them, and no sample has a tenth."""
 Lines = list[Any]
 """Lines, and lists of them that are filled later."""
 
@@ -49,7 +52,10 @@ class Text:
         return f"%v{self._count}"
 
     def at(self, op: Op) -> None:
-        """Following instructions belong to this operation's line."""
+        """Following instructions belong to this operation's line. TileError `limit` where there are too many."""
+        if self._count > MAX_VALUES:
+            hint = "smaller tiles, more warps, or loops of the run in place of static ones"
+            raise TileError("limit", op.loc, f"a thread's code has more than {MAX_VALUES} instructions", hint)
         node = self.debug.of(op)
         self.dbg = "" if node is None else f", !dbg !{node}"
 

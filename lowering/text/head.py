@@ -18,6 +18,9 @@ from lowering.text.stage import StageCondition
 from lowering.text.values import Values, flat, inside, integers
 from lowering.types import INDEX, TableType, TensorType, TileType, Type
 
+MAX_BASES = 12
+"""Of a layout's registers: 4,096 of a thread, which has 255."""
+
 
 class FunctionHead(Values):
     """The rows of the head; each kind has a method. names: the values that are known, by their names in the text."""
@@ -178,6 +181,8 @@ class FunctionHead(Values):
         bits = self.rows["kernel"][2].bit_length() - 1 if "kernel" in self.rows else row.fail("'kernel' stands first")
         if (len(places[1][1]), len(places[2][1])) != (5, bits):
             row.fail(f"a layout has 5 bases of lanes, and here {bits} of warps", None, loc)
+        if len(places[0][1]) > MAX_BASES:
+            row.fail(f"a layout has at most {MAX_BASES} bases of registers", None, loc)
         try:
             self.layouts[name] = Layout(shape, tuple(places))
             self.layouts[name].invert()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lowering.budget import MAX_OPERATIONS
 from lowering.ir import Block, Function, Op, Value
 from lowering.location import Loc, Source, TileError, closest
 from lowering.nesting import MAX_REGIONS
@@ -92,6 +93,8 @@ class _Reader(FunctionHead):
         open: list[_Open] = []  # operations whose regions are not read to their end
         for i, row in enumerate(rows):
             if not row.has("}"):
+                if len(self.ops) == MAX_OPERATIONS:
+                    row.fail(f"the body has more than {MAX_OPERATIONS} operations")
                 op, results = self.op(row)
                 block.ops.append(op)
                 if row.has("{"):

@@ -59,6 +59,8 @@ class Values:
         if row.kind != "place":
             return None
         loc: Loc | None = None
+        if row.token.count("<") >= MAX_REGIONS:
+            row.fail(f"a place has at most {MAX_REGIONS} places around it")
         for part in reversed(row.token[1:].split("<")):
             place, length = part.split("+")
             *of, line, column = map(int, place.split(":"))

@@ -135,7 +135,7 @@ def _collect(
             if any(other is each for each in seen):
                 raise TileError("schedule", line.loc, f"schedule '{other.name}' is like itself")
             followed.append(line)
-            if len(mistakes, followed) > MAX_LIKES:  # those that name one another twice double with each
+            if len(followed) > MAX_LIKES:  # those that name one another twice double with each
                 message = f"a schedule follows more than {MAX_LIKES} 'like' lines"
                 raise TileError("limit", line.loc, message, "say the lines themselves")
             inner = _collect(program, of, other, line.loc.under(caller), (*seen, other), mistakes, followed)

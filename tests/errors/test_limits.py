@@ -10,8 +10,11 @@ import pytest
 import dsl
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request
+from dsl.lab.space import cases
 from dsl.studies.check import check_file
+from dsl.text import files
 from dsl.text.program import parse_program
+from lowering.emit import text
 from lowering.location import TileError
 from runtime.errors import FindingError
 
@@ -74,9 +77,9 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_multiplies_ends_in_a_limit(name: str, tmp_path: Path) -> None:
-    text, message = CASES[name]
+    source, message = CASES[name]
     path = tmp_path / "k.tile"
-    path.write_text(text)
+    path.write_text(source)
     error, *others = check_file(path).errors
     assert error.code == "limit"
     assert message in error.message
@@ -84,15 +87,82 @@ def test_what_multiplies_ends_in_a_limit(name: str, tmp_path: Path) -> None:
     assert not others, "what comes after says nothing"
     if "unroll" in name:  # the check counts what the pass would make
         with pytest.raises(TileError, match=message):
-            compile_variant(parse_program(text), Request("k", "s", {}))
+            compile_variant(parse_program(source), Request("k", "s", {}))
+
+
+LIKES = "".join(f"schedule s{i} of k:\n    like s{i + 1}\n    like s{i + 1}\n" for i in range(40))
+SUMS = "A0 = n\n" + "".join(f"A{i + 1} = A{i} + A{i}\n" for i in range(60)) + "BLOCK = minimum(A60, 128)"
+MANY = "".join(f"def f{i}(x):\n    return x\n" for i in range(1100))
+GRID = "cdiv(n, BLOCK)"
+COUNTED = {
+    "definitions": (MANY + program(""), "more than 1000 kernels"),
+    "likes that double": (f"{program('', '', 'like s0')}\n{LIKES}schedule s40 of k:\n    warps = 4\n", "64 'like'"),
+    "definitions of a launch that double": (program("", "", SUMS), "has more than 4096 parts"),
+    "a grid that is deep": (program("").replace(GRID, "cdiv(" * 80 + "n" + ", 2)" * 80), "deeper than 64"),
+    "a chain of comparisons": (program("").replace(GRID, " < ".join(["n"] * 900)), "is nested deeper than 64"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_is_counted_ends_in_a_limit(name: str, tmp_path: Path) -> None:
+    source, message = COUNTED[name]
+    path = tmp_path / "k.tile"
+    path.write_text(source)
+    error, *_ = check_file(path).errors
+    assert error.code == "limit" and message in error.message and error.loc is not None
+
+
+PRODUCT = """\
+kernel p(c: f32[m, n], a: f16[m, k], b: f16[n, k]):
+    grid m // 64, n // 64
+    acc = zeros(f32[64, 64])
+    for q in range(k // 32):
+        acc = dot(a[0 : 64, q * 32 : q * 32 + 32], b[0 : 64, q * 32 : q * 32 + 32].T, acc)
+    store(c[0 : 64, 0 : 64], acc)
+
+schedule s of p:
+    parts acc: 1, 1
+"""
+
+
+def test_parts_are_counted_before_they_are_made() -> None:
+    with pytest.raises(TileError, match="'acc' is done in 4096 parts; the limit is 256") as caught:
+        compile_variant(parse_program(PRODUCT), Request("p", "s", {"m": 64, "n": 64, "k": 64}))
+    assert caught.value.code == "limit" and caught.value.loc is not None and caught.value.loc.line == 9
+
+
+def test_the_code_of_a_thread_is_counted_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "MAX_VALUES", 100)
+    with pytest.raises(TileError, match="a thread's code has more than 100 instructions") as caught:
+        compile_variant(parse_program(program("v = cumsum(v)\n" * 9)), Request("k", "s", {"n": 1000}))
+    assert caught.value.code == "limit" and caught.value.loc is not None
+
+
+@pytest.mark.parametrize("values", [",".join(map(str, range(1, 1200))), "1,2"])
+def test_cases_of_a_tuning_are_counted(values: str) -> None:
+    parsed = parse_program("kernel k(x: f32[n, m, q]):\n    grid 1\n\nexample:\n    n, m, q = 1, 1, 1\n")
+    given = [f"n={values}", *(f"{name}={','.join(map(str, range(1, 40)))}" for name in ("m", "q"))]
+    with pytest.raises(TileError, match="1000") as caught:
+        cases(parsed, parsed.examples[0], given)
+    assert caught.value.code == "limit"
+
+
+def test_a_log_is_read_up_to_a_size_and_long_lines_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("{}\n" + "x" * 5000 + "\n{}")
+    monkeypatch.setattr(files, "MAX_LINE", 1000)
+    assert [len(line) for line in files.read_lines(log)] == [2, 1000, 2]
+    monkeypatch.setattr(files, "MAX_LOG", 1000)
+    with pytest.raises(TileError, match="the limit of a log is 1000"):
+        list(files.read_lines(log))
 
 
 def test_all_types_of_a_kernel_end_at_the_first(tmp_path: Path) -> None:
     path = tmp_path / "k.tile"
-    text = CASES["loops of constants"][0].replace(
+    source = CASES["loops of constants"][0].replace(
         "BLOCK = 128", "T in f16|f32|f64|s8|s16|s32|s64|u8|u16|u32, BLOCK = 128"
     )
-    path.write_text(text)
+    path.write_text(source)
     assert len(check_file(path).errors) == 1
 
 
@@ -101,8 +171,8 @@ ELIFS = "if n == 0:\n    v = v + 1.0\n" + "".join(f"elif n == {i + 1}:\n    v = 
 
 @pytest.mark.parametrize("condition", ["n ==", "x[0] =="])
 def test_the_deepest_chain_of_elifs_compiles(condition: str) -> None:
-    text = program(ELIFS.replace("n ==", condition))
-    compiled = compile_variant(parse_program(text), Request("k", "s", {}))
+    source = program(ELIFS.replace("n ==", condition))
+    compiled = compile_variant(parse_program(source), Request("k", "s", {}))
     assert compiled.ir.count("tile.if") == 198
 
 

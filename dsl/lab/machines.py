@@ -21,6 +21,9 @@ from dsl.lab.worker import Answer, LaunchAtCase, answer, answered, asked, descri
 from lowering.location import TileError
 from runtime.errors import LaunchError
 
+MAX_DEVICES = 64
+"""Of a host, each with a process of its own."""
+
 
 class Process(Protocol):
     """Runs functions one after the other in a process of its own, which has a device."""
@@ -179,6 +182,8 @@ def device_names(text: str) -> list[str]:
             raise LaunchError("no-gpu", f"--devices all: {reason}")
         return [f"cuda:{ordinal}" for ordinal in range(device_count())]
     names = text.split(",")
+    if len(names) > MAX_DEVICES:
+        raise TileError("limit", None, f"--devices names {len(names)} devices; the limit is {MAX_DEVICES}")
     twice = [name for name in names if names.count(name) > 1 and name != "emulator"]
     if "" in names or twice:
         wrong = f"{twice[0]} is there twice" if twice else "a name is empty"

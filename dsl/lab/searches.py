@@ -148,7 +148,7 @@ class Halving(Search):
         self.awaited -= trials.keys()
 
 
-class Asked:
+class SearchRun:
     """A search that is under way, whoever wrote it. Raises TileError `plugin` where one of the user's raises something,
     does not end, or gives what are no points; TileError `option` where it asks for nothing new for ever."""
 

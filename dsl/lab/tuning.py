@@ -20,7 +20,7 @@ from dsl.lab.models import lacks
 from dsl.lab.outcome import Outcome
 from dsl.lab.runner import LazyCase, with_arguments
 from dsl.lab.search import Point
-from dsl.lab.searches import Asked
+from dsl.lab.searches import SearchRun
 from dsl.lab.session import Session
 from dsl.lab.space import Candidate, by_hand, calls, candidates
 from dsl.lab.station import Batch, Entrant, Station
@@ -87,7 +87,7 @@ class Tuning:
         if settings.model is not None:
             self.outcome.predicted = self.predicted(settings.model)
         points = in_order(points, settings.seed, self.outcome.predicted)
-        self.search = Asked(settings.search, points, settings.budget, settings.seed)
+        self.search = SearchRun(settings.search, points, settings.budget, settings.seed)
         self.edited = [candidate.index for candidate in edited]
         self.begun: set[int] = set()
         """Points of the search that it was given."""

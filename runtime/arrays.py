@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runtime.dtypes import DTYPES
@@ -47,9 +48,12 @@ class Array:
         """The bytes that the elements occupy, relative to `pointer`: from (inclusive), to (exclusive)."""
         if not self.size:
             return 0, 0
-        steps = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
-        low, high = sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
+        low, high = ends(self.shape, self.strides)
         return low * self.itemsize, (high + 1) * self.itemsize
+
+    @property
+    def reach(self) -> int:
+        return reach(self.shape, self.strides)
 
     @property
     def alignment(self) -> int:
@@ -92,3 +96,16 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= extent
     return tuple(reversed(strides))
+
+
+def ends(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+    """Where the first and the last of some elements lie, from element (0, 0, …)."""
+    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    return sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
+
+
+def reach(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """The greatest number, in elements, that offsets are reckoned with: an extent, a stride, or the way from element
+    (0, 0, …) to another. A stride counts where its axis has one element, too: a kernel takes it."""
+    low, high = ends(shape, strides) if 0 not in shape else (0, -1)
+    return max(-low, high + 1, *shape, *map(abs, strides))

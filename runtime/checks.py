@@ -15,6 +15,8 @@ from runtime.tensor_map import TensorMap, of_array
 
 MOST_INT32 = (1 << 31) - (1 << 21)
 """Elements that 32 bits count, with room above them for a slice that passes the edge."""
+WIDER = "a call of the module takes 64 bits by itself; a variant does with the choice index.bits=64"
+"""What to do where 32 bits do not count all elements."""
 GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 """Blocks along x, y and z (CUDA programming guide, "Technical specifications per compute capability")."""
 
@@ -171,11 +173,10 @@ class Checker:
         if tensor.written and array.may_overlap_itself:
             message = f"{name} is written, and its elements share memory (strides {array.strides})"
             raise self.fail("array", message, "pass a contiguous array")
-        if self.header.index_bits == 32:
-            low, high = (end // array.itemsize for end in array.span)
-            if max(-low, high, *array.shape, 0) > MOST_INT32:
-                message = f"{name} has more than {MOST_INT32} elements, this variant counts in 32 bits"
-                raise self.fail("requires", message, "compile with 64-bit indices")
+        reach = array.reach if tensor.strided else max(array.size, *array.shape)
+        if self.header.index_bits == 32 and reach > MOST_INT32:
+            message = f"{name} reaches over {reach} elements, this variant counts up to {MOST_INT32} in 32 bits"
+            raise self.fail("requires", message, WIDER)
 
     def _bind_dims(self, arrays: Mapping[str, Array]) -> dict[str, int]:
         dims: dict[str, int] = {}
@@ -216,7 +217,7 @@ class Checker:
         for name, count in out.items():
             if self.header.index_bits == 32 and count > MOST_INT32:
                 message = f"the workspace {name} has more than {MOST_INT32} elements, this variant counts in 32 bits"
-                raise self.fail("requires", message, "compile with 64-bit indices")
+                raise self.fail("requires", message, WIDER)
         return out
 
     def _maps(self, arrays: Mapping[str, Array]) -> dict[Argument, TensorMap]:

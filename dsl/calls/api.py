@@ -20,9 +20,11 @@ from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request, Variant, stride_class
 from dsl.kernels.variants import Variants
 from dsl.text import tree as ast
+from dsl.text.heads import KernelHead
 from dsl.text.program import Program, parse_program
 from dsl.text.program import load as load_program
 from lowering.choices import Asked
+from lowering.facts import most_elements
 from lowering.location import Errors, TileError, closest
 from lowering.targets import Target, target
 
@@ -158,6 +160,7 @@ class Module:
             schedule = next(iter(self.program.schedules_of(kernel)), None)
         plain = {name: value if (n := plain_number(value)) is None else n for name, value in values.items()}
         dims, constants, scalars, chosen = split_values(self.program, node, plain)
+        head = self.program.head(kernel)
         request = Request(
             kernel,
             schedule,
@@ -168,6 +171,7 @@ class Module:
             dict(align or {}),
             frozenset(absent),
             arch or self.arch,
+            index_bits=64 if any(is_far(head, name, dims, each) for name, each in (strides or {}).items()) else None,
             strides={name: stride_class(each) for name, each in (strides or {}).items()},
         )
         known = {p.name for p in node.params if isinstance(p.type, ast.TensorAnnotation) and p.type.strided}
@@ -192,6 +196,15 @@ class Module:
         if (strict, choices) == (request.strict_bounds, request.choices):
             return request
         return replace(request, strict_bounds=strict, choices=choices)
+
+
+def is_far(head: KernelHead, name: str, dims: Mapping[str, int], strides: Sequence[int]) -> bool:
+    """Whether elements of a tensor with these strides lie farther apart than 32 bits count, of dims that are known."""
+    from runtime.arrays import reach
+
+    if (array := head.arrays.get(name)) is None or len(array.dims) != len(strides):
+        return False
+    return reach([dims.get(d, 1) if isinstance(d, str) else d or 1 for d in array.dims], strides) > most_elements(32)
 
 
 def split_values(

@@ -10,6 +10,7 @@ from dsl.calls.binding import BoundArguments
 from dsl.calls.called import Called, read_in_order
 from dsl.kernels.variant import stride_class
 from dsl.values.facts import ArrayFacts
+from lowering.facts import most_elements
 from lowering.location import TileError
 from runtime.numbers import exact_key, plain
 
@@ -132,7 +133,8 @@ def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
 
     array = describe(value)
     strides = stride_class(array.strides) if strided else None
-    return ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer), strides)
+    is_far = strided and array.reach > most_elements(32)
+    return ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer), strides, is_far)
 
 
 def check_kinds(called: Called, given: Mapping[str, Any]) -> None:

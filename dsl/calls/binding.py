@@ -26,7 +26,8 @@ class Misfit(TileError):
 @dataclass(slots=True)
 class BoundArguments:
     """The arguments of one kernel. dims: extents by name. types: of type parameters. align: bytes that each pointer is
-    a multiple of. strides: of strided tensors, their class. scalars: numbers. absent: optional tensors not given."""
+    a multiple of. strides: of strided tensors, their class. scalars: numbers. absent: optional tensors not given.
+    far: tensors whose elements lie farther apart than 32 bits count."""
 
     dims: dict[str, int] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
@@ -34,6 +35,7 @@ class BoundArguments:
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     scalars: dict[str, Any] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
+    far: set[str] = field(default_factory=set)
 
     def array(self, head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
         """Binds one tensor. Misfit 'shape' or 'type' where it does not go with the head, or with those before."""
@@ -54,6 +56,7 @@ class BoundArguments:
         self.align[p.name] = facts.align
         if p.strided:
             self.strides[p.name] = stride_class(facts.strides or row_major(facts.shape))
+            self.far |= {p.name} if facts.is_far else set()
 
     def constants(self, head: KernelHead, given: Mapping[str, Any]) -> None:
         """What the caller gives by name: a type parameter is set, a dim must be that of the arrays."""

@@ -512,6 +512,7 @@ class Planner:
             frozenset(bound.absent),
             self.target.arch,
             self.sms,
+            64 if bound.far else None,
             strides=bound.strides,
         )
 

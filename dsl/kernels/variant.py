@@ -44,7 +44,8 @@ class Request:
     dims: extents by name, as far as they are known. types: of the type parameters. constants: set by the caller, over
     what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
     align: bytes that each tensor's pointer is a multiple of (16 unless said). absent: optional tensors not given.
-    index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count.
+    index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count. 64 is asked for where
+    elements of a view lie farther apart.
     strict_bounds: assert that index tiles lie inside of their axes. marks: what a timeline is of, as
     `lowering/passes/marks.py` reads it; "" for none. choices: options by key, over those of the
     schedule; keys that the variant does not have are left to whoever gave them.
@@ -299,13 +300,15 @@ class _Variant:
         function.choices.plugins = self.program.plugins
         function.choices.forced |= schedule.choices
         function.choices.force(request.choices, "--choose", must=False)
-        large = resolved.is_large
+        large = resolved.is_large or request.index_bits == 64
         function.index_bits = function.choices.choose(
             "index",
             "bits",
             {"64": 64} if large else {"32": 32, "64": 64},
             str(resolved.index_bits),
-            because="a tensor has more elements than 32 bits count" if large else "no tensor is too large for 32 bits",
+            because="a tensor reaches over more elements than 32 bits count"
+            if large
+            else "no tensor is too large for 32 bits",
         )
         branches = [node for node in ast.walk(kernel.body) if isinstance(node, ast.If)]
         function.in_branches = frozenset(assigned_names([*branches]))
@@ -379,8 +382,8 @@ class _Variant:
     def _is_large(self, dims: Mapping[str, int]) -> bool:
         """Whether a tensor has more elements than 32 bits count."""
         for array in self.head.arrays.values():
-            extents = (dims.get(d, 1) if isinstance(d, str) else d or 1 for d in array.dims)
-            if prod(extents) > most_elements(32):
+            extents = [dims.get(d, 1) if isinstance(d, str) else d or 1 for d in array.dims]
+            if max(prod(extents), *extents) > most_elements(32):
                 return True
         return False
 

@@ -19,6 +19,8 @@ class ArrayFacts:
     strides: tuple[int, ...] | None = None
     """Of a view, or their class (`stride_class`) where a kernel takes it strided. None: row-major, as examples make
     them."""
+    is_far: bool = False
+    """Whether 32 bits do not count from one of its elements to all others."""
 
     @property
     def turned(self) -> ArrayFacts:

@@ -137,3 +137,48 @@ def test_arrays_of_an_example_are_row_major() -> None:
     (launch,) = examine(program, program.examples[0]).launches
     (step,) = plan_launch(program, launch, "sm_90").steps
     assert step.request.strides == {"y": (16, 1), "x": (16, 1)}
+
+
+FAR = """\
+kernel rows_of(y: u8[m, n], x: u8[m, n; strided]; N = 64):
+    grid m
+    y[block(0), 0 : N] = x[block(0), 0 : N]
+"""
+FAR_VIEWS: dict[str, tuple[int, tuple[int, int], int]] = {
+    "near": (3, ((1 << 29) - 9, 1), 32),
+    "far": (3, ((1 << 30) - 9, 1), 64),
+    "far below": (3, (9 - (1 << 30), 1), 64),
+    "far along both axes": (2, (1 << 30, 1 << 25), 64),
+    "one row of a far pitch": (1, ((1 << 32) + 5, 1), 64),
+    "one row of a far pitch below": (1, (-(1 << 40), 1), 64),
+}
+
+
+@pytest.mark.parametrize("view", FAR_VIEWS)
+def test_views_whose_elements_are_far_apart_are_counted_in_64_bits(view: str) -> None:
+    """They were refused; a far pitch of one row was no number of 32 bits. Nothing is launched: no memory is touched."""
+    rows, strides, bits = FAR_VIEWS[view]
+    memory = np.zeros(1, np.uint8)
+    x = np.lib.stride_tricks.as_strided(memory, (rows, 60), strides)
+    y = np.zeros((rows, 60), np.uint8)
+    module = dsl.parse(FAR, device="emulator")
+    (kernel,) = module.rows_of.plan_for({"y": y, "x": x}, {}).kernels
+    assert kernel.header.index_bits == bits
+    if view != "far below":  # y lies between its rows
+        assert kernel.grid(y, x) == (rows, 1, 1)
+    assert module.compile("rows_of", m=rows, n=60, strides={"x": strides}).header.index_bits == bits
+
+
+def test_a_far_pitch_after_a_near_one_is_another_class_of_calls() -> None:
+    module = dsl.parse(FAR, device="emulator")
+    memory = np.arange(64, dtype=np.uint8)
+    for pitch in (64, 1 << 33, 64):
+        x = np.lib.stride_tricks.as_strided(memory, (1, 60), (pitch, 1))
+        np.testing.assert_array_equal(module.rows_of(x), x)
+
+
+def test_a_variant_of_32_bits_names_the_choice_that_counts_farther() -> None:
+    module = dsl.parse(FAR, device="emulator")
+    x = np.lib.stride_tricks.as_strided(np.zeros(1, np.uint8), (3, 60), (1 << 30, 1))
+    with pytest.raises(LaunchError, match=r"x reaches over 2147483708 elements(.|\n)*index.bits=64"):
+        module.compile("rows_of")(np.zeros((3, 60), np.uint8), x)

@@ -188,7 +188,7 @@ class _Round:
             if not self._comes_from_rings(value, axis, loads):
                 name = value.name or "an operand"
                 wrong = f"'{name}' does not come from shared memory alone"
-                if value.op is not None and is_load(value.op):
+                if self._is_loaded(value, axis):
                     self.unstaged = wrong
                 return wrong, "stage both operands"
         return self._misfit_of_rest(loads)
@@ -208,6 +208,16 @@ class _Round:
         if along is None or not op.spec.pure:
             return False
         return all(self._comes_from_rings(o, along[o], loads) for o in op.operands if o in along)
+
+    def _is_loaded(self, value: Value, axis: int) -> bool:
+        """Whether some of what an operand is made of, as `_comes_from_rings` goes through it, is loaded by threads."""
+        op = value.op
+        if op is None or op.spec.along is None:
+            return False
+        if op.spec.accesses:
+            return is_load(op)
+        along = op.spec.along(op, value, axis)
+        return along is not None and any(self._is_loaded(o, along[o]) for o in op.operands if o in along)
 
     def _misfit_of_rest(self, loads: set[Op]) -> tuple[str, str] | None:
         """All that hangs on the loads is theirs alone; all else can be done before the products."""

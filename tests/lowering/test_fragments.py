@@ -120,3 +120,17 @@ kernel k(y: f32[m, 32], q: f16[m, 32], x: f16[n, 32]; TM = 16, TN = 32):
     args = {"y": np.zeros((16, 32), np.float32), "q": np.ones((16, 32), np.float16), "x": np.ones((64, 32), np.float16)}
     kernel = compile_kernel(text, args)
     assert "fragments.j" not in kernel.variant.function.choices.keyed()
+
+
+@pytest.mark.parametrize("n", [33, 64])
+def test_operands_that_lie_across_k_are_loaded_where_their_rows_begin_anywhere(n: int) -> None:
+    """Of 33 columns the variant was an error: that the operand is loaded was not seen through its transposes."""
+    text = PRODUCT.replace("b: T[n, k]", "b: T[k, n]")
+    text = text.replace("b[j : j + TN, p : p + TK].T", "b[p : p + TK, j : j + TN].T.T")
+    random = np.random.default_rng(n)
+    args = {"a": random.integers(-3, 4, (64, 128)).astype(np.float16), "c": np.full((64, n), -1, np.float32)}
+    args["b"] = random.integers(-3, 4, (128, n)).astype(np.float16)
+    kernel = compile_kernel(text.format(lines="fragments p: late"), args, types={"T": "f16", "S": "f32"})
+    launch(kernel, args)
+    assert (args["c"] == args["a"].astype(np.float32) @ args["b"].astype(np.float32)).all()
+    assert kernel.variant.function.choices.keyed()["fragments.p"].taken == ("late" if n == 64 else "whole")

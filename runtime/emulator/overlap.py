@@ -86,6 +86,8 @@ class Overlap:
             self.check(self.before, place, g, site, write)
         if self.keeps:
             stamps = g.stamps(site)
+            if place.size < self.granule:  # a byte of a copy with a short source
+                place = place.widened(self.granule)
             wide = stamps[:, None] if place.size != self.granule else stamps
             place.put(self.writes if write else self.reads, self.granule, wide)
 

@@ -102,6 +102,24 @@ def test_a_wait_orders_all_behind_it() -> None:
     assert (chain.value("y") == 3 * chain.x).all() and (chain.value("t") == 4 * chain.x).all()
 
 
+SHORT = """\
+    .shared .align 16 .b8 s[256];
+    mov.u64 %rd6, s;
+    mul.wide.u32 %rd7, %r3, 4;
+    add.s64 %rd6, %rd6, %rd7;
+    cp.async.ca.shared.global [%rd6], [%rd3], 4, 3;
+    cp.async.wait_all;
+"""
+
+
+def test_a_copy_with_a_short_source_is_kept_by_whole_granules() -> None:
+    """Each of its bytes is read by itself, and granules of this launch have 4: that was a ValueError."""
+    chain = Chain()
+    chain.launch(FIRST, "first")
+    chain.launch(SECOND.replace(WAIT, SHORT + WAIT), "second")
+    assert (chain.value("y") == 3 * chain.x).all()
+
+
 MOVED = {
     "no wait": (SECOND.replace(WAIT + "\n", ""), Kind.RACE, LOAD),
     "a wait behind the load": (SECOND.replace(f"{WAIT}\n{LOAD}", f"{LOAD}\n{WAIT}"), Kind.RACE, LOAD),

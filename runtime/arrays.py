@@ -104,6 +104,11 @@ def ends(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     return sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
 
 
+def occupied(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from the first to the last, with what lies between; strides are not negative."""
+    return ends(shape, strides)[1] + 1 if 0 not in shape else 0
+
+
 def reach(shape: Sequence[int], strides: Sequence[int]) -> int:
     """The greatest number, in elements, that offsets are reckoned with: an extent, a stride, or the way from element
     (0, 0, …) to another. A stride counts where its axis has one element, too: a kernel takes it."""

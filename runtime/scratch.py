@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
+from runtime.arrays import occupied
 from runtime.emulator.findings import Finding, Kind, Location
 from runtime.emulator.scratch import Scratch
 from runtime.errors import FindingError
@@ -39,9 +42,25 @@ class ScratchArray(np.ndarray):
         raise FindingError(str(finding), finding)
 
 
-def make_scratch(shape: tuple[int, ...], dtype: Any, must_be_zero: bool, is_zeroed: bool | None = None) -> ScratchArray:
-    """A workspace in host memory, zeroed where it must be zero after each call, or is zeroed before each."""
+def make_scratch(
+    shape: tuple[int, ...],
+    dtype: Any,
+    must_be_zero: bool,
+    is_zeroed: bool | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> ScratchArray:
+    """A workspace in host memory, zeroed where it must be zero after each call, or is zeroed before each; row-major, or
+    with these strides, in elements."""
     is_zeroed = must_be_zero if is_zeroed is None else is_zeroed
-    made = (np.zeros if is_zeroed else np.empty)(shape, dtype).view(ScratchArray)
-    made.scratch = Scratch(made.nbytes, must_be_zero, is_zeroed=is_zeroed)
+    count = prod(shape) if strides is None else occupied(shape, strides)
+    memory = (np.zeros if is_zeroed else np.empty)(count, dtype)
+    elements = None
+    if strides is None:
+        made = memory.reshape(shape).view(ScratchArray)
+    else:
+        steps = [step * memory.itemsize for step in strides]
+        made = as_strided(memory, shape, steps).view(ScratchArray)
+        elements = np.zeros(memory.nbytes, bool)
+        as_strided(elements, (*shape, memory.itemsize), (*steps, 1))[...] = True
+    made.scratch = Scratch(memory.nbytes, must_be_zero, is_zeroed=is_zeroed, elements=elements)
     return made

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from dsl.kernels.variant import Request
 from dsl.text.program import Program
 from dsl.values.facts import ArrayFacts
+from lowering.facts import most_elements
 from lowering.location import Loc, TileError
 from lowering.types import DTYPES
 
@@ -43,6 +44,8 @@ class Workspace:
     zero: bool
     loc: Loc
     zeroed: bool = False
+    strides: tuple[int, ...] | None = None
+    """In elements, of one that lies as an array of the call does; None: row-major."""
 
     @property
     def text(self) -> str:
@@ -58,7 +61,10 @@ class Workspace:
     @property
     def facts(self) -> ArrayFacts:
         """What a launch knows of it."""
-        return ArrayFacts(self.shape, self.dtype)
+        from runtime.arrays import reach
+
+        is_far = self.strides is not None and reach(self.shape, self.strides) > most_elements(32)
+        return ArrayFacts(self.shape, self.dtype, strides=self.strides, is_far=is_far)
 
 
 @dataclass(slots=True)
@@ -229,10 +235,11 @@ def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
     device = describe(like).device
     if device is None:
         is_zero = workspace.zero or workspace.zeroed
-        return make_scratch(workspace.shape, numpy_type(DTYPES[workspace.dtype]), workspace.zero, is_zero)
+        dtype = numpy_type(DTYPES[workspace.dtype])
+        return make_scratch(workspace.shape, dtype, workspace.zero, is_zero, workspace.strides)
     if workspace.zero:
         return to_device(np.zeros(workspace.shape, numpy_type(DTYPES[workspace.dtype])), device)
-    made = empty_like(like, workspace.shape, workspace.dtype)
+    made = empty_like(like, workspace.shape, workspace.dtype, workspace.strides)
     if workspace.zeroed:
         clear(made)
     return made

@@ -81,6 +81,24 @@ def _workspace(names: DispatchNames, loc: Loc, given: Any, zero: str | None = No
     return Workspace(dtype.name, shape, zero == "zero", loc, zero == "zeroed")
 
 
+def _asked(names: DispatchNames, node: ast.Call) -> tuple[ArrayFacts, Loc]:
+    """What is known of the array that a function of a dispatch is asked of."""
+    (asked,) = node.args
+    known = names.planner.known(names.planner.passed.get(asked.id)) if isinstance(asked, ast.Name) else None
+    if not isinstance(known, ArrayFacts):
+        names.error("type", asked.loc, "this takes an array of the call", "a parameter that is a tensor")
+    return known, node.loc
+
+
+def _workspace_like(names: DispatchNames, node: ast.Call) -> Workspace:
+    like, loc = _asked(names, node)
+    return Workspace(like.dtype, like.shape, False, loc, like.pitched)
+
+
+def _aligned(names: DispatchNames, node: ast.Call) -> bool:
+    return _asked(names, node)[0].rows_are_aligned
+
+
 def _fits(names: DispatchNames, node: ast.Call) -> bool:
     return names.planner.fits(node, names.branch)
 
@@ -89,6 +107,13 @@ OWN = {
     each.name: each
     for each in (
         Builtin("workspace(T[…], [zero|zeroed])", "scratch memory of the call", arrays=_workspace),
+        Builtin(
+            "workspace_like(x)",
+            "scratch memory that lies as an array, its rows at multiples of 16 bytes",
+            arrays=_workspace_like,
+            unread=True,
+        ),
+        Builtin("aligned(x)", "whether an array's rows begin at multiples of 16 bytes", arrays=_aligned, unread=True),
         Builtin("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
     )
 }

@@ -53,11 +53,10 @@ def expand(program: Blocks) -> list[TileError]:
             if not calls or not isinstance(branch, ast.When):
                 out.append(branch)
                 continue
-            (call, *more) = calls
-            if more or len(branch.steps) > 1:
-                raise TileError(
-                    "dispatch", call.loc, f"a call of the dispatch '{call.name}' stands alone in its branch"
-                )
+            call = calls[0]
+            if call is not branch.steps[-1]:
+                message = f"a call of the dispatch '{call.name}' stands last in its branch"
+                raise TileError("dispatch", call.loc, message, "launches of kernels may stand ahead of it")
             if call.name in chain:
                 ring = " → ".join([*chain[chain.index(call.name) :], call.name])
                 raise TileError("dispatch", call.loc, f"dispatch '{call.name}' calls itself: {ring}")
@@ -105,8 +104,11 @@ def _inlined(
             made.guards = (*guards, *made.guards)
             made.name = line.name or branch.name
             made.steps = [
-                _launch(program, step, names, passed, [*items.values()]) if isinstance(step, ast.Launch) else step
-                for step in made.steps
+                *branch.steps[:-1],
+                *(
+                    _launch(program, step, names, passed, [*items.values()]) if isinstance(step, ast.Launch) else step
+                    for step in made.steps
+                ),
             ]
             yield made
 

@@ -8,6 +8,9 @@ from typing import Any
 from lowering.layout import row_major
 from lowering.types import DTYPES
 
+ROW = 16
+"""Bytes of what the hardware copies at once, at multiples of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
@@ -27,6 +30,30 @@ class ArrayFacts:
         """`x.T`."""
         strides = tuple(self.strides or row_major(self.shape))
         return replace(self, shape=self.shape[::-1], strides=strides[::-1])
+
+    @property
+    def neighbours(self) -> int | None:
+        """The last axis along which elements are neighbours."""
+        strides = self.strides or row_major(self.shape)
+        return max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
+
+    @property
+    def rows_are_aligned(self) -> bool:
+        """Whether it begins, and its rows begin, at multiples of 16 bytes; rows lie along an axis of neighbours."""
+        near, strides = self.neighbours, self.strides or row_major(self.shape)
+        pitches = [stride * DTYPES[self.dtype].bits // 8 for axis, stride in enumerate(strides) if axis != near]
+        return near is not None and self.align % ROW == 0 and all(pitch % ROW == 0 for pitch in pitches)
+
+    @property
+    def pitched(self) -> tuple[int, ...]:
+        """The strides of an array that lies as this one, with rows that begin at multiples of 16 bytes."""
+        near = self.neighbours if self.neighbours is not None else len(self.shape) - 1
+        order = [near, *(axis for axis in reversed(range(len(self.shape))) if axis != near)]
+        strides, step, each = [0] * len(self.shape), 1, max(1, 8 * ROW // DTYPES[self.dtype].bits)
+        for axis in order:
+            strides[axis] = step
+            step *= max(1, self.shape[axis]) if axis != near else max(1, -(-self.shape[axis] // each)) * each
+        return tuple(strides)
 
 
 class Unknown:

@@ -101,11 +101,11 @@ class DeviceArray:
         view.array = replace(self.array, shape=(self.array.size,), strides=(1,))
         return view
 
-    def lying(self, strides: tuple[int, ...]) -> DeviceArray:
-        """The same memory with the axes in another order, by their strides."""
+    def lying(self, strides: tuple[int, ...], shape: tuple[int, ...] | None = None) -> DeviceArray:
+        """The same memory with the axes in another order, by their strides, or with other axes."""
         view = object.__new__(DeviceArray)
         view.allocation = self.allocation
-        view.array = replace(self.array, strides=strides)
+        view.array = replace(self.array, strides=strides, shape=self.shape if shape is None else shape)
         return view
 
     @property

@@ -25,7 +25,8 @@ class Scratch:
     """What the launches of a call know of a workspace. `unwritten`: [bytes] not written since it began; None where
     that does not matter. `left`: of one that must be zero after the call. `is_argument`: it is an array of the caller,
     which kernels may be given to write only. `is_zeroed`: it holds zeros when a call begins. `is_read`: this launch's
-    kernel may read it."""
+    kernel may read it. `elements`: [bytes] that belong to one, where not all do: rows may end ahead of the next one.
+    """
 
     size: int
     must_be_zero: bool
@@ -34,9 +35,10 @@ class Scratch:
     is_argument: bool = False
     is_zeroed: bool = False
     is_read: bool = True
+    elements: Any = None
 
     def begin(self) -> None:
         """A call begins: what an earlier one left is not to be read; a zeroed one holds zeros."""
         self.left = None
-        is_known = self.must_be_zero or self.is_zeroed
-        self.unwritten = None if is_known else np.ones(self.size, bool)
+        every = np.ones(self.size, bool) if self.elements is None else self.elements.copy()
+        self.unwritten = None if self.must_be_zero or self.is_zeroed else every

@@ -12,7 +12,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from runtime.arrays import Array
+from runtime.arrays import Array, occupied
 from runtime.dtypes import is_masked
 from runtime.errors import LaunchError
 from runtime.frameworks.framework import Framework as Framework
@@ -80,13 +80,17 @@ def clear(x: Any) -> None:
     framework_of(x).clear(x)
 
 
-def empty_like(x: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """A new uninitialised row-major array of the framework and device of `x`, for an output that was not given.
+def empty_like(x: Any, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None) -> Any:
+    """A new uninitialised array of the framework and device of `x`, for an output that was not given: row-major, or
+    with these strides, in elements.
 
     JAX arrays cannot be written: for them it is a stand-in, until `finish_like`. Raises LaunchError `array` where
     none can be made (interface only).
     """
-    return framework_of(x).empty(x, tuple(shape), dtype)
+    if strides is None:
+        return framework_of(x).empty(x, tuple(shape), dtype)
+    memory = framework_of(x).empty(x, (occupied(shape, strides),), dtype)
+    return framework_of(memory).lying(memory, tuple(shape), strides)
 
 
 def read_each(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any]) -> None:

@@ -54,3 +54,6 @@ class CuPy(Framework):
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(x.data.device_id):
             return cupy.empty(shape, numpy_dtype(dtype))
+
+    def lying(self, x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        return sys.modules["cupy"].lib.stride_tricks.as_strided(x, shape, [step * x.itemsize for step in strides])

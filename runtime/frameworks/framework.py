@@ -103,6 +103,10 @@ class Framework:
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
         raise LaunchError("array", f"cannot make an output like a {type(x).__qualname__}", "pass the output yourself")
 
+    def lying(self, x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        """A view of `x`, which `empty` made with one axis; strides in elements."""
+        raise NotImplementedError
+
 
 def element_strides(x: Any, strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Byte strides → element strides."""

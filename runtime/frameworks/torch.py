@@ -74,6 +74,9 @@ class Torch(Framework):
         torch = sys.modules["torch"]
         return torch.empty(shape, dtype=getattr(torch, DTYPES[dtype].numpy), device=x.device)
 
+    def lying(self, x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        return x.as_strided(shape, strides)
+
 
 def is_recorded(x: Any) -> bool:
     """Whether torch records what is done with a tensor, for gradients: not in an operator's own code, whose gradient is

@@ -230,3 +230,88 @@ def test_a_zeroed_workspace_on_a_gpu() -> None:
         y = to_device(np.zeros(5000, np.int32))
         module.scan(y, to_device(x))
         assert (y.numpy() == np.cumsum(x)).all()
+LYING = """\
+kernel copied(to: T[m, n; strided], x: T[m, n; strided]; T in f16|f32|u8, ROWS = 32, COLS = 64):
+    grid cdiv(m, ROWS), cdiv(n, COLS)
+    i, j = block(0) * ROWS, block(1) * COLS
+    to[i : i + ROWS, j : j + COLS] = x[i : i + ROWS, j : j + COLS]
+
+kernel doubled(y: T[m, n], x: T[m, n; strided]; T in f16|f32|u8, ROWS = 32, COLS = 64):
+    grid cdiv(m, ROWS), cdiv(n, COLS)
+    i, j = block(0) * ROWS, block(1) * COLS
+    v = x[i : i + ROWS, j : j + COLS]
+    y[i : i + ROWS, j : j + COLS] = v + v
+
+dispatch twice(y, x):
+    z = workspace_like(x)
+    when aligned(x): plainly(y, x)
+    otherwise:
+        copied(z, x)
+        plainly(y, z)
+
+dispatch plainly(y, x):
+    when m > 1000: doubled(y, x) with ROWS=64
+    otherwise: doubled(y, x)
+"""
+LIES: dict[str, Any] = {
+    "aligned": (lambda t: rising(t, 40, 48), False),
+    "odd rows": (lambda t: rising(t, 40, 67), True),
+    "odd columns": (lambda t: rising(t, 67, 39).T, True),
+    "aligned columns": (lambda t: rising(t, 67, 48).T, False),
+    "a view that begins elsewhere": (lambda t: rising(t, 40, 64)[:, 1:49], True),
+    "every other element": (lambda t: rising(t, 40, 96)[:, ::2], True),
+    "one row": (lambda t: rising(t, 1, 67), True),
+    "no row": (lambda t: rising(t, 0, 67), True),
+}
+
+
+def rising(dtype: Any, *shape: int) -> np.ndarray:
+    return (np.arange(np.prod(shape)).reshape(shape) % 100).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.uint8])
+@pytest.mark.parametrize("lies", LIES)
+def test_a_workspace_lies_as_an_array_with_aligned_rows(lies: str, dtype: Any) -> None:
+    """Launches ahead of a call of a dispatch come before each of its branches."""
+    view, copies = LIES[lies]
+    module, x = dsl.parse(LYING, device="emulator"), view(dtype)
+    y = np.zeros(x.shape, dtype)
+    module.twice(y, x)
+    np.testing.assert_array_equal(y, x + x)
+    bound = module.twice.plan_for({"y": y, "x": x}, {})
+    assert [step.request.kernel for step in bound.plan.steps] == ["copied"] * copies + ["doubled"]
+    for _, workspace, memory in bound.workspaces.values():
+        unit = 0 if lies == "odd columns" else 1
+        assert memory.shape == x.shape and memory.strides[unit] == x.itemsize
+        assert memory.strides[1 - unit] % 16 == 0 and workspace.facts.rows_are_aligned
+
+
+def test_what_nobody_has_written_between_the_rows_of_a_workspace_does_not_matter() -> None:
+    """Beside the last element of a row, in its four bytes, lies what belongs to none."""
+    text = LYING.replace("grid cdiv(m, ROWS), cdiv(n, COLS)", "grid cdiv(m - 1, ROWS), cdiv(n, COLS)", 1)
+    module = dsl.parse(text, device="emulator")
+    for rows in (40, 33):  # the last row is not copied
+        x = rising(np.uint8, rows, 67)
+        if rows == 40:
+            module.twice(x)
+        else:
+            with pytest.raises(FindingError, match="uninitialised read"):
+                module.twice(x)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("framework", ["torch", "cupy", "dsl"])
+def test_each_framework_has_such_workspaces(framework: str) -> None:
+    import runtime
+
+    x = rising(np.float16, 67, 40)
+    if framework == "torch":
+        torch = pytest.importorskip("torch")
+        given = torch.from_numpy(x).cuda().T
+        out = dsl.parse(LYING).twice(given).cpu().numpy()
+    elif framework == "cupy":
+        cupy = pytest.importorskip("cupy")
+        out = cupy.asnumpy(dsl.parse(LYING).twice(cupy.asarray(x).T))
+    else:
+        out = dsl.parse(LYING).twice(runtime.to_device(np.asfortranarray(x.T), 0)).numpy()
+    np.testing.assert_array_equal(out, 2 * x.T)

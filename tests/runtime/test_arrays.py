@@ -37,6 +37,7 @@ def test_numpy_types(dtype: Any, name: str) -> None:
     array = describe(x)
     assert array == Array("numpy", x.ctypes.data, (2, 3), (3, 1), name, None)
     assert empty_like(x, (4, 5), name).dtype == x.dtype
+    assert describe(empty_like(x, (4, 5), name, (8, 1))).strides == (8, 1)
 
 
 def test_numpy_views() -> None:

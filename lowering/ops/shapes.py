@@ -252,6 +252,13 @@ def _along_transpose(op: Op, value: Value, axis: int) -> dict[Value, int]:
     return {op.operands[0]: axis, op.result: op.attrs["axes"].index(axis)}
 
 
+def _along_stack(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
+    """All axes but the last one, which counts what is stacked."""
+    if axis == len(op.result.shape) - 1:
+        return None
+    return {**dict.fromkeys(op.operands, axis), op.result: axis}
+
+
 def _along_split(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
     """All axes but the last one, which has more elements."""
     return None if axis == len(value.shape) - 1 else {op.operands[0]: axis, op.result: axis}
@@ -381,7 +388,10 @@ row(
     "transpose", 1, _infer_transpose, "axes", spread=_spread_transpose, takes=_takes_transpose, picks=_transposed,
     along=_along_transpose, facts=_transpose_facts, form=lambda forms, op: forms.transposed(op),
 )  # fmt: skip
-row("stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, place=_place_stack, anywhere=False)
+row(
+    "stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, place=_place_stack, along=_along_stack,
+    anywhere=False,
+)  # fmt: skip
 # The part of a tile at one index of an axis.
 row("pick", 1, _infer_pick, "axis index", spread=_spread_pick, takes=_takes_pick, place=_place_pick, picks=_picked)
 # Bytes as smaller elements, which the last axis counts; lowest bits first.

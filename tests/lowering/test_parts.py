@@ -91,3 +91,24 @@ def test_a_small_one_is_not() -> None:
     args = {"a": np.ones((64, 64), np.float16), "b": np.ones((64, 64), np.float16), "c": np.ones((64, 64), np.float16)}
     kernel = compile_kernel(SUMS.replace("TM = 128, TN = 128", "TM = 64, TN = 64"), args)
     assert "parts.acc" not in kernel.variant.function.choices.keyed()
+
+
+@pytest.mark.parametrize("rows", [8, 16])
+def test_through_what_is_stacked(rows: int) -> None:
+    """Parts of rows, beside what a stack counts: a convolution of u8 with something to add was an error."""
+    text = """
+kernel k(y: s32[n, 64], x: u8[n, 32]; R = 16):
+    grid cdiv(n, R)
+    i = block(0) * R
+    v = x[i : i + R, 0 : 32]
+    w = reshape(stack(v & 15, v >> 4).to(s32), [R, 64])
+    y[i : i + R, 0 : 64] = w * 3
+
+schedule s of k:
+    warps = 1
+    parts w: {rows}, 64
+"""
+    x = np.random.default_rng(3).integers(0, 256, (21, 32)).astype(np.uint8)
+    args = {"y": np.zeros((21, 64), np.int32), "x": x}
+    launch(compile_kernel(text.format(rows=rows), args), args)
+    assert np.array_equal(args["y"], 3 * np.stack([x & 15, x >> 4], -1).reshape(21, 64))

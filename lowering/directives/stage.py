@@ -252,7 +252,8 @@ class _Choosing:
         wrong = self.misfit(load, body)
         no_box = wrong or self.no_box(load, body) if word == BULK else None
         if wrong is not None and word == "shared":
-            raise TileError("schedule", place or load.loc, f"'{name}' cannot be staged: {wrong[0]}", wrong[1])
+            code = "shared" if wrong == self.no_room(load) else "schedule"
+            raise TileError(code, place or load.loc, f"'{name}' cannot be staged: {wrong[0]}", wrong[1])
         if no_box is not None:
             message = f"'{name}' cannot be copied in bulk: {no_box[0]}"
             raise TileError("instruction", place or load.loc, message, no_box[1])
@@ -307,12 +308,14 @@ class _Choosing:
             return "it is loaded with an eviction priority, which a copy has not", "leave out evict="
         if load.operands[0] in self.written:
             return "the kernel writes it, and a copy would read it earlier", f"stage {load.operands[0].name}: registers"
-        if slot_bytes(load) > self.room and (load.operands[0], load.loc) not in self.lines:
-            return (
-                f"its tile has {slot_bytes(load)} bytes, and {max(self.room, 0)} of shared memory are left",
-                "a smaller tile",
-            )
-        return None
+        return self.no_room(load)
+
+    def no_room(self, load: Op) -> tuple[str, str] | None:
+        """What `misfit` says of a tile that shared memory does not hold beside the others."""
+        if slot_bytes(load) <= self.room or (load.operands[0], load.loc) in self.lines:
+            return None
+        left = f"its tile has {slot_bytes(load)} bytes, and {max(self.room, 0)} of shared memory are left"
+        return left, "a smaller tile"
 
 
 def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> None:

@@ -207,29 +207,69 @@ def test_several_blocks_share_the_rounds_of_few_tiles(modules, device, dtype, sh
 
 
 @pytest.mark.parametrize(
-    ("extent", "k", "b_t", "arch", "schedule"),
+    ("extent", "k", "b_t", "arch", "schedules"),
     [
         (6144, 64, True, "sm_80", "large"),
         (6143, 64, True, "sm_80", "tile"),
         (6144, 64, False, "sm_90", "bulk"),
-        (6143, 64, False, "sm_90", "tile"),
+        (6143, 64, False, "sm_90", "rows bulk"),
+        (6143, 64, False, "sm_80", "rows tile"),
+        (8191, 64, False, "sm_80", "rows large"),
         (6143, 64, True, "sm_90", "bulk"),
-        (6143, 66, True, "sm_90", "groups"),
+        (6143, 66, True, "sm_90", "rows rows bulk"),
         (1024, 64, True, "sm_90", "bulk"),
         (512, 64, True, "sm_90", "few"),
         (500, 64, True, "sm_90", "tile"),
         (704, 64, True, "sm_90", "few"),
         (768, 64, True, "sm_90", "bulk"),
         (512, 4096, False, "sm_90", "few"),
+        (511, 63, True, "sm_90", "tile"),
         (6144, 0, True, "sm_90", "large"),
     ],
 )
-def test_the_dispatch_chooses_by_target_size_and_order(extent, k, b_t, arch, schedule):
+def test_the_dispatch_chooses_by_target_size_and_order(extent, k, b_t, arch, schedules):
+    """Ahead of the product operands are copied whose rows begin at no multiple of 16 bytes."""
     module = dsl.load(SAMPLE, device="emulator", arch=arch)
     c, a = np.empty((extent, extent), np.float16), np.empty((extent, k), np.float16)
     b = a.T if b_t else np.empty((k, extent), np.float16)
     plan = module.matmul.plan(module.matmul.facts({"c": c, "a": a, "b": b}))
-    assert [step.request.schedule for step in plan.steps] == [schedule]
+    assert [step.request.schedule for step in plan.steps] == schedules.split()
+
+
+def test_copies_pay_where_enough_rows_and_columns_share_them(modules):
+    """Of 64 rows a matrix of 411 MB is read once; one that the L2 holds is copied, and one of 128 rows."""
+    module = modules("emulator")
+    for m, n, k, copies in ((64, 50257, 4096, 0), (64, 4097, 4096, 1), (128, 50257, 4096, 1), (16, 4097, 4096, 0)):
+        given = {"c": ArrayFacts((m, n), "bf16"), "a": ArrayFacts((m, k), "bf16"), "b": ArrayFacts((k, n), "bf16")}
+        plan = module.matmul.plan(given)
+        assert [step.request.kernel for step in plan.steps] == ["copied"] * copies + ["product"]
+
+
+@pytest.mark.parametrize(("a_t", "b_t"), ORDERS)
+@pytest.mark.parametrize("dtype", ["bf16", "f32", "s8", "e5m2"])
+def test_rows_that_begin_anywhere_are_copied_first(modules, device, dtype, a_t, b_t):
+    module, (m, n, k) = modules(device), (129, 130, 1001)
+    taken = {"bf16": ((False, False), (True, True)), "f32": ((False, False),), "e5m2": ((False, True),)}.get(dtype, ())
+    if device == "emulator" and (a_t, b_t) not in taken:
+        pytest.skip("seconds of the emulator; on a GPU each order of each type")
+    a, b = operands(m, n, k, dtype)
+    c = narrow(np.full((m, n), -7.0), DTYPES[RESULT.get(dtype, dtype)])
+    module.matmul(c, lying(a, a_t), lying(b, b_t))
+    check(c, a, b, dtype)
+    plan = module.matmul.plan(module.matmul.facts({"c": c, "a": lying(a, a_t), "b": lying(b, b_t)}))
+    assert [step.request.kernel for step in plan.steps] == ["copied", "copied", "product"]
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32", "u8"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_copy_is_the_same_matrix(modules, device, dtype, turned):
+    """Of rows, or of columns, where these are neighbours; also a view of every other element, and nothing."""
+    module, kind = modules(device), {"f16": np.float16, "f32": np.float32, "u8": np.uint8}[dtype]
+    for m, k, step in ((67, 131, 1), (1, 33, 1), (40, 300, 2), (0, 5, 1)):
+        x = (np.arange(m * k * step).reshape(m, k * step) % 251).astype(kind)[:, ::step]
+        y = np.full((m, k + 8), 7, kind)[:, :k]
+        module.copied(*((y.T, x.T) if turned else (y, x)))
+        np.testing.assert_array_equal(y, x)
 
 
 CASES = [

@@ -26,13 +26,13 @@ def _floats(x: Array) -> np.ndarray:
 def softmax(x: Array, axis: int = -1) -> np.ndarray:
     """exp(x - max) / sum(exp(x - max)) along an axis; NaN where all are -inf."""
     x = _floats(x)
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    e = np.exp(x - x.max(axis=axis, keepdims=True, initial=-np.inf))
     return e / e.sum(axis=axis, keepdims=True)
 
 
 def log_softmax(x: Array, axis: int = -1) -> np.ndarray:
     x = _floats(x)
-    d = x - x.max(axis=axis, keepdims=True)
+    d = x - x.max(axis=axis, keepdims=True, initial=-np.inf)
     return d - np.log(np.exp(d).sum(axis=axis, keepdims=True))
 
 

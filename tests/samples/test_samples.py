@@ -50,15 +50,17 @@ SHAPES = {
         "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=16392",
     ],
     "softmax.tile": [
-        "rows=0 cols=8", "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=32", "rows=1 cols=33", "rows=9 cols=1000",
+        "rows=0 cols=8", "rows=3 cols=0", "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=32", "rows=1 cols=33",
+        "rows=9 cols=1000",
         "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=16392", "rows=1 cols=40007", "rows=2 cols=65544",
     ],
     "softmax_backward.tile": [
-        "rows=0 cols=8", "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=32", "rows=1 cols=33", "rows=9 cols=1000",
+        "rows=0 cols=8", "rows=3 cols=0", "rows=3 cols=1", "rows=5 cols=31", "rows=4 cols=32", "rows=1 cols=33",
+        "rows=9 cols=1000",
         "rows=2 cols=1025", "rows=1 cols=4099", "rows=2 cols=16392", "rows=1 cols=40007", "rows=1 cols=65544",
     ],
     "softmax_fused.tile": [
-        "rows=0 cols=8", "rows=3 cols=31", "rows=5 cols=1000", "rows=2 cols=1025", "rows=1 cols=8199",
+        "rows=0 cols=8", "rows=3 cols=0", "rows=3 cols=31", "rows=5 cols=1000", "rows=2 cols=1025", "rows=1 cols=8199",
         "rows=2 cols=16389", "rows=1 cols=100001",
     ],
 }  # fmt: skip

@@ -39,8 +39,13 @@ def _phis(
 def _close(w: Writer, open_lines: list[tuple[int, str, str]], values: list[list[str]], label: str) -> None:
     flat = [v for registers in values for v in registers]
     for (line, _, _), value in zip(open_lines, flat, strict=True):
-        phi, mark, place = w.text.lines[line].partition(", !dbg")
-        w.text.lines[line] = f"{phi}, [ {value}, %{label} ]{mark}{place}"
+        close_phi(w, line, value, label)
+
+
+def close_phi(w: Writer, line: int, value: str, label: str) -> None:
+    """Adds to the phi in this line what comes from another block."""
+    phi, mark, place = w.text.lines[line].partition(", !dbg")
+    w.text.lines[line] = f"{phi}, [ {value}, %{label} ]{mark}{place}"
 
 
 def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -> list[list[str]]:
@@ -210,7 +215,7 @@ def _while(w: Writer, op: Op) -> None:
     for result, registers in zip(op.results, passed, strict=True):
         w.registers[result] = registers
     if end.operands[0].tile.shape and w.loops:
-        _meet(w)
+        meet(w)
 
 
 @rule("if")
@@ -246,10 +251,10 @@ def _if(w: Writer, op: Op) -> None:
             for p, q in zip(x, y, strict=True)
         ]
     if op.operands[0].tile.shape and w.loops:
-        _meet(w)
+        meet(w)
 
 
-def _meet(w: Writer) -> None:
+def meet(w: Writer) -> None:
     """Threads that took a branch or a loop one by one meet here. Without an instruction that may not be moved into it,
     each of them may jump to the head of the loop around on its own, and come to a barrier there alone."""
     w.do('call void asm sideeffect "", ""() #1')

@@ -6,6 +6,7 @@ from lowering.emit.access import AccessAddress, access_name, guard
 from lowering.emit.carriers import from_carrier, into_carrier
 from lowering.emit.channels import OF_ROLE
 from lowering.emit.constants import constant
+from lowering.emit.control import close_phi, meet
 from lowering.emit.partial import load_partly, source_bytes, store_partly
 from lowering.emit.rules import rule
 from lowering.emit.words import count_of
@@ -15,7 +16,7 @@ from lowering.ir import Op, Value
 from lowering.location import TileError
 from lowering.ops import operand, space_of
 from lowering.ops.memory import atomic_row, subject_of
-from lowering.types import I1, DType
+from lowering.types import BF16, I1, DType
 
 
 @rule("load")
@@ -118,6 +119,12 @@ def _atomic(w: Writer, op: Op) -> None:
     layout, action = value.tile.layout, op.attrs["action"]
     address = AccessAddress(w, op, memory, operand(op, "slot"), offset, space)
     llvm = w.llvm(dtype)
+    if action == "add" and dtype is BF16 and w.target.number < 90:
+        on = [w.registers[mask][i] if mask is not None else None for i in range(count_of(value))]
+        chosen = [guard(w, each, layout) for each in on]
+        added = w.registers[value]
+        w.registers[op.result] = [_added(w, op, address.of(i), added[i], chosen[i]) for i in range(len(added))]
+        return
     row_type = _atomic_type(w, dtype, action)
     name = atomic_row(op, f"{_ACTIONS.get(action, action)}.{row_type}")
     carrier = f"i{max(w.bits(dtype), 16)}" if row_type.startswith(("b", "noftz")) or not dtype.is_float else llvm
@@ -134,6 +141,26 @@ def _atomic(w: Writer, op: Op) -> None:
             row, inputs = "@" + name, [zero, *inputs, condition]
         out.append(from_carrier(w.text, w.template(row, inputs, op)[0], dtype, carrier))
     w.registers[op.result] = out
+
+
+def _added(w: Writer, op: Op, place: str, value: str, condition: str | None) -> str:
+    """Adds to a place of bf16, which sm_90 does with one instruction: puts the sum there if what was seen is there
+    still, else sees what is. The first guess is zero; one thread of those that race is done each time."""
+    name = atomic_row(op, "cas.b16")
+    entry, again, done = w.text.label, w.fresh_label("add"), w.fresh_label("added")
+    w.do(f"br label %{again}" if condition is None else f"br i1 {condition}, label %{again}, label %{done}")
+    w.start(again)
+    seen = w.text.phi(f"i16 [ 0, %{entry} ]")
+    line = len(w.text.lines) - 1
+    total = w.let(f"fadd bfloat {w.let(f'bitcast i16 {seen} to bfloat')}, {value}")
+    (found,) = w.template(name, [place, seen, w.let(f"bitcast bfloat {total} to i16")], op)
+    close_phi(w, line, found, again)
+    w.do(f"br i1 {w.let(f'icmp eq i16 {found}, {seen}')}, label %{done}, label %{again}")
+    w.start(done)
+    was = found if condition is None else w.text.phi(f"i16 [ 0, %{entry} ], [ {found}, %{again} ]")
+    if w.loops:
+        meet(w)
+    return w.let(f"bitcast i16 {was} to bfloat")
 
 
 def _level(w: Writer, op: Op) -> str:

@@ -378,6 +378,36 @@ def test_atomics_combine(action: str, dtype: str, space: str) -> None:
         assert (y == want).all()
 
 
+@pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89"])
+def test_sums_of_bf16_before_sm_90_compare_and_swap(arch: str, space: str) -> None:
+    """There was no such instruction, and an error. Neighbours of a word, places that many add to, a mask, a loop; what
+    was there before; -0.0 is another word than the first guess."""
+    body = {"global": "", "shared": "    shared s: bf16[16]\n    s[0 : 16] = load(y[0 : 16])\n"}[space]
+    to = "y" if space == "global" else "s"
+    text = f"""
+kernel k(y: bf16[9], old: bf16[128], x: bf16[n, 128]):
+    grid 1
+{body}    for r in range(0, n):
+        i = arange(128)
+        atomic_add({to}[i % 8], x[r, 0 : 128], mask=i % 16 != 3)
+    old[0 : 128] = atomic_add({to}[8 * (arange(128) // 8 % 2)], full(bf16[128], 1.0), mask=arange(128) == 8)
+    atomic_add({to}[8], -0.0)
+"""
+    body_of_shared = "    y[0 : 16] = s[0 : 16]\n" if space == "shared" else ""
+    x = (numbers(3 * 128, dtype="bf16") % 3).reshape(3, 128)
+    y = np.array([-0.0, 1, 2, 3, 4, 5, 6, 7, -0.0], x.dtype)
+    want, old = y.astype(np.float32), np.full(128, 7, x.dtype)
+    kept = np.arange(128) % 16 != 3
+    for row in x.astype(np.float32):
+        np.add.at(want, np.arange(128)[kept] % 8, row[kept])
+    kernel = compile_kernel(text + body_of_shared, {"x": x, "y": y, "old": old}, arch=arch)
+    launch(kernel, {"x": x, "y": y, "old": old})
+    want[8] += 1
+    assert (y.astype(np.float32) == want).all() and "cas.b16" in kernel.ptx
+    assert old.astype(np.float32).tolist() == [0.0] * 128
+
+
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("size", [1, 8, 64, 512])
 def test_atomics_of_replicated_tiles_count_once(warps: int, size: int) -> None:

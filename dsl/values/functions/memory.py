@@ -11,7 +11,7 @@ from dsl.values.functions.threads import together
 from dsl.values.table import Meaning, rows
 from lowering.ir import Value
 from lowering.location import Loc
-from lowering.types import I1
+from lowering.types import I1, DType
 
 row = rows("Memory")
 
@@ -137,6 +137,18 @@ ATOMICS = {
 }  # fmt: skip
 
 
+def _by_bits(name: str, dtype: DType) -> str:
+    """What a float is, to be compared as an integer or taken bit by bit."""
+    integer = f"s{dtype.bits}"
+    if name not in ("atomic_min", "atomic_max"):
+        return f"a tensor of {integer} with the bits: bitcast(v, {integer})"
+    bits = f"b = bitcast(v, {integer})"
+    order = f"where(b < 0, b ^ {(1 << dtype.bits - 1) - 1}, b)"
+    return (
+        f"bits in the order of floats, in a tensor of {integer}: {bits}, then {name} of {order}; the same gives b back"
+    )
+
+
 def _atomic(action: str) -> Meaning:
     name = f"atomic_{action}"
 
@@ -156,9 +168,10 @@ def _atomic(action: str) -> Meaning:
         if not place.offset.tile.shape:
             together(b, loc, f"{name} of a scalar")
         if dtype.bits < 32 and not (action == "add" and dtype.is_float):
-            b.error("type", loc, f"{name} works on 32 and 64 bits; the elements are {dtype}")
+            hint = f"a tensor of {'f32' if dtype.is_float else 's32'}, which a launch behind it converts"
+            b.error("type", loc, f"{name} works on 32 and 64 bits; the elements are {dtype}", hint)
         if dtype.is_float and action not in ("add", "exchange", "cas"):
-            b.error("type", loc, f"{name} works on integers; the elements are {dtype}")
+            b.error("type", loc, f"{name} works on integers; the elements are {dtype}", _by_bits(name, dtype))
         values = [stored_value(b, v, dtype, place, at) for v, at in zip(given, places, strict=True)]
         joined = join_masks(b, place, _masked(b, loc, mask), loc)
         b.place(loc)

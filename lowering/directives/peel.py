@@ -9,11 +9,16 @@
 
 The flag is made of comparisons, joined by `&`, of sums in which the counter is so many times a number: of such the
 least and the greatest element are known before the loop, and so is the first round in which one of them is off. One
-that goes on as the loop does, `j + arange(64) >= bound`, makes the second loop the one without the flag. What
-`pipeline` made goes on from one loop to the other. Never by itself: the loop's code is there twice.
+that goes on as the loop does, `j + arange(64) >= bound`, makes the second loop the one without the flag; with some of
+both kinds, as a window has them, the one without is the second of three. What hangs on no counter and is one for all
+elements may stand beside a comparison, `(left < 0) | (j + arange(64) >= first)`: where it is on, that comparison does
+not count. What `pipeline` made goes on from one loop to the other. Never by itself: the loop's code is there twice.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial, reduce
 
 from lowering.budget import Budget
 from lowering.builder import Builder
@@ -122,30 +127,58 @@ class _Extremes(Forms[Range]):
     reshaped = transposed = moved = repeated
 
 
-class _Margins(Forms[list[Value]]):
-    """Scalars: where none of them is negative, all elements of a flag are on."""
+@dataclass(frozen=True, slots=True)
+class _Margin:
+    """A scalar: where it is not negative, or the flag `unless` is on, all elements of a comparison are on."""
+
+    value: Value
+    unless: Value | None = None
+
+
+class _Margins(Forms[list[_Margin]]):
+    """Where all of them are kept, all elements of a flag are on."""
 
     def __init__(self, b: Builder):
         self.b, self.extremes = b, _Extremes(b)
 
-    def of(self, flag: Value) -> list[Value] | None:
+    def of(self, flag: Value) -> list[_Margin] | None:
         op = flag.op
         if op is not None and op.spec.conjoins:
             a, b = (self.of(v) for v in op.operands)
             return None if a is None or b is None else a + b
+        if op is not None and op.name == "or":
+            return self._either(*op.operands)
         return [] if constant_of(flag) else self.told(flag)
 
-    def ordered(self, op: Op, low: int, apart: int) -> list[Value] | None:
+    def _either(self, *flags: Value) -> list[_Margin] | None:
+        """Of a disjunction of which one side is the same for all elements."""
+        for one, other in (flags, flags[::-1]):
+            unless, margins = _scalar(one), self.of(other)
+            if unless is not None and margins is not None:
+                return [
+                    _Margin(m.value, unless if m.unless is None else self.b.value("or", m.unless, unless))
+                    for m in margins
+                ]
+        return None
+
+    def ordered(self, op: Op, low: int, apart: int) -> list[_Margin] | None:
         below, above = op.operands[low], op.operands[1 - low]
         a, b = (self.extremes.of(v) if v.dtype is INDEX else None for v in (below, above))
         if a is None or b is None:
             return None
-        return [self.b.value("sub", self.b.value("sub", b[0], a[1]), self.b.index(apart))]
+        return [_Margin(self.b.value("sub", self.b.value("sub", b[0], a[1]), self.b.index(apart)))]
 
-    def repeated(self, op: Op) -> list[Value] | None:
+    def repeated(self, op: Op) -> list[_Margin] | None:
         return self.of(op.operands[0])
 
     reshaped = transposed = moved = repeated
+
+
+def _scalar(value: Value) -> Value | None:
+    """What all elements are, where that is one value."""
+    while value.tile.shape and value.op is not None and value.op.spec.splat and value.op.operands:
+        value = value.op.operands[0]
+    return None if value.tile.shape else value
 
 
 class _FlagSplit:
@@ -163,56 +196,96 @@ class _FlagSplit:
             raise self._refuse("the loop counts no index up by a constant", "a range of dims or constants")
         before = Block()
         with self.b.region(before):
-            middle, rises = self._middle(int(step))
-        body = several_rounds(self.loop, self.body, self.counter.tile, 1, int(step))
-        (copied,) = [r for op in body.ops for r in op.results if r.origin is self.flag]
-        self._without_flag(*((self.body, self.flag) if rises else (body, copied)))
+            ends, whole = self._ends(int(step))
         start, stop, by, *carried = self.loop.operands
-        types = [r.type for r in self.loop.results]
-        attrs = {**self.loop.attrs, "exact": True, "goes_on": True}  # what it copies ahead is the second loop's, too
-        first = Op(self.loop.spec, [start, middle, by, *carried], types, attrs, [body], self.loop.loc)
-        for old, new in zip(self.loop.results, first.results, strict=True):
-            new.name = old.name
-        self.loop.operands = [middle, stop, by, *first.results]
+        made: list[Op] = []
+        bodies = [several_rounds(self.loop, self.body, self.counter.tile, 1, int(step)) for _ in ends]
+        for begin, end, body in zip([start, *ends], ends, bodies, strict=False):
+            types = [r.type for r in self.loop.results]
+            attrs = {**self.loop.attrs, "exact": True, "goes_on": True}  # what it copies ahead is the next loop's, too
+            made.append(Op(self.loop.spec, [begin, end, by, *carried], types, attrs, [body], self.loop.loc))
+            carried = list(made[-1].results)
+            for old, new in zip(self.loop.results, carried, strict=True):
+                new.name = old.name
+        of = [*(self._copied(body) for body in bodies), self.flag]
+        self._without_flag([*bodies, self.body][whole], of[whole])
+        self.loop.operands = [ends[-1], stop, by, *carried]
         self.loop.attrs.pop("exact", None)
         at = self.block.ops.index(self.loop)
-        self.block.ops[at:at] = [*before.ops, first]
+        self.block.ops[at:at] = [*before.ops, *made]
+
+    def _copied(self, body: Block) -> Value:
+        """The flag in a copy of the body."""
+        (copied,) = [r for op in body.ops for r in op.results if r.origin is self.flag]
+        return copied
 
     def _refuse(self, message: str, hint: str) -> TileError:
         said = f"loop '{self.counter.name}' cannot be peeled by '{self.flag.name}': {message}"
         return TileError("schedule", self.loc or self.loop.loc, said, hint)
 
-    def _middle(self, step: int) -> tuple[Value, bool]:
-        """Where the second loop begins, and whether the flag goes on there: at the first round in which it is on, or in
-        which an element is off."""
-        b, start, end = self.b, self.loop.operands[0], self.loop.operands[1]
+    def _ends(self, step: int) -> tuple[list[Value], int]:
+        """Where the loops end but for the last, and the number of the one without the flag: it begins at the first
+        round in which all that goes on is on, and ends at that in which an element is off."""
+        b = self.b
         made = Block()
         with b.region(made):
             margins = _Margins(b).of(self.flag)
         if not margins:
             raise self._refuse("it is no comparison of sums of indices", f"{self.counter.name} + arange(64) < n")
         scope = [*self.body.ops, *made.ops]
-        factors = [self._factor(scope, margin) for margin in margins]
-        rises = factors[0] > 0
-        if any((factor > 0) != rises or not factor for factor in factors):
+        factors = [self._factor(scope, margin.value) for margin in margins]
+        if not any(factors):
             raise self._refuse("it does not go off, or on, once and for all", f"{self.counter.name} + arange(64) < n")
-        zero = {self.counter: b.index(0)}
-        bounds = [made_anew(b, slice_of(scope, [margin]), zero, margin) for margin in margins]
-        turns = [b.value("floordiv", bound, b.index(abs(k))) for bound, k in zip(bounds, factors, strict=True)]
-        if rises:  # on from a counter of -(bound // factor) on
-            first = b.value("sub", b.index(0), turns[0])
-            for turn in turns[1:]:
-                first = b.value("maximum", first, b.value("sub", b.index(0), turn))
-            end = b.value("minimum", end, first)
-        else:  # off behind a counter of bound // factor
-            for turn in turns:
-                end = b.value("minimum", end, b.value("add", turn, b.index(1)))
-        rounds = b.value("floordiv", b.value("add", b.value("sub", end, start), b.index(step - 1)), b.index(step))
-        return b.value("add", start, b.value("mul", b.value("maximum", rounds, b.index(0)), b.index(step))), rises
+        rising = [(m, k) for m, k in zip(margins, factors, strict=True) if k > 0]
+        falling = [(m, k) for m, k in zip(margins, factors, strict=True) if k <= 0]
+        start, end = self.loop.operands[:2]
+        ends = []
+        if rising:  # on from a counter of -(bound // factor) on
+            firsts = [b.value("sub", b.index(0), self._turn(scope, *each)) for each in rising]
+            firsts = [self._unless(scope, m, start, first) for (m, _), first in zip(rising, firsts, strict=True)]
+            ends.append(self._round(b.value("minimum", end, reduce(partial(b.value, "maximum"), firsts)), step))
+        if falling:  # off behind a counter of bound // factor
+            last = end
+            for margin, k in falling:
+                if k:
+                    behind = b.value("add", self._turn(scope, margin, k), b.index(1))
+                else:  # in all rounds, or in none
+                    behind = b.value("select", self._is_kept(scope, margin), end, start)
+                last = b.value("minimum", last, self._unless(scope, margin, end, behind))
+            ends.append(self._round(last, step))
+        if len(ends) > 1:
+            ends[1] = b.value("maximum", *ends)
+        return ends, 1 if rising else 0
 
-    def _factor(self, scope: list[Op], margin: Value) -> int:
-        """How often a margin has the counter; the rest of it is known before the loop."""
-        terms, _ = linear(margin)
+    def _bound(self, scope: list[Op], margin: _Margin) -> Value:
+        """A margin where the counter is 0."""
+        zero = {self.counter: self.b.index(0)}
+        return made_anew(self.b, slice_of(scope, [margin.value]), zero, margin.value)
+
+    def _turn(self, scope: list[Op], margin: _Margin, factor: int) -> Value:
+        """The bound in counts of the counter."""
+        return self.b.value("floordiv", self._bound(scope, margin), self.b.index(abs(factor)))
+
+    def _is_kept(self, scope: list[Op], margin: _Margin) -> Value:
+        return self.b.value("ge", self._bound(scope, margin), self.b.index(0))
+
+    def _unless(self, scope: list[Op], margin: _Margin, free: Value, bound: Value) -> Value:
+        """A bound, or `free` where the margin does not count."""
+        if margin.unless is None:
+            return bound
+        self._factor(scope, margin.unless, counts=False)
+        unless = made_anew(self.b, slice_of(scope, [margin.unless]), {}, margin.unless)
+        return self.b.value("select", unless, free, bound)
+
+    def _round(self, end: Value, step: int) -> Value:
+        """Where the rounds end that begin before."""
+        b, start = self.b, self.loop.operands[0]
+        rounds = b.value("floordiv", b.value("add", b.value("sub", end, start), b.index(step - 1)), b.index(step))
+        return b.value("add", start, b.value("mul", b.value("maximum", rounds, b.index(0)), b.index(step)))
+
+    def _factor(self, scope: list[Op], margin: Value, counts: bool = True) -> int:
+        """How often a margin has the counter; the rest of it is known before the loop. Without `counts`, all of it."""
+        terms = linear(margin)[0] if counts else {margin: 1}
         others = [v for v in terms if v is not self.counter]
         inside = {r for op in self.body.ops for r in op.results} | set(self.body.args)
         wrong = impure(slice_of(scope, [margin]))

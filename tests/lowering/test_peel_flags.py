@@ -12,7 +12,7 @@ from tests.compile_and_run import Kernel, compile_kernel, launch
 SUMS = """
 kernel k(y: s32[m, 16], x: s32[n], bound: s32[b], first: s32[f]):
     grid 1
-    end = minimum(n, bound[0])
+    limit, end = bound[0], minimum(n, bound[0])
     rows = arange(16)
     acc = zeros(s32[16, 16])
     for j in range({range}):
@@ -34,18 +34,27 @@ FLAGS = {
     "the lesser": "seen = (j + arange(16))[None, :] < minimum(end, rows + 20)[:, None]",
     "goes on": "seen = (j + arange(16) >= end)[None, :] & (rows >= 0)[:, None]",
     "goes on by two": "seen = ((end + rows)[:, None] < j + arange(16)[None, :]) & (3 * j > rows)[:, None]",
+    "a window": "seen = (j + arange(16) >= end - 30)[None, :] & (j + arange(16)[None, :] <= (end - 1 + rows)[:, None])",
+    "a window of a row": "seen = (j + arange(16) + 40 > n)[None, :] & (j < end) & (rows < limit.to(index))[:, None]",
+    "one that may not count": "seen = ((j + arange(16))[None, :] < (end - rows)[:, None]) | (limit > 70)",
+    "two that may not": "low, high = limit < 0, n < 70\n        seen = (low | (j + arange(16) >= end - 30)[None, :]) & "
+    "((j + arange(16)[None, :] <= (end - 1 + rows)[:, None]) | high | low)",
     "named again": "seen = (j + arange(16) < end)[None, :]\n        seen = seen & (j + arange(16) < n - rows)[:, None]",
 }
 RANGES = {"0, n, 16": (0, 16), "0, n, 24": (0, 24), "minimum(n, first[0]), n, 8": (None, 8)}
 
 
-def flag_of(name: str, j: int, n: int, end: int) -> np.ndarray:
+def flag_of(name: str, j: int, n: int, end: int, b: int) -> np.ndarray:
     i, r = np.arange(16)[None, :], np.arange(16)[:, None]
     return {
         "below": (j + i < end) & (r >= 0), "not above": j + i <= end - 5 + r, "mirrored": end + r > j + i,
         "two of them": (j + i < end) & (j + i <= n - 40 + 2 * r), "twice the counter": (2 * j - i < end) & (r < 16),
         "goes on": (j + i >= end) & (r >= 0), "goes on by two": (end + r < j + i) & (3 * j > r),
         "the lesser": j + i < np.minimum(end, r + 20), "named again": (j + i < end) & (j + r < n - r),
+        "a window": (j + i >= end - 30) & (j + i <= end - 1 + r),
+        "a window of a row": (j + i + 40 > n) & (j < end) & (r < b),
+        "one that may not count": (j + i < end - r) | (b > 70),
+        "two that may not": ((b < 0) | (j + i >= end - 30)) & ((j + i <= end - 1 + r) | (n < 70) | (b < 0)),
     }[name]  # fmt: skip
 
 
@@ -69,9 +78,10 @@ def test_the_first_loop_ends_where_an_element_goes_off(flag: str, range_: str) -
         start, step = RANGES[range_]
         for j in range(min(n, first) if start is None else start, n, step):
             v = np.array([args["x"][j + i] if j + i < n else 0 for i in range(16)])
-            wanted += np.where(flag_of(flag, j, n, min(n, bound)), v[None, :], -1)
+            wanted += np.where(flag_of(flag, j, n, min(n, bound), bound), v[None, :], -1)
         assert np.array_equal(args["y"], wanted), (n, bound, first)
-    assert kernel is not None and selects(kernel) == ([1, 0] if flag.startswith("goes on") else [0, 1])
+    loops = [1, 0, 1] if "window" in flag or flag == "two that may not" else [1, 0] if "goes on" in flag else [0, 1]
+    assert kernel is not None and selects(kernel) == loops
 
 
 PRODUCT = """
@@ -103,6 +113,34 @@ def test_a_ring_goes_on_from_the_first_loop_to_the_second(slots: int, m: int, k:
     assert kernel.count("for") == 2 and kernel.count("commit") == 2 + (slots - 1 if slots > 1 else 0)
     launch(kernel, args)
     assert np.array_equal(args["c"], np.tril(args["a"]).astype(np.float32) @ args["b"].T.astype(np.float32))
+
+
+@pytest.mark.parametrize(("slots", "unroll"), [(1, 1), (3, 2)])
+def test_a_ring_goes_on_through_the_three_loops_of_a_window(slots: int, unroll: int) -> None:
+    """A band of a, times b; a bound that is negative is none, of the band to its left or to its right."""
+    band = "((left < 0) | (col >= row - left)) & ((right < 0) | (col <= row + right))"
+    places = "col, row = (p + arange(TK))[None, :], (i + arange(TM))[:, None]"
+    text = PRODUCT.replace(
+        "lower = (p + arange(TK))[None, :] <= (i + arange(TM))[:, None]", f"{places}; lower = {band}"
+    )
+    text = text.replace("; lower", "\n        lower").replace("b: f16[n, k];", "b: f16[n, k], left: s32, right: s32;")
+    text = text.replace("unroll p: 1", f"unroll p: {unroll}")
+    lines = f"stage a, b: shared\n    pipeline p: {slots}\n    peel p: lower"
+    for m, k, left, right in [
+        (40, 200, 90, 60),
+        (200, 120, -1, 40),
+        (120, 200, 33, -1),
+        (70, 90, -1, -1),
+        (50, 70, 0, 0),
+    ]:
+        random = np.random.default_rng(k)
+        args = {"c": np.zeros((m, 16), np.float32), "a": random.integers(-2, 3, (m, k)).astype(np.float16)}
+        args["b"] = random.integers(-2, 3, (16, k)).astype(np.float16)
+        kernel = compile_kernel(text.format(lines=lines), args)
+        launch(kernel, args | {"left": left, "right": right})
+        near, far = -m if left < 0 else -left, k if right < 0 else right
+        kept = np.tril(np.triu(args["a"], near), far).astype(np.float32)
+        assert np.array_equal(args["c"], kept @ args["b"].T.astype(np.float32)), (m, k, left, right)
 
 
 @pytest.mark.parametrize("unroll", [2, 3, 4])
@@ -141,8 +179,9 @@ def test_a_flag_that_always_is_on_needs_no_second_loop() -> None:
 
 
 WRONG = {
-    "seem = (j + arange(16) < end)[None, :] & (rows >= 0)[:, None]\n        seen = seem | (j > 9)": "no comparison",
-    "seen = (j + arange(16) >= end)[None, :] & (rows < j)[:, None] & (j < end - 3)": "does not go off, or on",
+    "seem = (j + arange(16) < end)[None, :] & (rows >= 0)[:, None]\n        seen = seem | (j > 9)": "hangs on 'j'",
+    "seen = (j + arange(16) < end)[None, :] | (j > 2 * rows)[:, None]": "no comparison",
+    "seen = (rows < end)[:, None] & (arange(16) < n)[None, :]": "does not go off, or on",
     "seen = (j * j + arange(16) < end)[None, :] & (rows >= 0)[:, None]": "hangs on 'j'",
     "seen = (j + arange(16) < end)[None, :] & (acc < 7)": "no comparison",
     "seen = (j + arange(16) < bound[j])[None, :] & (rows >= 0)[:, None]": "hangs on a 'load'",

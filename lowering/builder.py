@@ -89,7 +89,7 @@ class Builder:
         try:
             types = spec.infer(operands, attrs)
         except Mismatch as mismatch:
-            raise TileError("type", self.loc, f"'{spec.symbol or name}': {mismatch}") from None
+            raise TileError("type", self.loc, f"'{spec.symbol or name}': {mismatch}", mismatch.hint) from None
         self.budget.spend_operations(1, *self.place)
         made = Op(spec, operands, types, attrs, regions, self.loc)
         self.block.ops.append(made)

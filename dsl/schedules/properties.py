@@ -14,6 +14,7 @@ from textwrap import wrap
 from typing import Any
 
 from dsl.text import tree as ast
+from dsl.text.program import ELSEWHERE
 from dsl.values.numbers import Numbers
 from dsl.values.walk import WORDS
 from lowering.location import Loc, TileError, closest
@@ -615,7 +616,7 @@ def settings_of(
         return {("layout", name): Setting(row, node, [], at, line.parts, caller) for name, node in named.items()}
     if line.name not in rows:
         known = ["like", *rows]
-        hint = closest(line.name, known) or ", ".join(known)
+        hint = ELSEWHERE.get(line.name) or closest(line.name, known) or ", ".join(known)
         raise TileError("schedule", line.loc, f"a schedule has no property '{line.name}'", hint)
     row, subjects, values = rows[line.name], line.subject, line.values
     if row.subject is not None and not subjects and row.takes.count in (None, 0):

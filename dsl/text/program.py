@@ -409,8 +409,18 @@ def _unread(program: Program) -> list[TileError]:
                     continue
                 if target.id not in constants | read:
                     message = f"nothing reads '{target.id}': {_listed(kernels)} no such constant, and no line needs it"
-                    errors[id(target)] = TileError("name", target.loc, message, closest(target.id, constants))
+                    hint = ELSEWHERE.get(target.id) or closest(target.id, constants)
+                    errors[id(target)] = TileError("name", target.loc, message, hint)
     return list(errors.values())
+
+
+ELSEWHERE = {
+    "num_warps": "'warps = 4' is how many warps a block has",
+    "num_stages": "'pipeline p: 3', of the loop over p: three slots of what its rounds copy",
+    "num_ctas": "'cluster 2' launches blocks in clusters of two",
+    "maxnreg": "'maxregs 128' is the most that a thread has",
+}
+"""What other languages call a line of a schedule."""
 
 
 def _listed(kernels: list[ast.KernelDef]) -> str:

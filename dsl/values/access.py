@@ -466,7 +466,20 @@ def check_fits(builder: Building, value: Value, shape: tuple[int, ...], what: st
     padded = (1,) * (len(shape) - len(have)) + have
     if len(have) > len(shape) or any(h not in (1, e) for h, e in zip(padded, shape, strict=True)):
         part = f"the part of memory has shape {list(shape)}" if shape else "the part of memory is one element"
-        builder.error("shape", loc, f"{what} has shape {list(have)}; {part}")
+        builder.error("shape", loc, f"{what} has shape {list(have)}; {part}", _reshaped_hint(value, shape))
+
+
+def _reshaped_hint(value: Value, shape: tuple[int, ...]) -> str:
+    """What would make the shape of a part of memory of a value."""
+    op = value.op
+    if op is not None and op.name == "reduce":
+        whole, axis = op.operands[0].tile.shape, op.attrs["axis"]
+        for other in range(len(whole)):
+            if other != axis and (*whole[:other], *whole[other + 1 :]) == shape:
+                return (
+                    f"what is joined along axis={axis} has the other axes left; along axis={other} it has {list(shape)}"
+                )
+    return "one value for each element of the part: [:, None] and [None, :] give it axes, a reduction takes one"
 
 
 def read(

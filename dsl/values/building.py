@@ -21,6 +21,9 @@ from lowering.types import F32, F64, FP8, I1, INDEX, DType, greatest, int_range,
 
 OPERANDS = (Value, *NUMBERS)
 
+LEAST_PART = 16
+"""A tile of an extent that is no power of two may be done in parts of so many elements or more."""
+
 
 class Building(Walk):
     """Values of kernels: numbers while they can be, values of the IR, tensors and parts of them."""
@@ -131,6 +134,9 @@ class Building(Walk):
                 dtype = INDEX
             else:
                 hint = f"convert one with .to({dtype}) or .to({other.dtype})"
+                made = [o.op for o in typed if o.op is not None and o.op.spec.product]
+                if made and {"f16", "bf16"} & names and made[0].result.dtype.name in names:
+                    hint = f"products are summed in {made[0].result.dtype}: start with zeros({made[0].result.dtype}[…])"
                 self.error("type", loc, f"operands of types {dtype} and {other.dtype}", hint)
         values = []
         for o in operands:
@@ -186,6 +192,8 @@ class Building(Walk):
             self.error("extent", loc, f"{what} is at least 1; this is {label}")
         if number & (number - 1) and not self.has_parts(number):
             hint = f"next_pow2({number}) is {1 << number.bit_length()}: {remedy}"
+            if (part := number & -number) >= LEAST_PART:
+                hint += f"; or let the schedule do it in parts of powers of two, 'parts acc: …, {part}'"
             self.error("extent", loc, f"{what} is a power of two; {label} is not", hint)
         if number > MAX_TILE:
             self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")

@@ -14,7 +14,10 @@ from lowering.panels import MOST_OF_ROW
 from lowering.targets import Target
 
 BULK = "bulk"
-WHAT_IS_A_BOX = "slices and scalars, or image, row and column as digits of a pixel's number: specialize h, w, p, q"
+WHAT_IS_A_BOX = (
+    "a box is told by slices and scalars; rows that an index tile chooses are copied by threads, 'stage NAME: shared'; "
+    "image, row and column are to be digits of a pixel's number, 'specialize h, w, p, q'"
+)
 ROWS_OF_A_MAP = f"rows at multiples of {MAX_BYTES} bytes"
 WHOLE_ROWS = f"boxes are stored in whole {MAX_BYTES} bytes, and its rows are not known to end at such"
 SWIZZLED_ROWS = 8
@@ -40,7 +43,7 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
     rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset).run
     if rows != MAX_BYTES:
         known = f"{rows} bytes of its rows are known to be aligned neighbours"
-        return known, ROWS_OF_A_MAP
+        return known, _aligned_rows(function, op.operands[0])
     box, last = CopiedBox.of(op), runs.index(max(runs))
     for axis in sorted(each.axis for each in box.axes if each.along != last or each.step > 1):
         wrong = _flaw_of_stride(function, facts, op.operands[0], axis)
@@ -58,6 +61,15 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
     if rows * boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
         return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
     return box_fault(facts, box)
+
+
+def _aligned_rows(function: Function, tensor: Value) -> str:
+    """What rows of a tensor would be boxes, by the dim that is their length."""
+    (parameter,) = [p for p in function.params if p.value is tensor]
+    dim, least = parameter.dims[-1] if parameter.dims else 1, MAX_BYTES // tensor.dtype.bytes
+    if parameter.strides or isinstance(dim, int) or function.divisors.get(dim, 1) % least == 0:
+        return ROWS_OF_A_MAP
+    return f"{ROWS_OF_A_MAP}, '{dim}' a multiple of {least}; or 'stage {tensor.name}: shared', for rows of any length"
 
 
 def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: int) -> tuple[str, str] | None:

@@ -19,7 +19,10 @@ def _infer_dot(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     if not len(a.shape) == len(b.shape) == len(c.shape) == 2:
         raise Mismatch(f"a product takes tiles of rank 2; got {a}, {b}, {c}")
     if a.shape[1] != b.shape[0]:
-        raise Mismatch(f"the columns of {a} are not the rows of {b}")
+        turned = "dot(a, b.T, acc)" if a.shape[1] == b.shape[1] else "dot(a.T, b, acc)"
+        fits = a.shape[1] == b.shape[1] or a.shape[0] == b.shape[0]
+        hint = f"both lie along k: {turned}" if fits else "a product takes a[m, k] and b[k, n]"
+        raise Mismatch(f"the columns of {a} are not the rows of {b}", hint)
     if c.shape != (a.shape[0], b.shape[1]):
         raise Mismatch(f"{a} @ {b} has shape {[a.shape[0], b.shape[1]]}; the accumulator is {c}")
     return [c]

@@ -21,7 +21,11 @@ from lowering.types import DType, TileType, Type
 
 
 class Mismatch(Exception):
-    """Operands that an operation does not take. The message is for the user."""
+    """Operands that an operation does not take. The message is for the user; hint: what would be taken."""
+
+    def __init__(self, message: str, hint: str | None = None):
+        super().__init__(message)
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)

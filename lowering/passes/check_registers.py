@@ -64,12 +64,13 @@ def _check_product(function: Function, target: Target, op: Op) -> None:
     given, columns = registers_at_start(function, target), op.result.tile.shape[1]
     most = most_columns(given)
     if columns > most:
-        blocks = max(1, function.number("blocks_per_sm"))
+        blocks, takes = max(1, function.number("blocks_per_sm")), columns // 2 + BESIDES
         many = f"{blocks} blocks of {function.launched} threads have" if blocks > 1 else "a block has"
-        raise TileError(
-            "registers",
-            op.loc,
-            f"a product of {columns} columns takes {columns // 2 + BESIDES} registers of a thread, and {many} {given} "
-            "for it",
-            f"at most {max(8, most // 16 * 16)} columns, fewer warps, or fewer blocks_per_sm",
-        )
+        message = f"a product of {columns} columns takes {takes} registers of a thread, and "
+        fewer = f"at most {max(8, most // 16 * 16)} columns"
+        if given == function.number("maxregs"):
+            place = function.lines.get(("maxregs", "maxregs"))
+            hint = f"maxregs {takes + 8 - takes % 8} or more, or {fewer}"
+            raise TileError("registers", place or op.loc, f"{message}maxregs leaves it {given}", hint)
+        hint = f"{fewer}, fewer warps, or fewer blocks_per_sm"
+        raise TileError("registers", op.loc, f"{message}{many} {given} for it", hint)

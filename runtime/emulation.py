@@ -93,6 +93,7 @@ class EmulatedLaunch(Repeated):
         self._layout.pack_into(packed, 0, *values)
         memory = Memory()
         record = memory.allocate(numpy.zeros(RECORD_WORDS, numpy.uint32), "assert record")
+        memory.own.add(record.address)
         copies = self._copies(memory, values)
         for param, argument in zip(self.header.params, arguments, strict=True):
             if param.name in copies and isinstance(param, HeaderTensor) and isinstance(argument, ScratchArray):
@@ -287,6 +288,8 @@ class EmulatedCopy:
         image = numpy.zeros(array.copy_offset + self.size, numpy.uint8)
         image[array.copy_offset :] = self.host
         self.pointer = memory.allocate(image, name) + (array.copy_offset - low)
+        if array.size:
+            memory.describe(self.pointer, array.shape, array.strides, array.itemsize)
 
     def copy_back(self) -> None:
         """Writes the bytes to the host array."""

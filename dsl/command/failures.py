@@ -8,7 +8,7 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,13 +16,16 @@ from dsl.text.files import MAX_TEXT, read_text
 from lowering.location import Loc, Source, TileError, printable
 from runtime.errors import FindingError, RuntimeFault
 
+if TYPE_CHECKING:
+    from runtime.emulator.findings import Finding
+
 DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 FINDING_HINTS = {
     "uninitialised read": "a launch writes what empty(…) or a workspace holds before another one reads it: zeros(…) "
     "sets it; are the arguments in their order?",
     "race": "blocks: an atomic with order=release behind the writes, one with order=acquire before the reads; "
     "threads of a block: barrier()",
-    "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone",
+    "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone: load(x[i], mask=i < n)",
     "division by zero": "where(d != 0, a // d, …) says what stands there",
     "time limit": "--time-limit SECONDS for more, or a smaller example",
     "instruction budget": "a smaller example",
@@ -45,9 +48,7 @@ def located(error: BaseException, file: str | None = None) -> TileError | None:
     if isinstance(error, RuntimeFault):
         hint = error.hint
         if hint is None and isinstance(error, FindingError):
-            hint = FINDING_HINTS.get(error.finding.kind)
-            if error.finding.kind == "uninitialised read" and "global memory" not in error.finding.message:
-                hint = None
+            hint = _hint(error.finding, file)
         return TileError(error.code, _place(error, file), error.message, hint)
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
@@ -55,6 +56,35 @@ def located(error: BaseException, file: str | None = None) -> TileError | None:
     if isinstance(error, MemoryError):
         return TileError("limit", None, "there is not enough memory for this")
     return None
+
+
+def _hint(finding: Finding, file: str | None) -> str | None:
+    """What would mend a finding."""
+    if finding.kind == "race" and "global memory" in finding.message:
+        if finding.last_writer is not None and f" at {finding.location} (" in finding.last_writer:
+            return (
+                "one statement loads and stores what other threads do, too: atomic_add(part, value) and its like do both "
+                "at once"
+            )
+    elif finding.kind == "race" and "shared memory" in finding.message:
+        lines = _lines_with("barriers manual", finding.file or file)
+        if lines:
+            return (
+                f"'barriers manual' (line {' or '.join(map(str, lines))}) inserts none: without that line they come "
+                "by themselves; else barrier() between the two, where both stand in the text"
+            )
+    elif finding.kind == "uninitialised read" and "global memory" not in finding.message:
+        return None
+    return FINDING_HINTS.get(finding.kind)
+
+
+def _lines_with(words: str, file: str | None) -> list[int]:
+    """The numbers of the lines of a file that say so."""
+    try:
+        text = read_text(Path(file), MAX_TEXT) if file is not None else ""
+    except TileError:
+        return []
+    return [number for number, line in enumerate(text.splitlines(), 1) if line.split("#")[0].strip() == words]
 
 
 def record(error: TileError) -> dict[str, Any]:

@@ -100,6 +100,8 @@ def show_check(check: Check) -> None:
         line("", f"first at {check.first}: {check.actual}, wanted {check.wanted}")
         if check.writer is not None:
             line("", f"written by {check.writer}")
+        if check.hint is not None:
+            line("", f"hint: {check.hint}")
 
 
 def show_contracts(report: Report) -> None:

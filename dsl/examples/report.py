@@ -37,6 +37,20 @@ class Check:
             return self.max_error / self.tolerance
         return math.inf if self.max_error else 0.0
 
+    @property
+    def hint(self) -> str | None:
+        """What makes the first wrong element no number, where one is wanted."""
+        actual, wanted = (float(x) if isinstance(x, int | float) else 0.0 for x in (self.actual, self.wanted))
+        if self.passed or math.isfinite(actual) or not math.isfinite(wanted):
+            return None
+        return NO_NUMBER["nan" if math.isnan(actual) else "inf"]
+
+
+NO_NUMBER = {
+    "inf": "f16 holds 65504 at most, and a sum of f16 is one: .to(f32) ahead of the sum",
+    "nan": "of an 'empty' array that is added to, of 0 / 0, or of inf - inf, as where a whole row is masked",
+}
+
 
 @dataclass(slots=True)
 class Verdict:
@@ -377,3 +391,5 @@ def _said(check: Check) -> Iterator[str]:
         yield f"first at {check.first}: {check.actual}, wanted {check.wanted}"
         if check.writer is not None:
             yield f"written by {check.writer}"
+        if check.hint is not None:
+            yield f"hint: {check.hint}"

@@ -85,8 +85,17 @@ def make_header(stage: Stage) -> Header:
         channels=tuple(channels_of(function)),
         timeline=marks_of(function),
         overlaps=bool(function.attrs.get("overlaps")),
-        requires=tuple(Requirement(c.expr, c.text, c.line, c.hint) for c in stage.requires),
+        requires=(*(Requirement(c.expr, c.text, c.line, c.hint) for c in stage.requires), *whole_clusters(function)),
     )
+
+
+def whole_clusters(function: Function) -> Iterator[Requirement]:
+    """That clusters fill the grid, at the line that asks for them."""
+    size, place = function.number("cluster", 1), function.lines.get(("cluster", "cluster"))
+    if size > 1 and place is not None:
+        hint = "fewer blocks a cluster; of operands that are staged in bulk the grid may have any extent"
+        text = f"a number of blocks along x that is a multiple of its clusters' {size}"
+        yield Requirement(["==", ["%", function.grid[0], size], 0], text, place.line, hint)
 
 
 def channels_of(function: Function) -> Iterator[HeaderChannel]:

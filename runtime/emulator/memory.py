@@ -7,7 +7,7 @@ index.  Generic addresses of shared and local memory lie in windows of their own
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ WINDOW_BYTES = 1 << 32
 RANK_SHIFT = 24
 SHARED_START = 0x400  # the first bytes of shared memory belong to the system, so that no variable has address 0
 ALIGNMENT = 256
+FAR = 1 << 30  # bytes from an array: no row or two
 GAP = 1 << 16  # between allocations, so that an index that is off by a row or two does not meet another array
 
 
@@ -38,11 +39,35 @@ class DevicePointer:
 
 
 @dataclass(frozen=True)
+class ArrayPlaces:
+    """How the elements of an array lie: strides are in elements, `first` is the address of element (0, 0, …)."""
+
+    first: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+
+    def outside(self, address: int) -> str:
+        """In words, the axis along which an address is outside, and the index there; nothing where no axis tells."""
+        rest, index = (address - self.first) // self.itemsize, [0] * len(self.shape)
+        order = sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis])
+        if any(self.strides[axis] < 1 for axis in order):
+            return ""
+        for axis in order:
+            index[axis], rest = divmod(rest, self.strides[axis])
+        for axis in order:
+            if not 0 <= index[axis] < self.shape[axis]:
+                return f": index {index[axis]} of axis {axis}, which has {self.shape[axis]}"
+        return ""
+
+
+@dataclass(frozen=True)
 class EmulatedAllocation:
     address: int
     size: int
     name: str
     read_only: bool = False
+    elements: ArrayPlaces | None = None
 
     @property
     def end(self) -> int:
@@ -63,11 +88,18 @@ class Memory:
         self.allocations: list[EmulatedAllocation] = []
         self.starts: list[int] = []
         self.scratch: list[tuple[DevicePointer, Scratch]] = []  # workspaces, and where they lie
+        self.own: set[int] = set()  # addresses of what the launch itself needs: no index is meant for it
 
     def allocate(self, array: Any, name: str = "array") -> DevicePointer:
         """Copies a numpy array in and returns its address."""
         image = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return DevicePointer(self, self.reserve(image, len(image), name).address)
+
+    def describe(self, pointer: DevicePointer, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
+        """Says of the array whose element (0, 0, …) is at a pointer how its elements lie, for what is told of it."""
+        lies = ArrayPlaces(pointer.address, shape, strides, itemsize)
+        at = bisect.bisect_right(self.starts, pointer.address) - 1
+        self.allocations[at] = replace(self.allocations[at], elements=lies)
 
     def reserve(self, image: Any, size: int, name: str, read_only: bool = False) -> EmulatedAllocation:
         start = self.top
@@ -114,11 +146,14 @@ class Memory:
         def distance(one: EmulatedAllocation) -> int:
             return one.address - address if address < one.address else address - one.end + 1
 
-        best = min(self.allocations, key=distance)
+        best = min([a for a in self.allocations if a.address not in self.own] or self.allocations, key=distance)
         side = "before" if address < best.address else "past the end of"
         gap = distance(best) - (address >= best.end)  # the first byte past the end is no byte past it
         far = "just" if gap == 0 else f"{gap} byte{'s' * (gap != 1)}"
-        return f"{far} {side} {best.name} ({best.size} bytes at {best.address:#x})"
+        place = f"{far} {side} {best.name} ({best.size} bytes at {best.address:#x})"
+        if gap > FAR:
+            return f"{place}, the nearest array: an index that is negative, or more than its type holds"
+        return place + (best.elements.outside(address) if best.elements is not None else "")
 
     def read(self, pointer: DevicePointer, dtype: Any, count: int) -> Any:
         """A copy of `count` elements at a pointer."""

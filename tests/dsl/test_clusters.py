@@ -60,9 +60,9 @@ def test_fits_asks_for_the_grid_of_each_call(device: str) -> None:
 
 def test_a_grid_that_is_no_multiple_is_refused(device: str) -> None:
     y, rank = arrays(6)
-    with pytest.raises(dsl.LaunchError, match="6 blocks along x, not a multiple of its clusters' 4") as caught:
+    with pytest.raises(dsl.LaunchError, match=r"a multiple of its clusters' 4 .blocks = 6") as caught:
         dsl.parse(TEXT, device=device, arch="sm_90").k(y, rank, schedule="four")
-    assert caught.value.code == "grid"
+    assert caught.value.code == "requires" and caught.value.line == 1 + TEXT[: TEXT.index("cluster SIZE")].count("\n")
     assert (y == -1).all()
 
 

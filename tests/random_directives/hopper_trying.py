@@ -24,7 +24,7 @@ from tests.random_directives.drawing import Drawn
 from tests.random_directives.hopper_drawing import HopperKernels
 from tests.random_directives.trying import Outcome
 
-CLUSTERS = "not a multiple of its clusters'"
+CLUSTERS = "a multiple of its clusters'"
 """What a launch refuses, beside empty tensors, which have no map: blocks that are no whole clusters, without boxes."""
 FEW_ON_EMULATOR = ("registers on the emulator", "the kernel has more than 50000 instructions")
 """What the emulator refuses."""

@@ -1,0 +1,105 @@
+"""What mends a finding of the emulator stands in its message: the place outside, the atomic, the schedule's line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.command.failures import located
+from dsl.examples.report import Check
+from runtime import FindingError
+
+ADDING = """\
+kernel k(h: s32[16], x: s32[n]; B = 32):
+    grid cdiv(n, B)
+    i = block(0) * B + arange(B)
+    b = load(x[i], mask=i < n)
+    {store}
+"""
+REVERSED = """\
+kernel k(y: f32[n], x: f32[n]; B = 64):
+    grid cdiv(n, B)
+    i = block(0) * B
+    shared s: f32[B]
+    v = x[i : i + B]
+    s[arange(B)] = v
+    y[i : i + B] = s[B - 1 - arange(B)]
+
+schedule by_hand of k:
+    warps = 2
+    barriers manual                                                  # none is written
+    layout v: vector [1], lanes [32], warps [2]
+"""
+OUTSIDE = """\
+kernel k(y: f32[m, n], x: f32[m, n; strided], of: s32, at: s32):
+    grid 1
+    store(y[arange(1), arange(1)], load(x[of + arange(1), at + arange(1)]))
+"""
+
+
+def told(text: str, path: Path, *arguments: object) -> str:
+    """The finding of a call, as commands show it."""
+    path.write_text(text)
+    with pytest.raises(FindingError) as caught:
+        dsl.load(path, device="emulator").k(*arguments)
+    error = located(caught.value, str(path))
+    assert error is not None and error.loc is not None
+    return error.render()
+
+
+def test_a_race_within_one_statement_names_the_atomic(tmp_path: Path) -> None:
+    h, x = np.zeros(16, np.int32), np.arange(64, dtype=np.int32) % 16
+    store = "store(h[b], h[b] + 1, mask=i < n)"
+    assert "hint: one statement" in told(ADDING.format(store=store), tmp_path / "k.tile", h, x)
+    module = dsl.parse(ADDING.format(store="atomic_add(h[b], 1, mask=i < n)"), device="emulator")
+    module.k(h := np.zeros(16, np.int32), x)
+    assert (h == 4).all()
+
+
+def test_a_race_in_shared_memory_names_the_line_that_left_barriers_out(tmp_path: Path) -> None:
+    x = np.arange(64, dtype=np.float32)
+    text = told(REVERSED, tmp_path / "k.tile", np.zeros_like(x), x)
+    line = 1 + REVERSED[: REVERSED.index("    barriers manual")].count("\n")
+    assert f"hint: 'barriers manual' (line {line}) inserts none" in text
+    module = dsl.parse(REVERSED.replace("    barriers manual", "    math exp: fast"), device="emulator")
+    module.k(y := np.zeros_like(x), x)
+    assert (y == x[::-1]).all()
+
+
+PLACES = {
+    "behind": (np.ones((5, 8), np.float32), 5, 0, "just past the end of x", "index 5 of axis 0, which has 5"),
+    "two rows further": (
+        np.ones((5, 8), np.float32),
+        7,
+        3,
+        "bytes past the end of x",
+        "index 7 of axis 0, which has 5",
+    ),
+    "before": (np.ones((5, 8), np.float32), -1, 7, "before x", "index -1 of axis 0, which has 5"),
+    "columns first": (np.ones((8, 5), np.float32).T, 0, 9, "past the end of x", "index 9 of axis 1, which has 8"),
+    "far": (np.ones((5, 8), np.float32), 1 << 27, 0, "the nearest array", "negative, or more than its type holds"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_outside_is_told_as_an_index(place: str, tmp_path: Path) -> None:
+    x, of, at, where, index = PLACES[place]
+    text = told(OUTSIDE, tmp_path / "k.tile", np.zeros(x.shape, np.float32), x, of, at)
+    assert where in text and index in text and "assert record" not in text and "mask=i < n" in text
+
+
+NUMBERS = [
+    (float("inf"), 9.5, "65504"),
+    (float("nan"), 1, "empty"),
+    (2.0, 1.0, None),
+    (float("inf"), float("inf"), None),
+]
+
+
+@pytest.mark.parametrize(("actual", "wanted", "word"), NUMBERS)
+def test_a_result_that_is_no_number_says_what_makes_it_so(actual: float, wanted: float, word: str | None) -> None:
+    hint = Check("y == x", 1, False, 1.0, 0.0, 1, 4, [0], actual, wanted).hint
+    assert word in hint if word is not None and hint is not None else hint is word

@@ -63,8 +63,8 @@ def _hint(finding: Finding, file: str | None) -> str | None:
     if finding.kind == "race" and "global memory" in finding.message:
         if finding.last_writer is not None and f" at {finding.location} (" in finding.last_writer:
             return (
-                "one statement loads and stores what other threads do, too: atomic_add(part, value) and its like do both "
-                "at once"
+                "one statement loads and stores what other threads do, too: atomic_add(part, value) and its like do "
+                "both at once"
             )
     elif finding.kind == "race" and "shared memory" in finding.message:
         lines = _lines_with("barriers manual", finding.file or file)

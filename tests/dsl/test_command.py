@@ -174,7 +174,7 @@ def test_explain_says_why() -> None:
     out = dsl("run", SOFTMAX, "rows=2", "--explain", "--device", "emulator").stdout
     for text in (
         "cols <= 1024: yes",
-        "COLS == cdiv(cols, PART) * PART",
+        "COLS == cdiv(maximum(cols, 1), PART) * PART",
         "top: f32[",
         "lane [[",
         "ms",

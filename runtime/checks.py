@@ -216,8 +216,8 @@ class Checker:
         out = {each.name: each.each * prod(blocks) for each in self.header.workspaces}
         for name, count in out.items():
             if self.header.index_bits == 32 and count > MOST_INT32:
-                message = f"the workspace {name} has more than {MOST_INT32} elements, this variant counts in 32 bits"
-                raise self.fail("requires", message, WIDER)
+                message = f"the workspace {name} has {count} elements, this variant counts up to {MOST_INT32} in 32 bits"
+                raise self.fail("requires", message, "'choose index.bits: 64' in its schedule, or fewer parts")
         return out
 
     def _maps(self, arrays: Mapping[str, Array]) -> dict[Argument, TensorMap]:

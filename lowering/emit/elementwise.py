@@ -310,6 +310,8 @@ def convert(
     if to is TF32:
         return w.template("cvt.rna.tf32.f32", [x], op)[0]
     if to in FP8:
+        if source.is_float and x == float_constant(0.0, a):  # what a mask fills with: no conversion, which needs sm_89
+            return "0"
         pair = _pair_of_fp8(w, convert(w, x, source, F32, op=op), float_constant(0.0, "float"), to, rounding, op)
         return w.let(f"trunc i16 {pair} to i8")
     if source in FP8:

@@ -141,3 +141,14 @@ def test_a_field_of_bits_is_an_array_of_them() -> None:
     assert same(y, fp8_values("e5m2"))
     with pytest.raises(LaunchError, match="void8"):
         module.convert(y, np.arange(256, dtype=np.uint8).view([("other", np.uint8)]))
+
+
+@pytest.mark.parametrize("dtype", ["e4m3", "e5m2"])
+def test_arrays_of_them_are_copied_before_sm_89(dtype: str) -> None:
+    """What a mask fills with was a zero of f32, converted at run time."""
+    text = f"kernel k(y: {dtype}[n], x: {dtype}[n]; B = 64):\n    grid cdiv(n, B)\n    i = block(0) * B\n"
+    module = dsl.parse(f"{text}    y[i : i + B] = x[i : i + B]\n", device="emulator", arch="sm_80")
+    x = (np.arange(100) - 50.0).astype(NUMPY[dtype])
+    y = np.full(100, 7.0).astype(NUMPY[dtype])
+    module.k(y, x)
+    assert y.tobytes() == x.tobytes() and f"cvt.rn.satfinite.{dtype}" not in module.compile("k").ptx

@@ -25,8 +25,8 @@ EXTENTS = (
     *(512, 1000, 1023, 1024, 1025, 2047, 2048, 4096, 4097, 5003, 8192, 16392, 32768, 50257, 65537, 100003, 1000003),
 )
 WINDOWS = ((1, 1), (3, 3), (5, 5), (7, 7), (1, 3), (2, 2))
-DRAWS = {"matmul": 16, "attention": 8, "attention_backward": 4, "int8_conv": 6}
-"""Of each sample; of the others 5."""
+DRAWS = {"matmul": 8, "attention": 4, "int8_conv": 3}
+"""Of each sample; of the others 2."""
 UNSERVED = ("requires", "no tensor-core product")
 """What a call may be told: what the dispatch asks for, and that e4m3 and e5m2 need sm_89."""
 
@@ -129,7 +129,7 @@ def modules() -> Any:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SAMPLES.glob("*.tile")))
 def test_every_drawn_call_is_served_or_told_what_is_required(modules: Any, name: str) -> None:
-    for seed in range(DRAWS.get(name, 5)):
+    for seed in range(DRAWS.get(name, 2)):
         random = Random(f"{name} {seed}")
         module = modules(name, random.choice(ARCHS))
         if not module.program.dispatches:
@@ -153,7 +153,7 @@ WRONG: list[tuple[str, str, str, dict[str, Any]]] = [
     ("layer_norm", "layer_norm_backward", "sm_80", {"rows": 4, "cols": 0}),
     *(
         ("attention", "attention", arch, {"d": d, "heads": 4, "kv_heads": 2, "batch": 1, "s": 70, "t": 60})
-        for arch, d in (("sm_80", 256), ("sm_86", 160), ("sm_90", 192))
+        for arch, d in (("sm_80", 256), ("sm_86", 160))
     ),
 ]
 """Calls that were errors; all of 16 bits, row-major."""

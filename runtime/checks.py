@@ -216,7 +216,7 @@ class Checker:
         out = {each.name: each.each * prod(blocks) for each in self.header.workspaces}
         for name, count in out.items():
             if self.header.index_bits == 32 and count > MOST_INT32:
-                message = f"the workspace {name} has {count} elements, this variant counts up to {MOST_INT32} in 32 bits"
+                message = f"the workspace {name} has {count} elements, this variant counts to {MOST_INT32} in 32 bits"
                 raise self.fail("requires", message, "'choose index.bits: 64' in its schedule, or fewer parts")
         return out
 

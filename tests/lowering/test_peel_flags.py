@@ -126,13 +126,7 @@ def test_a_ring_goes_on_through_the_three_loops_of_a_window(slots: int, unroll: 
     text = text.replace("; lower", "\n        lower").replace("b: f16[n, k];", "b: f16[n, k], left: s32, right: s32;")
     text = text.replace("unroll p: 1", f"unroll p: {unroll}")
     lines = f"stage a, b: shared\n    pipeline p: {slots}\n    peel p: lower"
-    for m, k, left, right in [
-        (40, 200, 90, 60),
-        (200, 120, -1, 40),
-        (120, 200, 33, -1),
-        (70, 90, -1, -1),
-        (50, 70, 0, 0),
-    ]:
+    for m, k, left, right in [(40, 200, 90, 60), (120, 100, -1, 40), (90, 200, 33, -1)]:
         random = np.random.default_rng(k)
         args = {"c": np.zeros((m, 16), np.float32), "a": random.integers(-2, 3, (m, k)).astype(np.float16)}
         args["b"] = random.integers(-2, 3, (16, k)).astype(np.float16)

@@ -132,12 +132,11 @@ def of_text(source: str, name: str, arrays: dict[str, Any], wanted: Any, arch: s
     """The first array is the result. few: so many multiprocessors, so that a block has several tiles."""
     types = {"O": "f16" if next(iter(arrays.values())).dtype == np.float16 else "f32"} if "O in" in source else {}
     module = dsl.parse(source, device="emulator", arch=arch)
-    dims = {
-        dim.id: extent
-        for each in module.program.kernels[name].params
-        if each.name in arrays
-        for dim, extent in zip(each.type.dims, arrays[each.name].shape, strict=True)
-    }
+    dims: dict[str, Any] = {}
+    for each in module.program.kernels[name].params:
+        if each.name in arrays:
+            kind: Any = each.type
+            dims |= {dim.id: extent for dim, extent in zip(kind.dims, arrays[each.name].shape, strict=True)}
     made = module.compile(name, "s" if "schedule s" in source else None, types=types, **dims)
 
     def run(text: str, seed: int) -> bool:

@@ -92,7 +92,7 @@ def _asked(names: DispatchNames, node: ast.Call) -> tuple[ArrayFacts, Loc]:
 
 def _workspace_like(names: DispatchNames, node: ast.Call) -> Workspace:
     like, loc = _asked(names, node)
-    return Workspace(like.dtype, like.shape, False, loc, like.pitched)
+    return Workspace(like.dtype, like.shape, False, loc, strides=like.pitched)
 
 
 def _aligned(names: DispatchNames, node: ast.Call) -> bool:

@@ -230,6 +230,8 @@ def test_a_zeroed_workspace_on_a_gpu() -> None:
         y = to_device(np.zeros(5000, np.int32))
         module.scan(y, to_device(x))
         assert (y.numpy() == np.cumsum(x)).all()
+
+
 LYING = """\
 kernel copied(to: T[m, n; strided], x: T[m, n; strided]; T in f16|f32|u8, ROWS = 32, COLS = 64):
     grid cdiv(m, ROWS), cdiv(n, COLS)

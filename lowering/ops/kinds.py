@@ -118,7 +118,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "layout": (lambda value: isinstance(value, Layout), "a layout"),
     "has": (_each(lambda name: isinstance(name, str), (list,)), "names of its operands: [memory, offset]"),
     "cache": words_or_none("all", "global", "streaming", "last_use", "write_back", "write_through", "volatile"),
-    "evict": words_or_none("first", "last", "no_allocate"),
+    "evict": words_or_none("first", "last", "normal", "unchanged", "no_allocate"),
     "trans": FLAG,
     "action": words("add", "min", "max", "and", "or", "xor", "exchange", "cas"),
     "order": words("none", "relaxed", "acquire", "release", "acq_rel"),
@@ -223,7 +223,7 @@ def _flaw_of_elements(op: Op) -> str | None:
     """Places, a mask and what is moved are of one shape; what is moved has the type of the memory."""
     by_name = dict(zip(op.attrs["has"], op.operands, strict=True))
     places = by_name.get("offset") or by_name.get("place")
-    of_places = ("value", "other", "expected", "source", "target", *(["mask"] if "offset" in by_name else []))
+    of_places = ("value", "other", "expected", "source", *(["mask"] if "offset" in by_name else []))
     for name in of_places:
         value = by_name.get(name)
         if value is not None and places is not None and value.shape != places.shape:

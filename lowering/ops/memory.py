@@ -198,7 +198,9 @@ row(
 )  # fmt: skip
 row(
     "store", (3, 11), nothing, "has cache evict", effects=of_instruction, becomes=_access_row("st"), accesses="write",
-    along=same_axis, under_mask="convex", **ACCESS, **_takes("offset value", **_PLACED, value="tile", **BOX),
+    along=same_axis, under_mask="convex", **ACCESS,
+    # there: whether the box of a store has anything to store, where its mask is left out
+    **_takes("offset value", **_PLACED, value="tile", there="flag", **BOX),
 )  # fmt: skip
 row(
     "ldmatrix", (2, 3), _infer_load, "has trans", effects=of_instruction,
@@ -217,7 +219,8 @@ row(
     "copy", (4, 14), nothing, "has cache bytes", effects=of_instruction, place=_place_copy,
     becomes="cp.async.ca.shared.global.4",
     under_mask="falls",  # it reads some bytes, from the first on
-    **_takes("offset tensor source", **_PLACED | {"memory": "shared", "tensor": "tensor", "source": "places"}, **BOX),
+    # without a source where its box says all: a halo
+    **_takes("offset tensor", **_PLACED | {"memory": "shared", "tensor": "tensor", "source": "places"}, **BOX),
 )  # fmt: skip
 # What lies at `place` of a shared tile goes to `target` of a tensor, in boxes: `corner` says where it begins along each
 # axis of the tensor, whose edges clip it; mask: a scalar, whether it is stored at all. Who holds `place` stores.

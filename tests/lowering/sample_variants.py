@@ -83,6 +83,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     **{("quantised", name): [{**square(512), "k": 1024, "kh": 512, "groups": 8}] for name in ("tile", "bulk")},
     ("attend", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
+    ("attend", "small"): [heads(77, 300, 256)],
     ("of_queries", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
     ("of_keys", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],

@@ -216,11 +216,14 @@ def _flaw_of_named(op: Op) -> str | None:
     missing = [name for name in op.spec.needs if name not in has]
     if missing or has[0] != "memory":
         return f"it has no operand '{missing[0]}'" if missing else "its first operand is 'memory'"
+    if op.spec.in_flight and "offset" in has and "source" not in has and "box" not in op.attrs:
+        return "it has no operand 'source', and is no box"
     return _flaw_of_elements(op)
 
 
 def _flaw_of_elements(op: Op) -> str | None:
-    """Places, a mask and what is moved are of one shape; what is moved has the type of the memory."""
+    """Places, a mask and what is moved are of one shape; what is moved has the type of the memory. A store in bulk goes
+    from places in panels to as many of the tensor."""
     by_name = dict(zip(op.attrs["has"], op.operands, strict=True))
     places = by_name.get("offset") or by_name.get("place")
     of_places = ("value", "other", "expected", "source", *(["mask"] if "offset" in by_name else []))
@@ -228,6 +231,9 @@ def _flaw_of_elements(op: Op) -> str | None:
         value = by_name.get(name)
         if value is not None and places is not None and value.shape != places.shape:
             return f"its '{name}' has the shape {list(value.shape)}, the places {list(places.shape)}"
+    target = by_name.get("target")
+    if target is not None and places is not None and prod(target.shape) != prod(places.shape):
+        return f"its 'target' has {prod(target.shape)} elements, the places {prod(places.shape)}"
     for name in ("value", "other", "expected", "tensor"):
         value = by_name.get(name)
         if value is not None and value.dtype is not op.operands[0].dtype:

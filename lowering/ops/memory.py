@@ -189,18 +189,18 @@ def _takes(needs: str, **named: str) -> dict[str, Any]:
 
 BOX = {"corner": "index", "tap": "index"}
 _PLACED = {"offset": "places", "slot": "index", "mask": "flag"}
+_WHOLE = {"there": "flag"}
+"""Of a box whose mask is left out: whether it is accessed at all."""
 ACCESS = {"spread": alike, "place": _place_access}
 
 row(
     "load", (2, 13), _infer_load, "has cache evict", effects=_load_effects, becomes=_access_row("ld"), accesses="read",
     along=same_axis, under_mask="convex", exchange=_exchange_load, **ACCESS,
-    **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **BOX),
+    **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **_WHOLE, **BOX),
 )  # fmt: skip
 row(
     "store", (3, 11), nothing, "has cache evict", effects=of_instruction, becomes=_access_row("st"), accesses="write",
-    along=same_axis, under_mask="convex", **ACCESS,
-    # there: whether the box of a store has anything to store, where its mask is left out
-    **_takes("offset value", **_PLACED, value="tile", there="flag", **BOX),
+    along=same_axis, under_mask="convex", **ACCESS, **_takes("offset value", **_PLACED, value="tile", **_WHOLE, **BOX),
 )  # fmt: skip
 row(
     "ldmatrix", (2, 3), _infer_load, "has trans", effects=of_instruction,
@@ -219,7 +219,6 @@ row(
     "copy", (4, 14), nothing, "has cache bytes", effects=of_instruction, place=_place_copy,
     becomes="cp.async.ca.shared.global.4",
     under_mask="falls",  # it reads some bytes, from the first on
-    # without a source where its box says all: a halo
     **_takes("offset tensor", **_PLACED | {"memory": "shared", "tensor": "tensor", "source": "places"}, **BOX),
 )  # fmt: skip
 # What lies at `place` of a shared tile goes to `target` of a tensor, in boxes: `corner` says where it begins along each

@@ -19,7 +19,6 @@ WHAT_IS_A_BOX = (
     "image, row and column are to be digits of a pixel's number, 'specialize h, w, p, q'"
 )
 ROWS_OF_A_MAP = f"rows at multiples of {MAX_BYTES} bytes"
-WHOLE_ROWS = f"boxes are stored in whole {MAX_BYTES} bytes, and its rows are not known to end at such"
 SWIZZLED_ROWS = 8
 """Rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
 LEAST_RUN = 32
@@ -87,19 +86,24 @@ def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: in
     return None
 
 
-def has_whole_rows(function: Function, facts: Analysis, op: Op) -> bool:
-    """Whether the extent along which elements of the tensor of a store are neighbours is known to be whole 16 bytes.
+def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
+    """Why a store is none in bulk along whose extent elements of the tensor are neighbours: these are not known to be
+    whole 16 bytes. None if they are.
 
     Of a box that goes out an instruction writes whole 16 bytes of a row, also what is behind the end of the tensor's:
     on an H100 the neighbours of a view of 466 columns of f16 in rows of 512 were overwritten. What comes in is exact.
     """
     tensor, offset, box = op.operands[0], operand(op, "offset"), CopiedBox.of(op)
     assert offset is not None
-    runs = facts.of(offset).run
+    runs, size = facts.of(offset).run, tensor.dtype.bytes
     inner = [axis.axis for axis in box.axes if axis.along == runs.index(max(runs)) and axis.step == 1]
     (dims,) = [p.dims for p in function.params if p.value is tensor]
     known = box.joined([d if isinstance(d, int) else function.divisors.get(d, 1) for d in dims])
-    return bool(inner) and known[inner[0]] * tensor.dtype.bytes % MAX_BYTES == 0
+    if inner and known[inner[0]] * size % MAX_BYTES == 0:
+        return None
+    why = f"boxes are stored in whole {MAX_BYTES} bytes, and its rows are not known to end at such"
+    dim = dims[inner[0]] if inner else 0
+    return f"{why}: '{dim}' is no known multiple of {MAX_BYTES // size}" if isinstance(dim, str) else why
 
 
 def boxed(columns: int, rows: int, run: int, size: int) -> int:

@@ -18,7 +18,7 @@ from math import prod
 
 from lowering.boxes import AHEAD, CopiedBox, with_box
 from lowering.builder import Builder
-from lowering.directives.bulk import BULK, SWIZZLED_ROWS, WHOLE_ROWS, boxed, flaw_of_box, has_whole_rows
+from lowering.directives.bulk import BULK, SWIZZLED_ROWS, boxed, flaw_of_box, part_of_rows
 from lowering.directives.slices import located
 from lowering.directives.staged import shared_tile, taken_names
 from lowering.directives.tile_loads import is_store
@@ -100,8 +100,9 @@ def _flaw(
     wrong = flaw_of_box(function, target, facts, op)
     if wrong is not None:
         return wrong
-    if not has_whole_rows(function, facts, op):  # where `stage` is left out, which has it go through shared memory
-        return WHOLE_ROWS, shared
+    part = part_of_rows(function, facts, op)
+    if part is not None:  # where `stage` is left out, which has it go through shared memory
+        return part, shared
     if op.attrs["evict"]:
         return "it is stored with an eviction priority, which a box has not", "leave out evict="
     value, box = operand(op, "value"), CopiedBox.of(op)

@@ -28,15 +28,7 @@ from math import prod
 from lowering.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
 from lowering.boxes import CopiedBox
 from lowering.builder import Builder
-from lowering.directives.bulk import (
-    BULK,
-    LEAST_RUN,
-    SWIZZLED_ROWS,
-    WHOLE_ROWS,
-    boxed,
-    flaw_of_box,
-    has_whole_rows,
-)
+from lowering.directives.bulk import BULK, LEAST_RUN, SWIZZLED_ROWS, boxed, flaw_of_box, part_of_rows
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import impure, located, made_anew, slice_of, without
 from lowering.directives.staged import Staged, copy, copy_halo, shared_tile, side_by_side, taken_names, with_halos
@@ -123,7 +115,9 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
         assert value is not None
         if name not in chosen:
             in_bulk = said.get(name or "") == BULK
-            if in_bulk and (flaw_of_box(function, target, facts, op) or has_whole_rows(function, facts, op)):
+            is_box = in_bulk and not flaw_of_box(function, target, facts, op)
+            part = part_of_rows(function, facts, op) if is_box else None
+            if in_bulk and part is None:
                 chosen[name] = False  # `bulk_stores` does it, or says why it cannot
                 continue
             bytes = prod(value.shape) * value.dtype.bytes
@@ -135,15 +129,18 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
             wide = neighbours(facts, op, op.spec.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
             if name not in said and not (is_apart and wide):
                 continue
-            fits = "shared" if bytes <= target.shared else "registers"
+            fits, asked = "shared" if bytes <= target.shared else "registers", function.lines.get(("stage", name or ""))
+            because = f"not 'bulk': {part}" if in_bulk else "a thread has 4 bytes of a row of a product, and stores 16"
             chosen[name] = function.choices.choose(
                 "stage",
                 name or "tensor",
                 WAYS if bytes <= target.shared else {"registers": False},
                 fits if in_bulk else said.get(name or "", fits),
-                loc=op.loc,
-                because=WHOLE_ROWS if in_bulk else "a thread has 4 bytes of a row of a product, and stores 16",
-                pinned=function.lines.get(("stage", name or "")),
+                loc=asked if in_bulk else op.loc,
+                because=because,
+                costs={"shared": bytes, "registers": 0} if in_bulk else None,
+                unit="bytes of shared memory" if in_bulk else "",
+                pinned=None if in_bulk else asked,
                 line=f"stage {name}: {{option}}",
             )
             if in_bulk:

@@ -370,6 +370,17 @@ def test_what_lies_behind_rows_of_a_view_stays(case: str, device: str) -> None:
     assert (".bulk_group [" in made.ptx) == is_whole
 
 
+def test_a_store_that_is_none_in_bulk_is_told_at_the_line_that_asks() -> None:
+    """By rule, and not by the schedule, which said otherwise: so `dsl why` and `dsl schedule` list it."""
+    module = dsl.parse(VIEWS, device="emulator", arch="sm_90a")
+    made = module.compile("rows", "boxes", T="f16", m=70, n=61, strides={"o": (128, 1)})
+    choice = made.compiled.variant.function.choices.keyed()["stage.o"]
+    assert (choice.taken, choice.by, choice.is_property) == ("shared", "rule", False)
+    assert choice.because.startswith("not 'bulk': ") and choice.because.endswith("'n' is no known multiple of 8")
+    (line,) = [number for number, text in enumerate(VIEWS.splitlines(), 1) if "stage o: bulk" in text]
+    assert choice.loc is not None and choice.loc.line == line
+
+
 ROUNDS = """
 kernel rounds(o: f32[m, n], x: f32[m, n]):
     grid cdiv(m, 16)

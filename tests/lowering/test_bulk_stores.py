@@ -416,6 +416,47 @@ def test_boxes_of_rounds_that_have_nothing_in_common_need_no_order(case: str, st
     np.testing.assert_array_equal(o, 2 * x)
 
 
+ALONE = ROUNDS.replace("grid cdiv(m, 16)\n    i = block(0) * 16", "grid 1")
+OF_ROWS = (
+    "    for j in range(0, n, 64):\n            o[{0} : {0} + 16, j : j + 64] = x[{0} : {0} + 16, j : j + 64] * 2.0"
+)
+OF_COLUMNS = OF_ROWS.replace("for j in range(0, n, 64)", "for {0} in range(0, m, 16)")
+ROWS_APART = {
+    "rows, columns": ["for r in range(0, m, 16):", OF_ROWS.format("r")],
+    "rows downwards": ["for r in range(32, -1, -16):", OF_ROWS.format("r")],
+    "columns, rows": ["for j in range(0, n, 64):", OF_COLUMNS.format("r")],
+    "two loops": ["for r in range(0, m, 32):", OF_ROWS.format("r"), OF_ROWS.format("r + 16")],
+}
+ROWS_MEET = {
+    "halves of rows": ["for r in range(0, m, 8):", OF_ROWS.format("r")],
+    "each second time": ["for r in range(4):", OF_ROWS.format("r % 2 * 16")],
+    "what comes later": ["for r in range(0, m, 16):", OF_ROWS.format("r"), OF_ROWS.format("r + 32")],
+    "one row again": ["for r in range(0, m, 16):", OF_ROWS.format("r"), OF_ROWS.format("32")],
+    "rows and all of them": [
+        "for r in range(0, m, 16):",
+        OF_ROWS.format("r"),
+        OF_COLUMNS.format("q").replace("j", "0"),
+    ],
+}
+
+
+@pytest.mark.parametrize("case", ROWS_APART)
+def test_boxes_of_nested_rounds_are_told_apart_along_one_axis(case: str) -> None:
+    """Behind a loop over columns it is the row that is known of what is stored."""
+    x = np.random.default_rng(1).integers(0, 9, (33, 200)).astype(np.float32)
+    o = np.full_like(x, 77)
+    text = ALONE.format(body="\n".join(f"    {line}" for line in ROWS_APART[case]), staged="o")
+    dsl.parse(text, device="emulator", arch="sm_90a").rounds(o, x, schedule="boxes")
+    np.testing.assert_array_equal(o, 2 * x)
+
+
+@pytest.mark.parametrize("case", ROWS_MEET)
+def test_boxes_of_nested_rounds_that_may_meet_are_told(case: str) -> None:
+    text = ALONE.format(body="\n".join(f"    {line}" for line in ROWS_MEET[case]), staged="o")
+    with pytest.raises(TileError, match=r"this stores to 'o' while the store of line .* may be in flight"):
+        dsl.parse(text).compile("rounds", "boxes", m=33, n=200)
+
+
 PART = "store(o[{0}], x[i : i + 16, 0 : 64] + 1.0, order=none{1})"
 FIRST = {
     "columns": ["for j in range(0, n, 64):", "    " + PART.format("i : i + 16, j - 64 : j", "")],

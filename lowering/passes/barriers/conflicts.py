@@ -26,7 +26,7 @@ from lowering.passes.barriers.threads import (
     meeting_of_elements,
     scope_of_acting,
 )
-from lowering.passes.barriers.touches import Slot, Touch
+from lowering.passes.barriers.touches import Slot, Touch, along
 
 # Beyond, an access counts as being anywhere: a barrier too many, never one too few.
 MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
@@ -73,7 +73,7 @@ def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
     met = meeting_of_elements(a, b, warps)
     if met is None:
         return IN_WARP if a.joint or b.joint else None
-    known = not a.in_slot or (a.slot is not None and b.slot is not None and _same_kind(a.slot, b.slot))
+    known = not a.in_slot or _comparable_slots(a, b) is not None
     return met if known else Meeting(met.scope, Doubt.SLOT)
 
 
@@ -90,11 +90,14 @@ def earlier_rounds(a: Touch, b: Touch) -> list[Touch]:
         if offset < 0:
             first, last = -last, -first
         rounds = range(max(0, -(-first // abs(offset))), last // abs(offset) + 1)
-    elif slot and a.slot is not None and b.slot is not None and _same_kind(a.slot, b.slot):
-        if a.slot.modulus:
-            rounds = range(a.slot.modulus)
+    elif slot and (both := _comparable_slots(a, b)) is not None:
+        back = along(slot, both[0].axes) if both[0].axes else slot
+        if not back:  # in all of them at the same place along these axes
+            return [a.without(False, bool(offset)).along(both[0].axes)]
+        if both[0].modulus:
+            rounds = range(both[0].modulus)
         else:
-            away, rest = divmod(a.slot.constant - b.slot.constant, slot)
+            away, rest = divmod(both[0].constant - both[1].constant, back)
             rounds = [away] if away >= 0 and not rest else []
     if rounds is None or len(list(rounds)) > MAX_ROUNDS_BACK:
         return [a.without(bool(slot), bool(offset))]
@@ -125,15 +128,23 @@ def _elements(offsets: Affine | Listed, shape: tuple[int, ...]) -> frozenset[int
 
 def _different_slots(a: Touch, b: Touch) -> bool:
     """True if both slots are known and differ, rings taken into account."""
-    if a.slot is None or b.slot is None or not _same_kind(a.slot, b.slot):
+    both = _comparable_slots(a, b)
+    if both is None:
         return False
-    distance = a.slot.constant - b.slot.constant
-    return distance % a.slot.modulus != 0 if a.slot.modulus else distance != 0
+    distance, modulus = both[0].constant - both[1].constant, both[0].modulus
+    return distance % modulus != 0 if modulus else distance != 0
 
 
-def _same_kind(a: Slot, b: Slot) -> bool:
-    """True if the distance of two slots is that of their constants."""
-    return a.terms == b.terms and a.modulus == b.modulus
+def _comparable_slots(a: Touch, b: Touch) -> tuple[Slot, Slot] | None:
+    """The slots of both, of boxes along the axes of which that goes, if their distance is that of their constants."""
+    one, other = a.slot, b.slot
+    if one is None or other is None or one.modulus != other.modulus:
+        return None
+    if one.axes and other.axes:
+        both = set(one.axes) & set(other.axes)
+        axes = [axis for axis in both if one.along([axis]).terms == other.along([axis]).terms]
+        return (one.along(axes), other.along(axes)) if axes else None
+    return (one, other) if one.terms == other.terms and one.axes == other.axes else None
 
 
 def _comparable(a: Touch, b: Touch) -> bool:

@@ -17,7 +17,7 @@ from lowering.listed_offsets import Listed
 from lowering.loop_forms import EXACT, Carried, Form, LoopForms, holds, plus, reduced, substituted
 from lowering.passes.barriers.conflicts import MAX_ROUNDS_BACK
 from lowering.passes.barriers.steps import Steps
-from lowering.passes.barriers.touches import Change, Slot, Touch, terms_of
+from lowering.passes.barriers.touches import Change, Slot, Touch, along, terms_of
 
 MAX_ENTERED = (
     256  # places from before a loop that its numbers tell apart: rounds of an outer loop may add more and more
@@ -104,6 +104,8 @@ class LoopRounds:
             if len(entered) >= MAX_ENTERED:
                 return touch.without(bool(slots.get(touch.memory)), bool(offsets.get(touch.memory)))
             if touch.slot is not None and (factors := slots.get(touch.memory)):
+                if touch.slot.axes:
+                    factors = {value: along(factor, touch.slot.axes) for value, factor in factors.items()}
                 form = relative(touch.slot.form, factors, touch.slot.holds)
                 touch = replace(touch, slot=touch.slot.of(form))
             if touch.offsets is not None and (factors := offsets.get(touch.memory)):
@@ -185,7 +187,8 @@ def _renamed(touch: Touch, follow: Change) -> Touch:
     with another constant (a pair exchanged and counted on), would go on for ever: after a few rounds such a place is
     not known any more. The slots of a ring come round again themselves."""
     out = touch.expressed(follow)
-    slot = out.slot is not None and not out.slot.modulus and _moved(touch.slot, out.slot)
+    known = touch.slot if out.slot is None or touch.slot is None else touch.slot.along(out.slot.axes)
+    slot = out.slot is not None and not out.slot.modulus and _moved(known, out.slot)
     offsets = out.offsets is not None and _moved(touch.offsets, out.offsets)
     if not (slot or offsets):
         return out

@@ -6,8 +6,9 @@ Where an access is, is known relative to scalars that the kernel computes, and t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import NamedTuple
 
 from lowering.affine import Affine, AffineOffsets, Terms
@@ -15,7 +16,7 @@ from lowering.boxes import CopiedBox
 from lowering.ir import Op, Value
 from lowering.layout import Layout
 from lowering.listed_offsets import Listed, ListedOffsets
-from lowering.loop_forms import EXACT, Form, LoopForms, reduced, remainder
+from lowering.loop_forms import EXACT, Form, LoopForms, number, plus, reduced, remainder
 from lowering.ops import operand
 from lowering.ops.memory import BONDS, commutes, place_of
 from lowering.types import SharedType, TileType
@@ -24,12 +25,28 @@ Change = Callable[[Form, int], Form | None]
 """A form told otherwise, under the modulus for which it is needed; None where it is not known any more."""
 
 
+BEYOND = 1 << 32
+"""More than two tiles of an array can lie apart along an axis, in tiles."""
+
+
+def along(box: int, axes: Collection[int]) -> int:
+    """Of the number of a box, which has a digit for each axis, less than half of BEYOND away from 0, those of these."""
+    kept, axis = 0, 0
+    while box:
+        digit = (box + BEYOND // 2) % BEYOND - BEYOND // 2
+        kept += digit * BEYOND**axis * (axis in axes)
+        box, axis = (box - digit) // BEYOND, axis + 1
+    return kept
+
+
 class Slot(NamedTuple):
-    """The index of a slot: Σ terms + constant, modulo `modulus` if there is one."""
+    """The index of a slot: Σ terms + constant, modulo `modulus` if there is one. axes: of a box of a tensor, whose
+    number has a digit for each axis, those along which it is known."""
 
     terms: Terms
     constant: int
     modulus: int | None
+    axes: tuple[int, ...] = ()
 
     @property
     def holds(self) -> int:
@@ -44,6 +61,24 @@ class Slot(NamedTuple):
         """Such a slot at another index."""
         factors, constant = reduced(form, self.holds)
         return self._replace(terms=terms_of(factors), constant=constant)
+
+    def along(self, axes: Collection[int]) -> Slot:
+        """What is known of a box along these axes alone; of another slot all of it."""
+        if not self.axes:
+            return self
+        terms = terms_of({value: along(factor, axes) for value, factor in self.terms})
+        kept = tuple(axis for axis in self.axes if axis in axes)
+        return self._replace(terms=terms, constant=along(self.constant, axes), axes=kept)
+
+    def changed(self, change: Change) -> Slot | None:
+        """The same index, told otherwise: of a box along each axis by itself. None where nothing of it is known."""
+        if not self.axes:
+            form = change(self.form, self.holds)
+            return None if form is None else self.of(form)
+        told = {axis: change(self.along([axis]).form, self.holds) for axis in self.axes}
+        known = {axis: form for axis, form in told.items() if form is not None}
+        whole = reduce(plus, known.values(), number(0))
+        return self._replace(axes=tuple(known)).of(whole) if known else None
 
 
 @dataclass(slots=True)
@@ -108,21 +143,26 @@ class Touch:
         """The same access with its forms, of slot and offsets, told otherwise."""
         slot, offsets = self.slot, self.offsets
         if slot is not None and slot.terms:
-            form = change(slot.form, slot.holds)
-            slot = None if form is None else slot.of(form)
+            slot = slot.changed(change)
         if offsets is not None and offsets.terms:
             form = change((dict(offsets.terms), offsets.constant), EXACT)
             offsets = None if form is None else offsets._replace(terms=terms_of(form[0]), constant=form[1])
         if slot == self.slot and offsets == self.offsets:
             return self
         out = self.without(self.slot is not None and slot is None, self.offsets is not None and offsets is None)
+        out = out.along(slot.axes) if slot is not None else out
         return replace(out, slot=slot, offsets=offsets)
+
+    def along(self, axes: tuple[int, ...]) -> Touch:
+        """The same access of a box of which these axes alone are known still."""
+        if self.slot is None or self.slot.axes == axes:
+            return self
+        before = self.before and (along(self.before[0], axes), self.before[1])
+        return replace(self, slot=self.slot.along(axes), before=before if before and any(before) else None)
 
     def forget(self, values: set[int]) -> Touch:
         """What hangs on these values is not known any more."""
-        slot = self.slot is not None and any(v in values for v, _ in self.slot.terms)
-        offsets = self.offsets is not None and any(v in values for v, _ in self.offsets.terms)
-        return self.without(slot, offsets)
+        return self.expressed(lambda form, _: None if form[0].keys() & values else form)
 
     def without(self, slot: bool, offsets: bool) -> Touch:
         """The same access without its slot or its offsets. What is left may still move from round to round."""
@@ -153,10 +193,6 @@ def slot_of(forms: LoopForms, memory: Value, index: Value) -> Slot:
     return Slot((), 0, modulus).of(forms.form(index))
 
 
-BEYOND = 1 << 32
-"""More than two tiles of an array can lie apart along an axis, in tiles."""
-
-
 def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
     """Of each tensor that is stored in bulk, elements by axis of a box, where all boxes have as many."""
     found: dict[Value, dict[int, int]] = {}
@@ -173,20 +209,22 @@ def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
 def slot_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Slot | None:
     """Which box of its tensor a store in bulk writes, as a number: boxes of two numbers have no element in common.
 
-    Counted are those axes along which boxes begin at multiples of their extent; the number of tiles along each stands
-    in digits of its own. None where there is no such axis.
+    Counted are those axes along which boxes begin at multiples of their extent; the number of tiles along each is a
+    digit, so that one may be known where another is not: that of a row, behind the loop over its columns. None where
+    there is no such axis.
     """
     terms: dict[int, int] = {}
-    constant, weight = 0, 0
+    constant, axes = 0, []
     for axis in CopiedBox.of(op).axes:
         extent = tiles.get(axis.axis)
         factors, first = forms.canonical(forms.form(axis.first), EXACT)
         if extent and not first % extent and not any(factor % extent for factor in factors.values()):
             digit = BEYOND**axis.axis
-            constant, weight = constant + first // extent * digit, weight + digit
+            constant += first // extent * digit
+            axes.append(axis.axis)
             for value, factor in factors.items():
                 terms[value] = terms.get(value, 0) + factor // extent * digit
-    return Slot(terms_of(terms), constant, None) if weight else None
+    return Slot(terms_of(terms), constant, None, tuple(sorted(axes))) if axes else None
 
 
 class Touches:

@@ -4,9 +4,9 @@
 second since its time is up (PTX ISA 9.7.13.15.16). Who goes on all the same knows nothing. So each such wait of the
 text has one of three ways:
 
-- REPEATS: whoever is told "no" comes back to it, and does nothing else before. Then "no" changes nothing, and the
-  emulator has threads wait there until it is "yes".
-- DOUBTED: "no" leads to something else, too. Then the emulator says so first, a few times, and "yes" only later.
+- REPEATS: whoever is told "no" comes back to it, and does nothing else before, or ends the launch by a trap. Then "no"
+  changes nothing, and the emulator has threads wait there until it is "yes".
+- DOUBTED: "no" leads to something else, too. Then the emulator says so first, many times, and "yes" only later.
 - IGNORED: nothing hangs on the answer. It is always "no".
 
 A strong read whose value goes nowhere has seen nothing either (`unheard`): what it teaches would be chance.
@@ -90,6 +90,10 @@ class Answers:
                 if step is wait:
                     break
                 if step.site is here.end.site:
+                    continue
+                if step.ins.opcode[0] == "trap":  # the launch has failed: whoever comes here does not go on
+                    if step.guard is None:
+                        break
                     continue
                 if not passes(step, known) or not {*step.writes}.isdisjoint(wait.uses):
                     return False

@@ -33,7 +33,11 @@ OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
 COPIES = CLUSTER + 1
 """What an arrival at another block's object publishes that names no scope as wide: it is for copies alone."""
 KEPT_LANDINGS = 4  # phases back, of which a wait may still tell
-DENIALS = 3  # how often a thread is told in vain that a phase is not complete, where that may lead it elsewhere
+DENIALS = 128
+"""How often a thread is told in vain that a phase is not complete, where that may lead it elsewhere: as many tries as a
+text may count ahead of going on."""
+FEW_DENIALS, MOST_DENIALS = 3, 1024
+"""The same, where a thread has been told so at this wait that often in all: a wait of a long loop stays cheap."""
 
 
 class ArrivingCopy(Protocol):
@@ -119,6 +123,7 @@ class Mbarriers:
         self.made = 0
         self.waiting: set[int] = set()
         self.denied: dict[int, Any] = {}  # by doubted wait and thread: how often it was told so since the last yes
+        self.denied_before: dict[int, Any] = {}  # and until then
         self.doubt = np.full(wave.lanes, -1)  # by thread: the wait that told it so, and was not asked again
         self.refused = np.zeros(wave.lanes, bool)  # waited for an object that is none, which is reported
 
@@ -416,8 +421,11 @@ class Mbarriers:
         if way == IGNORED:
             return np.ones(g.n, bool)
         if site.number not in self.denied:
-            self.denied[site.number] = np.zeros(self.wave.lanes, np.int8)
-        return self.denied[site.number][g.index()] < DENIALS
+            self.denied[site.number] = np.zeros(self.wave.lanes, np.int16)
+            self.denied_before[site.number] = np.zeros(self.wave.lanes, np.int16)
+        index = g.index()
+        many = self.denied_before[site.number][index] < MOST_DENIALS
+        return self.denied[site.number][index] < np.where(many, DENIALS, FEW_DENIALS)
 
     def answered(self, g: Any, site: Site, denied: Any, done: Any) -> None:
         """Keeps who was told no in vain, and who yes."""
@@ -425,7 +433,8 @@ class Mbarriers:
         if way == REPEATS:
             return
         if way == DOUBTED:
-            counts = self.denied[site.number]
+            counts, before = self.denied[site.number], self.denied_before[site.number]
+            before[index] = np.minimum(before[index] + np.where(done, counts[index], 0), MOST_DENIALS)
             counts[index] = np.where(done, 0, counts[index] + denied)
         self.doubt[index[denied]] = site.number
         self.doubt[index[done]] = -1

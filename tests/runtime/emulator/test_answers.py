@@ -34,8 +34,11 @@ HEEDLESS = {
     "a branch to where it goes anyway": f"{TRY}\n@!%p3 bra NEXT;\nNEXT:",
     "a branch around nothing": f"{TRY}\n@%p3 bra NEXT;\nmov.u32 %r12, 1;\nNEXT:",
     "the wrong way round": f"WAIT: {TRY}\n@%p3 bra WAIT;",
-    "three times at most": f"mov.u32 %r12, 0;\nWAIT: {TEST}\nadd.u32 %r12, %r12, 1;\nsetp.lt.u32 %p4, %r12, 3;\n"
-    "not.pred %p5, %p3;\nand.pred %p4, %p4, %p5;\n@%p4 bra WAIT;",
+    **{
+        f"{tries} times at most": f"mov.u32 %r12, 0;\nWAIT: {TEST}\nadd.u32 %r12, %r12, 1;\n"
+        f"setp.lt.u32 %p4, %r12, {tries};\nnot.pred %p5, %p3;\nand.pred %p4, %p4, %p5;\n@%p4 bra WAIT;"
+        for tries in (3, 10, 128)
+    },
     "an answer that is only kept": f"{TEST}\nselp.u32 %r12, 1, 0, %p3;\nst.global.u32 [%rd4+512], %r12;",
     "a loop for one lane": f"WAIT: {TRY}\nnot.pred %p5, %p3;\nand.pred %p5, %p5, %p0;\n@%p5 bra WAIT;",
     "any lane's answer but one's own": f"{TRY}\nWAIT: vote.sync.any.pred %p4, 1, 0xffffffff;\n@!%p4 bra WAIT;",
@@ -54,8 +57,13 @@ HEEDFUL = {
     "the block agrees": f"WAIT: {TEST}\nbarrier.cta.red.and.pred %p4, 1, %p3;\n@!%p4 bra WAIT;",
     "a look ahead, then a loop": f"{TRY}\nselp.b32 %r12, 1, 0, %p3;\nst.global.u32 [%rd4+512], %r0;\n"
     f"setp.ne.u32 %p6, %r12, 0;\n@%p6 bra NEXT;\n{UNTIL}\nNEXT:",
-    "many times, then a trap": f"mov.u32 %r12, 0;\nWAIT: {TEST}\n@%p3 bra NEXT;\nadd.u32 %r12, %r12, 1;\n"
-    "setp.lt.u32 %p4, %r12, 1000;\n@%p4 bra WAIT;\ntrap;\nNEXT:",
+    **{
+        f"{tries} times, then a trap": f"mov.u32 %r12, 0;\nWAIT: {TEST}\n@%p3 bra NEXT;\nadd.u32 %r12, %r12, 1;\n"
+        f"setp.lt.u32 %p4, %r12, {tries};\n@%p4 bra WAIT;\ntrap;\nNEXT:"
+        for tries in (1000, 2)
+    },
+    "a guarded trap": f"mov.u32 %r12, 0;\nWAIT: {TEST}\n@%p3 bra NEXT;\nadd.u32 %r12, %r12, 1;\n"
+    "setp.gt.u32 %p4, %r12, 50;\n@%p4 trap;\nbra WAIT;\nNEXT:",
     "the reading under its guard": f"{TEST}\n@!%p3 bra LATER;\n{READ}\nbra END;\nLATER: {UNTIL}",
 }
 

@@ -23,12 +23,13 @@ KINDS = {
     "word": r"[.]?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*",
     "mark": r"<<|>>|[<>=!]=|&&|\|\||[-+!@|:;,{}()\[\]<>=*&~^?]|/(?![/*])",
     "newline": r"\n",
-    "float": r"0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+",
+    "float": r"0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|"
+    r"\d+[eE][+-]?\d+",
     "int": r"0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?",
     "skip": r"//[^\n]*",
     "comment": r"/\*.*?\*/",
-    "string": r'"(?:\\.|[^"\\])*"',
-    "open": r'/\*.*|"(?:\\.|[^"\\])*\\?',  # without an end: else each of a million would be looked for to the end
+    "string": r'"[^"]*"',
+    "open": r'/\*.*|"[^"]*',  # without an end: else each of a million would be looked for to the end
     "wrong": r"[^ \t\r]",
 }
 PIECES = re.compile("|".join(KINDS.values()), re.DOTALL)
@@ -196,7 +197,8 @@ class Label:
 
 @dataclass
 class Variable:
-    """A variable of a state space; `data` is its first image, `pointers` the (offset, symbol, addend) to put there."""
+    """A variable of a state space; `data` is its first image, `pointers` the (offset, symbol, addend) to put there.
+    element: bytes of an element of an array, 0 of what is none."""
 
     name: str
     space: str
@@ -207,6 +209,7 @@ class Variable:
     pointers: list[tuple[int, str, int]] = field(default_factory=list)
     external: bool = False
     ptx_line: int = 0
+    element: int = 0
 
 
 @dataclass
@@ -387,6 +390,9 @@ class Reader:
         self.plain: dict[str, Register] = {}  # by the names that mean a register in these scopes, and nothing else
         self.labels: dict[int, list[str]] | None = None
         self.in_call = False  # brackets hold lists there, and constants elsewhere
+        self.in_move = False  # an element of an array is its address there, and what lies there elsewhere
+        self.whose: PtxFunction | None = None  # the function whose body is read
+        self.used: set[str] = set()  # the names in its instructions so far, as its scopes have them
 
     # Tokens
 
@@ -658,9 +664,9 @@ class Reader:
         while self.peek().startswith("."):
             token = self.next()
             word = token.text
-            if word == ".align":
+            if word == ".align" and lanes == 1 and not type_name:
                 align = self.alignment()
-            elif word in {".v2", ".v4"}:
+            elif word in {".v2", ".v4"} and not type_name:
                 lanes = int(word[2:])
             elif word == ".attribute":
                 self.skip_to(")")
@@ -709,6 +715,7 @@ class Reader:
         if size > MOST_VARIABLE:
             raise PtxError(f"{name} has {size} bytes; the emulator holds {MOST_VARIABLE} at most", token.line)
         result = Variable(name, space, align or width * lanes, size, type_name, external=external, ptx_line=token.line)
+        result.element = width if dims else 0
         if self.accept("="):
             if space not in {"global", "const"} or type_name in {"f16", "bf16", "f16x2", "bf16x2", "b128"}:
                 raise PtxError(f"{name}, of type .{type_name} in .{space}, cannot have an initial value", token.line)
@@ -795,7 +802,7 @@ class Reader:
     # Function bodies
 
     def body(self, function: PtxFunction) -> None:
-        self.location = None
+        self.location, self.whose, self.used = None, function, set()
         self.scopes = [{variable.name: variable.name for variable in (*function.params, *function.results)}]
         self.vectors = function.vectors
         self.plain.clear()
@@ -822,6 +829,8 @@ class Reader:
             raise PtxError(f"{name} is declared twice", line)
         self.plain.clear()
         own = self.scopes[-1][name] = name + self.scopes[-1].get("", "")
+        if own in self.used:
+            raise PtxError(f"{name} is used before it is declared", line)
         return own
 
     def declare_labels(self) -> None:
@@ -890,9 +899,9 @@ class Reader:
         line, kind, lanes = self.lines[self.at - 1], "", 1
         while self.peek().startswith("."):
             word = self.next().text[1:]
-            if word == "align":
+            if word == "align" and lanes == 1 and not kind:
                 self.alignment()
-            elif word in {"v2", "v4"} and lanes == 1:
+            elif word in {"v2", "v4"} and lanes == 1 and not kind:
                 lanes = int(word[1:])
             elif word in REGISTER_TYPES and not kind:
                 kind = word
@@ -970,11 +979,14 @@ class Reader:
         if token.text == "@":
             negated = self.accept("!")
             guard = Register(self.resolve(self.next().text))
+            self.used.add(guard.name)
             token = self.next()
         if token.kind != "word" or not token.text[0].isalpha():
             raise PtxError(f"expected an instruction, found {token.text!r}", token.line)
+        while self.texts[self.at][:1] == ".":  # `mov .u32`: blanks and comments may stand before each modifier
+            token.text += self.next().text
         operands: list[Operand] = []
-        self.in_call = token.text.startswith("call")
+        self.in_call, self.in_move = token.text.startswith("call"), token.text.startswith("mov.")
         if not self.accept(";"):
             operands.append(self.operand())
             while self.accept(","):
@@ -1045,12 +1057,13 @@ class Reader:
 
     def named(self, token: Token) -> Operand:
         name = self.resolve(token.text)
+        self.used.add(name)
         if self.accept("+"):
             return Symbol(name, self.whole())
         if self.accept("["):
-            address = PtxAddress(Register(name), self.whole())
+            offset = self.index(name, token)
             self.expect("]")
-            return address
+            return Symbol(name, offset) if self.in_move else PtxAddress(Register(name), offset)
         if name in self.vectors:
             return Vector(tuple(Register(f"{name}.{member}") for member in MEMBERS[self.vectors[name]][0]))
         stem, dot, member = token.text.rpartition(".")
@@ -1064,6 +1077,20 @@ class Reader:
             return Part(Register(vector), member)
         found = self.plain[token.text] = Register(name)
         return found
+
+    def index(self, name: str, token: Token) -> int:
+        """The bytes from the start of an array to the element that is named (PTX ISA, "Arrays as Operands")."""
+        if not self.starts_constant():
+            raise PtxError(
+                f"an index of {token.text} that is no constant is not read here: add to its address", token.line
+            )
+        function = self.whose
+        assert function is not None
+        known = (function.variables.get(name), *function.params, *function.results, self.module.variables.get(name))
+        array = next((each for each in known if each is not None and each.name == name), None)
+        if array is None or not array.element:
+            raise PtxError(f"{token.text} is no array: only elements of arrays have an index", token.line)
+        return self.whole() * array.element
 
     def address(self) -> PtxAddress | TensorAddress:
         if self.starts_constant():

@@ -433,7 +433,7 @@ BOMBS = {
     "global": (lambda: run("", module=f".global .b8 q[{1 << 40}];"), "at most"),
     "extents": (lambda: run("", module=".global .b8 q" + "[2]" * 20_000 + ";"), "no extent"),
     "values": (lambda: run("", module=".global .b8 q[4] = " + "{" * 100_000), "expected"),
-    "strings": (lambda: run("", module='"\\' * 200_000), "a string without an end"),
+    "strings": (lambda: run("", module='"' + "\\" * 400_000), "a string without an end"),
     "comments": (lambda: run("", module="/* \n" * 200_000), "a comment without an end"),
     "constants": (lambda: run("mov.b32 %r10, " + "1 ? 1 : " * 100_000), "signs and brackets in each other"),
     "text": (lambda: run("//" + "x" * (65 << 20)), "characters"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from handwritten import kernel
+from handwritten import kernel, words
 from ptx_mutations import FENCE, GENERATED, WAITED, generated, legal_lines
 from ptx_operands import refused
 
@@ -192,7 +192,7 @@ def test_constant_expressions_come_to_what_ptxas_makes_of_them() -> None:
         ("mov.u32 %r10, - -WARP_SZ * 2;", 64),
         ("ld.global.u32 %r10, [%rd0 + 4 * 2 - 4];", 1),
         ("ld.global.u32 %r10, [%rd0 + (1 << 3)];", 2),
-        ("ld.global.u32 %r10, %rd0[4 * 3];", 3),
+        ("st.shared.u32 [%r3], %r0; bar.sync 0; ld.shared.u32 %r10, buffer[4 * 3];", 3),
         ("mov.b64 %rd9, {%r0, 1 + 2}; shr.u64 %rd9, %rd9, 32; cvt.u32.u64 %r10, %rd9;", 3),
         ("mov.u32 %r10, buffer + 2 * 4; sub.u32 %r10, %r10, %r2;", 8),
         ("mov.f32 %f1, -(1.5 + 2.0 * 3.0); cvt.rzi.s32.f32 %r10, %f1; neg.s32 %r10, %r10;", 7),
@@ -236,6 +236,73 @@ def test_initial_values_are_constant_expressions() -> None:
     assert struct.unpack("<4I", module.variables["g"].data) == (3, 12, 7, 0xFFFFFFFF)
     assert struct.unpack("<2f", module.variables["f"].data) == (3.0, -1.0)
     assert module.variables["p"].pointers == [(0, "g", 4)]
+
+
+ARRAYS = ".shared .align 4 .u32 w[8]; .shared .u64 d[4]; .shared .v2 .u32 p[4]; .shared .u32 one;\n"
+ELEMENTS = [
+    ("st.shared.u32 [w+12], 7; ld.shared.u32 %r10, w[3];", 7),
+    ("st.shared.u64 d[1], 9; ld.shared.u32 %r10, [d+8];", 9),
+    ("st.shared.v2.u32 [p+8], {5, 6}; ld.shared.u32 %r10, p[3];", 6),
+    ("mov.u32 %r11, w[2]; st.shared.u32 [%r11], 8; ld.shared.u32 %r10, [w+8];", 8),
+    ("{ .shared .u16 w[4]; st.shared.u16 w[3], 4; ld.shared.u16 %r10, [w+6]; }", 4),
+    ("ld.const.u32 %r10, c[(1 + 1)];", 13),
+]
+NO_ELEMENTS = ["ld.shared.u32 %r10, one[0];", "ld.global.u32 %r10, %rd0[0];", "ld.shared.u32 %r10, %r2[4];"]
+
+
+def test_an_index_counts_elements() -> None:
+    """Whatever the instruction's type is: `w[3]` of words is at byte 12 (by ptxas' machine code), not at byte 3."""
+    stores = [f"{body} st.global.u32 [%rd1+{4 * at}], %r10;" for at, (body, _) in enumerate(ELEMENTS)]
+    text = kernel("\n".join([ARRAYS, *stores]), module=".const .u32 c[] = {11, 12, 13};")
+    y = np.zeros(len(ELEMENTS), np.uint32)
+    emulate(text, "kernel", 1, 1, [words(), y])
+    assert y.tolist() == [expected for _, expected in ELEMENTS]
+    assemble(text, "sm_90")
+    for line in NO_ELEMENTS:
+        with pytest.raises(PtxError, match="only elements of arrays have an index"):
+            read_module(kernel(ARRAYS + line))
+        with pytest.raises(LaunchError):
+            assemble(kernel(ARRAYS + line), "sm_90")
+    with pytest.raises(PtxError, match="an index of w that is no constant is not read here"):
+        read_module(kernel(ARRAYS + "ld.shared.u32 %r10, w[%r0];"))
+
+
+BLANKS = [
+    ("mov .u32 %r10, 7;", 7),
+    ("mov/* a ; */.u32 %r10, 7;", 7),
+    ("st /* a */ .shared		/**/ .u32 [%r2], 6; bar .sync 0; ld .shared .u32 %r10, [%r2];", 6),
+    ("mov.f32 %f1, .5; mul.f32 %f1, %f1, -.25e2; cvt.rni .s32.f32 %r10, %f1; neg.s32 %r10, %r10;", 12),
+    ('.pragma "a\\"; mov.u32 %r10, 5;', 5),
+]
+
+
+def test_blanks_and_comments_stand_before_modifiers() -> None:
+    """And numbers begin with their point, and a string ends at the next quotation mark."""
+    stores = [f"{body} st.global.u32 [%rd1+{4 * at}], %r10;" for at, (body, _) in enumerate(BLANKS)]
+    text, y = kernel("\n".join(stores)), np.zeros(len(BLANKS), np.uint32)
+    emulate(text, "kernel", 1, 1, [words(), y])
+    assert y.tolist() == [expected for _, expected in BLANKS]
+    assemble(text, "sm_90")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "mov.u32 z, 7; .reg .u32 z;",
+        "@z mov.u32 %r10, 7; .reg .pred z;",
+        "mov.u32 %r10, z; .shared .u32 z;",
+        ".shared .u32 .align 8 z;",
+        ".shared .v2 .align 8 .u32 z;",
+        ".reg .u32 .v2 z;",
+        'mov.u32 %r10, 7; .pragma "a\\"b";',
+    ],
+)
+def test_what_is_declared_in_another_order_is_told(body: str) -> None:
+    """As ptxas does."""
+    with pytest.raises(PtxError):
+        read_module(kernel(body))
+    with pytest.raises(LaunchError):
+        assemble(kernel(body), "sm_90")
 
 
 def test_a_text_may_begin_with_a_mark_of_its_byte_order(tmp_path: Path) -> None:

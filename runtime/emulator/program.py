@@ -50,7 +50,7 @@ from .tensor_maps import TYPES, bytes_of_type
 from .undefined import Undefined, is_division, step_of
 
 # Bytes of one kernel (CUDA C++ guide, compute capability); of `.shared` what ptxas takes, which for targets with an `a`
-# is all that a multiprocessor gives a block (ptxas 13.0 to 13.5; launched on an H100).
+# is all that a multiprocessor gives a block (ptxas 13.0 to 13.5; launched on an H200).
 MOST_STATIC = {"global": MOST_VARIABLE, "shared": 48 << 10, "const": 64 << 10, "local": 512 << 10}
 
 

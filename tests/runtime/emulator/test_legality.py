@@ -329,7 +329,7 @@ def test_shared_memory_of_a_kernel_is_48_kib_at_most() -> None:
         ("sm_90", ".shared .b8 a[65536];", "", True),  # nobody names it
         ("sm_90", ".shared .b8 a[65536];", "mov.u32 %r10, a;", False),
         ("sm_90", ".entry other() { .shared .b8 a[65536]; ret; }", "", False),
-        ("sm_90a", "", ".shared .b8 a[65536];", True),  # launched on an H100
+        ("sm_90a", "", ".shared .b8 a[65536];", True),  # launched on an H200
         ("sm_90a", "", ".shared .b8 a[232448];", False),
         ("sm_100f", "", ".shared .b8 a[65536];", False),
         ("sm_120a", "", ".shared .b8 a[65536];", True),

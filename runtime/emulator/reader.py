@@ -272,6 +272,8 @@ TARGETS = {
     **{"sm_120": (8, 7), "sm_120a": (8, 7), "sm_120f": (8, 8), "sm_121": (8, 8), "sm_121a": (8, 8), "sm_121f": (8, 8)},
 }
 TARGET_OPTIONS = {"texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"}
+TAKES_ELEMENTS = {"ld", "ldu", "st"}  # `w[3]` is what lies there (by ptxas 13.5, as the next row)
+TAKES_ADDRESSES = {"mov", "cvta"}  # it is where that lies
 SUPPLIED = {"vprintf", "__assertfail"}  # functions of the driver
 
 
@@ -390,7 +392,7 @@ class Reader:
         self.plain: dict[str, Register] = {}  # by the names that mean a register in these scopes, and nothing else
         self.labels: dict[int, list[str]] | None = None
         self.in_call = False  # brackets hold lists there, and constants elsewhere
-        self.in_move = False  # an element of an array is its address there, and what lies there elsewhere
+        self.root = ""  # of the opcode whose operands are read
         self.whose: PtxFunction | None = None  # the function whose body is read
         self.used: set[str] = set()  # the names in its instructions so far, as its scopes have them
 
@@ -986,7 +988,8 @@ class Reader:
         while self.texts[self.at][:1] == ".":  # `mov .u32`: blanks and comments may stand before each modifier
             token.text += self.next().text
         operands: list[Operand] = []
-        self.in_call, self.in_move = token.text.startswith("call"), token.text.startswith("mov.")
+        self.root = token.text.partition(".")[0]
+        self.in_call = self.root == "call"
         if not self.accept(";"):
             operands.append(self.operand())
             while self.accept(","):
@@ -1063,7 +1066,7 @@ class Reader:
         if self.accept("["):
             offset = self.index(name, token)
             self.expect("]")
-            return Symbol(name, offset) if self.in_move else PtxAddress(Register(name), offset)
+            return Symbol(name, offset) if self.root in TAKES_ADDRESSES else PtxAddress(Register(name), offset)
         if name in self.vectors:
             return Vector(tuple(Register(f"{name}.{member}") for member in MEMBERS[self.vectors[name]][0]))
         stem, dot, member = token.text.rpartition(".")
@@ -1080,6 +1083,10 @@ class Reader:
 
     def index(self, name: str, token: Token) -> int:
         """The bytes from the start of an array to the element that is named (PTX ISA, "Arrays as Operands")."""
+        if self.root not in TAKES_ADDRESSES | TAKES_ELEMENTS:
+            raise PtxError(
+                f"an element of an array is no operand of {self.root}: write [{token.text}+bytes]", token.line
+            )
         if not self.starts_constant():
             raise PtxError(
                 f"an index of {token.text} that is no constant is not read here: add to its address", token.line

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 FINDING_HINTS = {
-    "uninitialised read": "a launch writes what empty(…) or a workspace holds before another one reads it: zeros(…) "
-    "sets it; are the arguments in their order?",
+    "uninitialised read": "set it before it is read: zeros(…) in place of empty(…), or a launch that writes it; or put "
+    "the arguments in order, if it is an output",
     "race": "blocks: an atomic with order=release behind the writes, one with order=acquire before the reads; "
     "threads of a block: barrier()",
     "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone: load(x[i], mask=i < n)",
-    "division by zero": "where(d != 0, a // d, …) says what stands there",
+    "division by zero": "choose what stands there: where(d != 0, a // d, 0), or 'assert d != 0'",
     "time limit": "--time-limit SECONDS for more, or a smaller example",
     "instruction budget": "a smaller example",
 }
@@ -58,6 +58,19 @@ def located(error: BaseException, file: str | None = None) -> TileError | None:
     return None
 
 
+GOES_ON = "no loop that runs reads"
+"""How `spinning.py` begins to tell a loop that waits for nobody."""
+FAR_OUTSIDE = (
+    "compute the index in s64 where it may pass 2147483647: i.to(s64) * stride; and let the mask leave out negative "
+    "ones, too: mask=(i >= 0) & (i < n)"
+)
+OF_A_STORE = "a slice is masked by itself; an index by integer tiles by mask= alone: store(y[i], v, mask=i < n)"
+ENDLESS = (
+    "let the condition become false for every element: loads give 0 behind the end of an array, or what other= says; "
+    "or count the rounds, and stop after so many"
+)
+
+
 def _hint(finding: Finding, file: str | None) -> str | None:
     """What would mend a finding."""
     if finding.kind == "race" and "global memory" in finding.message:
@@ -75,6 +88,12 @@ def _hint(finding: Finding, file: str | None) -> str | None:
             )
     elif finding.kind == "uninitialised read" and "global memory" not in finding.message:
         return None
+    elif finding.kind == "out of bounds" and "the nearest array" in finding.message:
+        return FAR_OUTSIDE
+    elif finding.kind == "out of bounds" and finding.message.split("out of bounds: ")[-1].startswith("writes"):
+        return OF_A_STORE
+    elif finding.kind == "deadlock" and (finding.last_writer or "").startswith(GOES_ON):
+        return ENDLESS
     return FINDING_HINTS.get(finding.kind)
 
 

@@ -86,6 +86,11 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
     )
 
 
+def agree(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> bool:
+    """Whether arrays of one shape compare as equal (see `compare`)."""
+    return compare(actual, wanted, bound, relative).passed
+
+
 def _error(a: np.ndarray, w: np.ndarray) -> np.ndarray:
     """|a - w| in float64, also of 64-bit integers; inf where one side is a NaN or an infinity that the other is not."""
     import numpy as np

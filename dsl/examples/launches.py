@@ -20,7 +20,7 @@ from dsl.examples.evidence import Evidence
 from dsl.examples.marked import MarkedLaunches
 from dsl.examples.one_kernel import LaunchSettings, explanation, run_kernel
 from dsl.examples.renewals import Renewals
-from dsl.examples.report import LaunchReport, Report
+from dsl.examples.report import UNREACHED, LaunchReport, Report
 from dsl.examples.times import copy_time, timed
 from dsl.examples.transfers import check_size, copy_back, on_device
 from dsl.examples.unwritten import EmptyArrays
@@ -241,7 +241,7 @@ class Launcher:
         written = [one for one in reversed(self.written) if one.holds(address)]
         if not written:
             return None
-        return next(filter(None, (one.writer(address) for one in written)), "nothing: no store reached it")
+        return next(filter(None, (one.writer(address) for one in written)), UNREACHED)
 
     def keep(self, result: Any) -> None:
         """The counters of the last launch, and who wrote what in the last ones, as many as `MOST_KEPT` allows; the

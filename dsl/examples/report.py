@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dsl.examples.bounds import LaunchBound
+from dsl.examples.comparison import NOTHING_COMPARED
 from dsl.examples.work import Work
 from dsl.text import html
 from dsl.text.counted import counted_lines
@@ -29,6 +30,7 @@ class Check:
     wanted: Any = None
     pattern: str = ""
     writer: str | None = None
+    mistake: str | None = None
 
     @property
     def excess(self) -> float:
@@ -39,13 +41,27 @@ class Check:
 
     @property
     def hint(self) -> str | None:
-        """What makes the first wrong element no number, where one is wanted."""
+        """What mends it, where that is known: a mistake that gives just this, or what makes the first wrong element no
+        number, where one is wanted."""
+        if self.passed:
+            return None
+        if self.mistake is not None:
+            return self.mistake
+        if self.writer == UNREACHED:
+            return NOT_REACHED
+        if self.pattern == NOTHING_COMPARED:
+            return BOTH_NAN
         actual, wanted = (float(x) if isinstance(x, int | float) else 0.0 for x in (self.actual, self.wanted))
-        if self.passed or math.isfinite(actual) or not math.isfinite(wanted):
+        if math.isfinite(actual) or not math.isfinite(wanted):
             return None
         return NO_NUMBER["nan" if math.isnan(actual) else "inf"]
 
 
+UNREACHED = "nothing: no store reached it"
+NOT_REACHED = (
+    "let the grid reach all: 'grid cdiv(n, BLOCK)' has a block for the rest, too; its first extent is that of block(0)"
+)
+BOTH_NAN = "give it inputs of which the wanted result is a number: 0 / 0 and inf - inf are none"
 NO_NUMBER = {
     "inf": "f16 holds 65504 at most, and a sum of f16 is one: .to(f32) ahead of the sum",
     "nan": "of an 'empty' array that is added to, of 0 / 0, or of inf - inf, as where a whole row is masked",

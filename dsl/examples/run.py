@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dsl.calls.api import Module, ModuleFunction
 from dsl.calls.binding import Misfit
-from dsl.examples.comparison import compare
+from dsl.examples.comparison import agree, compare
 from dsl.examples.launches import Launcher
+from dsl.examples.mistaken import mistake_of
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import Check, Report
@@ -20,6 +22,7 @@ from dsl.text.program import Program, reached_kernels, type_parameters
 from dsl.values.arrays import Arrays
 from lowering.location import TileError
 from lowering.types import DTYPES
+from runtime.errors import LaunchError
 
 
 def run_example(
@@ -111,6 +114,9 @@ class ExampleRun:
             if len(error.errors) == 1 and (error.loc is None or isinstance(error, Misfit)):
                 raise from_launch(error.errors[0], line) from None
             raise
+        except LaunchError as error:
+            error.line = error.line or line.loc.line
+            raise
 
     def items(self, line: ast.Launch) -> tuple[str | None, dict[str, Any]]:
         """`with` of a launch: a schedule, and constants."""
@@ -191,6 +197,8 @@ class ExampleRun:
         )
         if not check.passed and hasattr(actual, "ctypes") and check.first is not None:
             check.writer = self.launcher.writer_of(actual, check.first)
+        if not check.passed:
+            check.mistake = mistake_of(right, (actual, wanted), self.host, partial(agree, bound=bound, relative=rel))
         return check
 
     def bounds(self, line: ast.Expect) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from .causality import Strong
 from .code import Site
 from .findings import Kind
 from .knowledge import GPU
+from .memory import GLOBAL_WINDOW
 from .ordering import History
 from .stamps import (
     BLOCK,
@@ -441,7 +442,16 @@ class Shadow:
                 empty &= place.take(strong, self.granule) == 0
         if empty.any():
             lane = int(np.nonzero(empty)[0][0])
-            self.report(Kind.UNINITIALISED, f"reads {self.name} memory that nobody has written", g, lane, site, None)
+            message = f"reads {self.name} memory that nobody has written{self.of_array(place, lane, g)}"
+            self.report(Kind.UNINITIALISED, message, g, lane, site, None)
+
+    def of_array(self, place: SpacePlace, lane: int, g: Any) -> str:
+        """In words, the array that a lane accesses, of global memory."""
+        if self.unwritten is None:
+            return ""
+        unit = place.start + lane if place.index is None else int(place.index[lane])
+        allocation = g.launch.memory.find(GLOBAL_WINDOW + unit * place.size)
+        return "" if allocation is None else f": an element of {allocation.name}"
 
     def check_reserved(self, kind: int, place: SpacePlace, g: Any, site: Site) -> None:
         met = place.take(self.reserved, self.granule) != 0

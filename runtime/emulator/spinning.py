@@ -126,7 +126,7 @@ class Spins:
         """What the loops wait for, in words; `waiting`: blocks that have not started."""
         polls = self.current()
         if not polls:
-            return "no loop that runs reads what another thread may write: it does not wait, it goes on"
+            return "no loop that runs reads what another thread may write: its condition stays true"
         lines = [
             f"{poll.site.location or 'no source line'} reads {self.described(poll)}" for poll in polls[:MOST_NAMED]
         ]

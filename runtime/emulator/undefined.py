@@ -268,7 +268,7 @@ class Undefined:
         name = self.names[int(origins[lane]) - 1]
         if (division := self.quotients.get(name)) is not None:
             place = division.location or f"PTX line {division.ptx_line}"
-            message = f"{use} by what a division by 0 gave, which has no meaning"
+            message = f"{use} by the result of an integer division by 0, which is no number"
             g.launch.report(Kind.DIVISION, message, g, lane, site, f"divided at {place}")
             return
         name = name.split("/")[0].split("@")[0]

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.command.failures import located
+from dsl.command.failures import GOES_ON, located
 from dsl.examples.report import Check
 from runtime import FindingError
+from runtime.emulator.findings import Finding, Kind
 
 ADDING = """\
 kernel k(h: s32[16], x: s32[n]; B = 32):
@@ -88,7 +89,7 @@ PLACES = {
 def test_a_place_outside_is_told_as_an_index(place: str, tmp_path: Path) -> None:
     x, of, at, where, index = PLACES[place]
     text = told(OUTSIDE, tmp_path / "k.tile", np.zeros(x.shape, np.float32), x, of, at)
-    assert where in text and index in text and "assert record" not in text and "mask=i < n" in text
+    assert where in text and index in text and "assert record" not in text and "i < n" in text
 
 
 NUMBERS = [
@@ -103,3 +104,20 @@ NUMBERS = [
 def test_a_result_that_is_no_number_says_what_makes_it_so(actual: float, wanted: float, word: str | None) -> None:
     hint = Check("y == x", 1, False, 1.0, 0.0, 1, 4, [0], actual, wanted).hint
     assert word in hint if word is not None and hint is not None else hint is word
+
+
+MENDS = [
+    ("out of bounds: reads 4 bytes: 9 bytes before y (…), the nearest array: an index that is negative", "s64"),
+    ("out of bounds: writes 4 bytes: just past the end of y", "store(y[i], v, mask="),
+    ("out of bounds: reads 4 bytes: just past the end of y", "load(x[i], mask="),
+    ("deadlock: every thread that can run repeats its loop", "let the condition become false"),
+    ("division by zero: memory is written", "assert d != 0"),
+]
+
+
+@pytest.mark.parametrize(("said", "mend"), MENDS)
+def test_the_mend_is_that_of_the_fault(said: str, mend: str) -> None:
+    kind = said.partition(":")[0]
+    finding = Finding(Kind(kind), said, last_writer=f"{GOES_ON} what another thread may write")
+    error = located(FindingError(said, finding))
+    assert error is not None and error.hint is not None and mend in error.hint

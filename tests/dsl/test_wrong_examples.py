@@ -83,7 +83,7 @@ SWAPPED = [
 @pytest.mark.parametrize("lines", SWAPPED)
 def test_a_kernel_that_reads_what_nothing_has_written_is_a_finding(lines: str) -> None:
     """Outputs and inputs swapped passed, NaN against NaN; so may a sum that was never set."""
-    with pytest.raises(FindingError, match="that nobody has written"):
+    with pytest.raises(FindingError, match=r"that nobody has written: an element of [xy]"):
         run(lines)
 
 
@@ -161,8 +161,6 @@ def test_a_run_without_an_expect_says_that_nothing_was_compared(tmp_path: Path) 
 
 def test_what_is_wrong_says_the_mend(tmp_path: Path) -> None:
     result = said(tmp_path, SWAPPED[0])
-    assert (
-        result.exit_code == 3 and "are the arguments in their order?" in result.output and "zeros(…)" in result.output
-    )
+    assert result.exit_code == 3 and "put the arguments in order" in result.output and "zeros(…)" in result.output
     result = said(tmp_path, "x, y = randn(f32[n]), empty(f32[n])\nexpect y == x")
     assert result.exit_code == 2 and "outputs come first" in result.output

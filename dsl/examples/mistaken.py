@@ -1,0 +1,60 @@
+"""Which common mistake gives just the result that an `expect` refuses: it is tried, and told only if it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from dsl.text import tree as ast
+from lowering.location import TileError
+
+MOST = 1 << 20
+"""Elements of a result that is looked at: the tries may take as long as the comparison."""
+DRAWS = frozenset({"randn", "uniform", "randint"})
+"""What gives other numbers each time, and would change those of the lines below."""
+
+
+def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Expr], Any], agree: Any) -> str | None:
+    """What the result is instead of the wanted one, as a hint. wanted: its expression; arrays: both values; host
+    evaluates an expression; agree(actual, wanted) compares."""
+    actual, target = arrays
+    shape = getattr(actual, "shape", ())
+    if not shape or getattr(target, "shape", None) != shape or not 1 < actual.size <= MOST:
+        return None
+    if len(shape) > 1 and shape[-1] == shape[-2] and agree(actual.swapaxes(-1, -2), target):
+        return "the result is the wanted one with its last two axes exchanged: store v.T, or exchange the two indices"
+    calls = [node for node in ast.walk(wanted) if isinstance(node, ast.Call)]
+    if any(isinstance(call.function, ast.Name) and call.function.id in DRAWS for call in calls):
+        return None
+    for call, axis, other in _other_axes(calls):
+        with suppress(TileError):
+            value = host(_with_axis(wanted, call, other))
+            if getattr(value, "shape", None) == shape and agree(actual, value):
+                return (
+                    f"the result is what axis={other} gives where this line has axis={axis}: exchange the axis in the "
+                    "kernel, or here"
+                )
+    return None
+
+
+def _other_axes(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, int, int]]:
+    """Calls along axis 0 or 1 of two, each with its axis and the other one."""
+    for call in calls:
+        axis = call.keywords.get("axis")
+        if isinstance(axis, ast.Number) and axis.value in (0, 1):
+            yield call, int(axis.value), 1 - int(axis.value)
+
+
+def _with_axis(node: Any, call: ast.Call, axis: int) -> Any:
+    """An expression in which one call goes along another axis."""
+    if node is call:
+        number = ast.Number(call.keywords["axis"].loc, axis)
+        return replace(call, keywords={**call.keywords, "axis": number})
+    if isinstance(node, list):
+        return [_with_axis(each, call, axis) for each in node]
+    if isinstance(node, dict):
+        return {name: _with_axis(each, call, axis) for name, each in node.items()}
+    parts = ast.PARTS.get(type(node))
+    return node if parts is None else replace(node, **{p: _with_axis(getattr(node, p), call, axis) for p in parts})

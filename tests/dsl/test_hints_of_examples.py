@@ -1,0 +1,76 @@
+"""An `expect` that fails says what gives just this result, and each mistake of a launch has a line and its mend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dsl.examples.mistaken import mistake_of
+from dsl.examples.one_kernel import LaunchSettings
+from dsl.examples.overrides import Overrides
+from dsl.examples.run import run_example
+from dsl.text import tree as ast
+from dsl.text.program import parse_program
+from runtime import LaunchError
+
+KERNELS = """\
+kernel turned(y: f32[n, n], x: f32[n, n]; N):
+    grid 1
+    y[0 : N, 0 : N] = x[0 : N, 0 : N].T
+
+kernel sums(y: f32[n], x: f32[n, n]; N):
+    grid 1
+    y[0 : N] = sum(x[0 : N, 0 : N], axis=0)
+
+kernel short(y: f32[n, n], x: f32[n, n]; N):
+    grid n - 1
+    y[block(0), 0 : N] = x[block(0), 0 : N]
+
+schedule s of turned:
+    N = next_pow2(n)
+
+schedule s of sums:
+    N = next_pow2(n)
+
+schedule s of short:
+    N = next_pow2(n)
+
+example:
+    n = 6
+    x, y, v = randn(f32[n, n]), empty(f32[n, n]), empty(f32[n])
+"""
+WRONG = [
+    ("turned(y, x)", "y == x", "last two axes exchanged"),
+    ("turned(y, x)", "y == x + 1.0", None),
+    ("sums(v, x)", "v ~= sum(x, axis=1) within 1e-5", "what axis=0 gives where this line has axis=1"),
+    ("sums(v, x)", "v ~= sum(x + 1.0, axis=1) within 1e-5", None),
+    ("short(y, x)", "y == x", "let the grid reach all"),
+]
+
+
+@pytest.mark.parametrize(("launch", "expect", "hint"), WRONG)
+def test_a_mistake_that_gives_just_this_result_is_named(launch: str, expect: str, hint: str | None) -> None:
+    program = parse_program(f"{KERNELS}    {launch}\n    expect {expect}\n")
+    (check,) = run_example(program, program.examples[0], "emulator", "", Overrides(), LaunchSettings()).checks
+    assert not check.passed
+    assert check.hint is None if hint is None else hint in (check.hint or "")
+
+
+def test_arrays_that_overlap_are_told_at_the_launch() -> None:
+    program = parse_program(f"{KERNELS}    w = randn(f32[n, n])\n    turned(w, w)\n")
+    with pytest.raises(LaunchError, match="y and x share memory") as caught:
+        run_example(program, program.examples[0], "emulator", "", Overrides(), LaunchSettings())
+    assert caught.value.line == program.examples[0].lines[-1].loc.line
+
+
+def test_what_draws_numbers_is_not_evaluated_again() -> None:
+    """The draws of the lines below would change."""
+    program = parse_program(f"{KERNELS}    sums(v, x)\n    expect v ~= sum(randn(f32[n, n]), axis=1) within 1e-5\n")
+    line = program.examples[0].lines[-1]
+    assert isinstance(line, ast.Expect) and line.wanted is not None
+    ones = np.ones(6, np.float32)
+
+    def evaluated(node: object) -> None:
+        raise AssertionError("drawn again")
+
+    assert mistake_of(line.wanted, (ones, 0 * ones), evaluated, lambda *_: False) is None

@@ -236,7 +236,10 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
         return "is used by others, too"
     op = ops[-1] if ops else None
     if op is None or op.spec.accesses != "read" or space_of(op.operands[0]) != "shared" or operand(op, "mask"):
-        return "is no load of a staged tile, whole: its rows are multiples of 16 bytes, and 'fragments' whole"
+        return (
+            "is no load of a staged tile, whole: say 'stage NAME: shared' or 'bulk'; its rows are multiples of 16 "
+            "bytes, and 'fragments' whole"
+        )
     across = sum(map(is_turn, ops)) % 2 != right
     memory, offset = op.operands[0], operand(op, "offset")
     assert isinstance(memory.type, SharedType) and offset is not None

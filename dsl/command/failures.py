@@ -64,6 +64,10 @@ FAR_OUTSIDE = (
     "compute the index in s64 where it may pass 2147483647: i.to(s64) * stride; and let the mask leave out negative "
     "ones, too: mask=(i >= 0) & (i < n)"
 )
+WAITS_AHEAD = (
+    "let a block wait for earlier blocks only ('order descending' starts the last ones first), or let blocks take "
+    "their numbers from a counter"
+)
 OF_A_STORE = "a slice is masked by itself; an index by integer tiles by mask= alone: store(y[i], v, mask=i < n)"
 ENDLESS = (
     "let the condition become false for every element: loads give 0 behind the end of an array, or what other= says; "
@@ -94,6 +98,8 @@ def _hint(finding: Finding, file: str | None) -> str | None:
         return OF_A_STORE
     elif finding.kind == "deadlock" and (finding.last_writer or "").startswith(GOES_ON):
         return ENDLESS
+    elif finding.kind == "deadlock" and finding.last_writer is not None and "not started" in finding.last_writer:
+        return WAITS_AHEAD
     return FINDING_HINTS.get(finding.kind)
 
 

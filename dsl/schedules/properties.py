@@ -157,7 +157,10 @@ class Whole(Takes):
         number = evaluate.integer(node, setting.row.name)
         if number < self.low or (self.high is not None and number > self.high):
             span = f"{self.low} or more" if self.high is None else f"from {self.low} to {self.high}"
-            raise TileError("schedule", node.loc, f"{setting.row.name} is {span}; this is {number}")
+            nearest = self.low if self.high is None or number < self.low else self.high
+            written = setting.row.name if setting.subject is None else f"{setting.row.name} {setting.subject.id}:"
+            message = f"{setting.row.name} is {span}; this is {number}"
+            raise TileError("schedule", node.loc, message, f"{written} {nearest}")
         return number
 
 
@@ -175,7 +178,8 @@ class WholeOr(Whole):
         try:
             return super().read(setting, evaluate)
         except TileError as error:
-            raise TileError(error.code, error.loc, error.message, error.hint or f"a number, or {self.word}") from None
+            hint = f"{error.hint or 'a number'}, or {self.word}"
+            raise TileError(error.code, error.loc, error.message, hint) from None
 
     def said(self, value: int) -> str:
         return str(value or self.word)

@@ -198,10 +198,18 @@ def _read(kernel: ast.KernelDef, subject: str | None, setting: Setting, names: N
         raise through(error, setting.caller) from None
 
 
+def _near(warps: object) -> str:
+    """What fits in the place of a number of warps."""
+    if isinstance(warps, bool) or not isinstance(warps, int) or warps < 1:
+        return f"warps = {DEFAULT_WARPS}"
+    less = 1 << min(warps.bit_length() - 1, 5)
+    return f"warps = {less}" if less == 32 else f"warps = {less}, or warps = {2 * less}"
+
+
 def _warps(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names) -> None:
     written = said.definitions.get("warps")
     loc = kernel.loc if written is None else written.value.loc
     warps = names.given.get("warps", DEFAULT_WARPS) if written is None else names.value("warps", loc)
     if isinstance(warps, bool) or not isinstance(warps, int) or not 1 <= warps <= 32 or warps & (warps - 1):
-        raise TileError("schedule", loc, f"warps is a power of two from 1 to 32; this is {warps}")
+        raise TileError("schedule", loc, f"warps is a power of two from 1 to 32; this is {warps}", _near(warps))
     out.warps = warps

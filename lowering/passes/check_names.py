@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from lowering.directives.grid import TILE
 from lowering.ir import Function, Op, Value, walk
-from lowering.location import TileError, closest
-from lowering.types import TileType
+from lowering.location import Errors, TileError, closest
+from lowering.types import TensorType, TileType
 
 OF_LOOPS = ("fragments", "peel", "pipeline", "split", "unroll")
 """Properties whose subject is the counter of a loop."""
@@ -30,11 +30,14 @@ def check_names(function: Function) -> None:
     too.
     """
     names: set[str] = set()
+    wrong: list[TileError] = []
+    values = {p.name for p in function.params}  # of any kind, with the tensors
     counters: set[str] = set()
     matrices: set[str] = set()  # what sums of products may be
     products: set[str] = set()
     for op in walk(function.body):
         counters |= {c.name for region in op.regions for c in region.args[: op.spec.counters] if c.name}
+        values |= {value.name for value in (*op.results, *(a for region in op.regions for a in region.args))}
         named = {value.name: value for value in defined_tiles(op) if value.name}
         names |= named.keys()
         matrices |= {name for name, value in named.items() if len(value.tile.shape) == 2}
@@ -47,13 +50,14 @@ def check_names(function: Function) -> None:
             function.void.append((name, pin.loc))
         elif name not in names:
             message = f"kernel '{function.name}' has no value '{name}' to lay out"
-            raise TileError("layout", pin.loc, message, closest(name, names))
+            wrong.append(TileError("layout", pin.loc, message, closest(name, names)))
     for name, instruction in function.instructions.items():
         if name not in names and name in function.in_branches:
             function.void.append((name, instruction.loc))
         elif name not in matrices:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
-            raise TileError("name", instruction.loc, message, closest(name, products) or listed("products", products))
+            hint = closest(name, products) or listed("products", products)
+            wrong.append(TileError("name", instruction.loc, message, hint))
     for (row, name), loc in function.lines.items():
         is_of_tiles = (row, name) == ("pipeline", TILE) and "persistent" in function.attrs
         if row not in OF_LOOPS or is_of_tiles or (row == "unroll" and name in function.written_out):
@@ -64,7 +68,14 @@ def check_names(function: Function) -> None:
             hint = closest(name, counters) or f"{listed('loops', counters)}; one 'for static' is unrolled as it is"
             if name in function.written_out:
                 hint = f"'unroll {name}: all' leaves no loop"
-            raise TileError("name", loc, f"the kernel has no loop over '{name}'", hint)
+            wrong.append(TileError("name", loc, f"the kernel has no loop over '{name}'", hint))
+    for (row, name), loc in function.lines.items():
+        if row == "stage" and name not in values and name not in function.in_branches:
+            message = f"kernel '{function.name}' has no tensor or value '{name}' to stage"
+            tensors = {p.name for p in function.params if p.value is not None and isinstance(p.value.type, TensorType)}
+            wrong.append(TileError("name", loc, message, closest(name, tensors) or listed("tensors", tensors)))
+    if wrong:
+        raise wrong[0] if len(wrong) == 1 else Errors(wrong)
 
 
 def listed(what: str, names: set[str]) -> str:

@@ -50,7 +50,7 @@ def check_names(function: Function) -> None:
             function.void.append((name, pin.loc))
         elif name not in names:
             message = f"kernel '{function.name}' has no value '{name}' to lay out"
-            wrong.append(TileError("layout", pin.loc, message, closest(name, names)))
+            wrong.append(TileError("layout", pin.loc, message, closest(name, names) or listed("values", names)))
     for name, instruction in function.instructions.items():
         if name not in names and name in function.in_branches:
             function.void.append((name, instruction.loc))
@@ -72,7 +72,7 @@ def check_names(function: Function) -> None:
     for (row, name), loc in function.lines.items():
         if row == "stage" and name not in values and name not in function.in_branches:
             message = f"kernel '{function.name}' has no tensor or value '{name}' to stage"
-            tensors = {p.name for p in function.params if p.value is not None and isinstance(p.value.type, TensorType)}
+            tensors = {v.name for p in function.params if (v := p.value) and v.name and isinstance(v.type, TensorType)}
             wrong.append(TileError("name", loc, message, closest(name, tensors) or listed("tensors", tensors)))
     if wrong:
         raise wrong[0] if len(wrong) == 1 else Errors(wrong)

@@ -467,7 +467,7 @@ class _Variant:
     ) -> None:
         scope = builder.scope.names
         if p.name in scope or p.name in self.constant_names or p.name in {q.name for q in function.params}:
-            raise TileError("name", p.loc, f"'{p.name}' is declared twice")
+            raise TileError("name", p.loc, f"'{p.name}' is declared twice", "each parameter has a name of its own")
         if isinstance(p.type, ast.TensorAnnotation):
             self._tensor(builder, function, p, p.type, constants, special)
         elif isinstance(p.type, ast.ScalarType):

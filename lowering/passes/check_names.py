@@ -31,7 +31,7 @@ def check_names(function: Function) -> None:
     """
     names: set[str] = set()
     wrong: list[TileError] = []
-    values = {p.name for p in function.params}  # of any kind, with the tensors
+    values: set[str | None] = {p.name for p in function.params}  # of any kind, with the tensors
     counters: set[str] = set()
     matrices: set[str] = set()  # what sums of products may be
     products: set[str] = set()

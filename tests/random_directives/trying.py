@@ -19,7 +19,8 @@ from tests.random_directives.drawing import Drawing, Drawn
 
 KNOWN = (
     "cannot be staged", "cannot be pipelined", "has no copies at the head", "bytes of shared memory",
-    "is pipelined", "no loop of kernel", "to stage", "persistent", "is no 16-bit float", "cannot be split", "stays in registers",
+    "is pipelined", "no loop of kernel", "to stage", "persistent", "is no 16-bit float", "cannot be split",
+    "stays in registers",
     "cannot be done in parts", "which is no multiple of", "cannot go step by step", "is no pipeline", "is smaller than",
     "cannot be stored in bulk", "cannot be aligned", "outside of the loops whose loads", "in bulk may be in flight",
 )  # fmt: skip

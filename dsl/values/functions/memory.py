@@ -83,9 +83,11 @@ def _copy(b: Building, loc: Loc, to: Binding, source: Binding, mask: Binding = N
     masked = _masked(b, loc, mask)
     place, origin = resolve(b, shared), resolve(b, part, masked is not None)
     if place.memory.dtype is not origin.memory.dtype:
-        b.error("type", loc, f"copy from {origin.memory.dtype} to {place.memory.dtype}")
+        hint = "a copy converts nothing: load(…).to(TYPE) does, or a shared tile of the tensor's type"
+        b.error("type", loc, f"copy from {origin.memory.dtype} to {place.memory.dtype}", hint)
     if place.offset.tile.shape != origin.offset.tile.shape:
-        b.error("shape", loc, f"copy from {list(origin.offset.tile.shape)} to {list(place.offset.tile.shape)}")
+        shapes = f"{list(origin.offset.tile.shape)} to {list(place.offset.tile.shape)}"
+        b.error("shape", loc, f"copy from {shapes}", "both parts of a copy have one shape")
     if place.mask is not None:
         b.error("shape", loc, "the shared side of a copy must lie inside the tile")
     join_masks(b, place, None, loc)

@@ -280,7 +280,7 @@ def rings(constants: dict[str, int], arch: str, warps: int = 2) -> int:
 
 
 WRONG = {
-    "stage y: shared": ("name", "no loop of kernel 'k' loads a tile of 'y'"),
+    "stage y: shared": ("name", "kernel 'k' has no tensor or value 'y' to stage"),
     "pipeline q: 2": ("name", "the kernel has no loop over 'q'"),
     "pipeline p: 200": ("schedule", "pipeline is from 1 to 16; this is 200"),
     "stage a, b: registers\n    pipeline p: 3": ("schedule", "loop 'p' has no copies at the head of its body"),

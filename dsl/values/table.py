@@ -94,7 +94,8 @@ class Builtin:
     kernels are bound to. Each takes the domain that asks, the place of the call and its arguments, but for `numbers`
     and `trees`, which take the arguments alone. `always` is a meaning in every domain. of_numbers: how it is called
     with numbers alone, if otherwise. unread: its meanings take the call itself, whose arguments are not evaluated.
-    memory: which arguments name memory: a part of a tensor is not read there.
+    memory: which arguments name memory: a part of a tensor is not read there. shared: which may name shared memory: a
+    part of a tensor is read there.
     """
 
     usage: str
@@ -109,6 +110,7 @@ class Builtin:
     always: Meaning | None = None
     unread: bool = False
     memory: tuple[int, ...] = ()
+    shared: tuple[int, ...] = ()
     of_numbers: str = ""
     group: str = field(default="", kw_only=True)
 

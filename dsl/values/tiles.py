@@ -213,6 +213,13 @@ class Tiles(Building):
         found = self.expr(node)
         return self.passed_parts[found].access if isinstance(found, Value) and found in self.passed_parts else found
 
+    def shared_memory(self, node: ast.Expr) -> Binding:
+        found = self.part(node) if isinstance(node, ast.Index) else self.expr(node)
+        if isinstance(found, Access):
+            return found if isinstance(found.memory, SharedTile) else self.read(found, node.loc)
+        access = self.passed_parts[found].access if isinstance(found, Value) and found in self.passed_parts else None
+        return access if access is not None and isinstance(access.memory, SharedTile) else found
+
     def passed(self, node: ast.Expr) -> Binding:
         """`x[…]` as the argument of a def is what lies there when the call begins; where the def names memory, it is
         that part of x."""

@@ -273,7 +273,7 @@ class Walk:
             self.check(function, function.form, len(node.args), node.keywords, node.loc)
             return self.meaning(function, node.loc)(self, node)
         words = function.form.words
-        if not words and not function.memory:
+        if not words and not function.memory and not function.shared:
             values += [self.expr(each) for each in node.args]
             keywords = {name: self.expr(each) for name, each in node.keywords.items()}
             return self.of(function, values, keywords, node.loc, node)
@@ -299,10 +299,16 @@ class Walk:
         """The argument at a place of a call: a word, memory, or a value."""
         if place in function.form.words:
             return self.word(function, node, function.form.words[place])
+        if place in function.shared:
+            return self.shared_memory(node)
         return self.memory(node) if place in function.memory else self.expr(node)
 
     def memory(self, node: ast.Expr) -> Any:
         """An expression where memory is meant, and not what lies there."""
+        return self.expr(node)
+
+    def shared_memory(self, node: ast.Expr) -> Any:
+        """An expression where shared memory is meant, and of other memory what lies there."""
         return self.expr(node)
 
     def word(self, function: Builtin, node: ast.Expr, known: tuple[str, ...], name: str | None = None) -> str:

@@ -120,6 +120,15 @@ PROGRAMS: dict[str, tuple[str, Callable[[], tuple[object, object]]]] = {
     "reduce": ("v = reduce(maximum, y[0 : B])\nz = st()\ny[0 : B] = full(f32[B], v)", lambda: (B, 2000)),
     "stack": ("y[0 : B] = sum(stack(y[0 : B], st(), y[B : 2 * B], st()), axis=1)", lambda: (LO + 2000, 2000)),
     "reshape": ("v = reshape(y[0 : B], [4, 8])\nz = st()\ny[0 : B] = reshape(v, [B])", lambda: (LO, 2000)),
+    "reshape in a def": (
+        "def f(a):\n    store(a, x[0 : B])\n    return reshape(reshape(a, [4, 8]), [B])\ny[B : 2 * B] = f(y[0 : B])",
+        lambda: (X[:B], LO),
+    ),
+    "a shared tile that a def sees in another shape": (
+        "def f(a):\n    store(reshape(a, [4, 8]), zeros(f32[4, 8]))\n    return a\ns[0] = y[0 : B]\n"
+        "y[B : 2 * B] = f(s[0])\ny[0 : B] = s[0]",
+        lambda: (0, LO),
+    ),
     "bitcast": ("v = bitcast(y[0 : B], u32)\nz = st()\ny[0 : B] = bitcast(v, f32)", lambda: (LO, 2000)),
     "full": ("y[0 : B] = full(f32[B], y[4]) + st()", lambda: (LO[4], 2000)),
     "an index": ("y[0 : B] = x[y[0 : B].to(s32)] + st()", lambda: (X[1 : B + 1], 2000)),

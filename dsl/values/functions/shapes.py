@@ -270,7 +270,7 @@ def _flat(b: Building, loc: Loc, tensor: Binding) -> Tensor:
 
 
 row("reshape(x, extents)", "the same elements in another shape; of a row-major tensor a view", "any",
-    tiles=_reshape_tiles, memory=(0,),
+    tiles=_reshape_tiles, shared=(0,),
     arrays=lambda host, loc, x, extents: on_arrays.reshape(host, loc, x, extents))  # fmt: skip
 row("transpose(x, [axes])", "the axes in another order, reversed unless said; of a tensor a view", "any",
     tiles=_transpose_tiles, arrays=lambda host, loc, x, *axes: on_arrays.transpose(host, loc, x, *axes))  # fmt: skip

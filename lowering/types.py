@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import inf, isfinite, prod
+from math import copysign, inf, isfinite, prod
 
 from lowering.layout import Layout
 from lowering.location import closest
@@ -125,6 +125,8 @@ def nearest_number(value: int | float, dtype: DType) -> float:
 
     >>> nearest_number(1 + 2**-8 + 2**-40, BF16), nearest_number(2**60 + 2**36 + 1, F32) == 2**60 + 2**37
     (1.0078125, True)
+    >>> nearest_number(-1e-46, F32)
+    -0.0
     """
     if isinstance(value, float) and (dtype is F64 or not isfinite(value)):
         return value
@@ -139,7 +141,7 @@ def _nearest(value: int | float, dtype: DType) -> float:
     exponent -= size < Fraction(2) ** exponent
     unit = Fraction(2) ** (max(exponent, least) - digits + 1)
     near = round(exact / unit) * unit
-    return float(near) if abs(near) <= greatest(dtype) else inf if value > 0 else -inf
+    return copysign(float(abs(near)) if abs(near) <= greatest(dtype) else inf, value)
 
 
 def int_range(dtype: DType) -> tuple[int, int]:

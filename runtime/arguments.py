@@ -18,9 +18,10 @@ from functools import partial
 from typing import Any
 
 from runtime.arrays import Array
-from runtime.dtypes import DTYPES, converter, is_masked
+from runtime.dtypes import DTYPES, converter
 from runtime.errors import LaunchError
 from runtime.header import KINDS, Argument, Header, HeaderTable, Scalar
+from runtime.numbers import is_masked, refuse_recorded
 from runtime.tensor_map import MAP_BYTES, TensorMap
 
 MOST_MAPS = 1024
@@ -157,6 +158,7 @@ def _converter(param: Scalar | HeaderTable) -> Callable[[Any], Sequence[Any]]:
     def table(values: Any) -> Sequence[Any]:
         if is_masked(values):
             raise LaunchError("type", f"{name} takes {length} elements of {param.dtype}, not masked ones")
+        refuse_recorded(values)
         elements = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(elements, (list, tuple)) or len(elements) != length:
             raise LaunchError("type", f"{name} takes {length} elements of {param.dtype}")

@@ -13,6 +13,7 @@ from numbers import Integral, Rational
 from typing import Any
 
 from runtime.errors import LaunchError
+from runtime.numbers import is_masked, item_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,6 @@ NAME_OF_NUMPY = {row.numpy: row.name for row in DTYPES.values()}
 """numpy's, JAX's and torch's names (`float16`, `bool`, `bfloat16`, …) → ours."""
 
 
-def is_masked(x: object) -> bool:
-    """True of numpy's arrays with a mask, and of their elements."""
-    return any(base.__module__.startswith("numpy.ma") for base in type(x).__mro__)
-
-
 def numpy_dtype(dtype: str) -> Any:
     """The numpy dtype of our name; those of BIT_FIELDS are ml_dtypes'."""
     import numpy
@@ -95,6 +91,8 @@ def as_double(value: Any, bytes: int) -> float:
     """A number as a double that is to become a float of so many bytes: of a number that no double holds, the neighbour
     whose last bit is 1, so that rounding it to fewer bits is rounding once. OverflowError beyond the largest double."""
     number = float(value)
+    if isinstance(value, Decimal) and math.isinf(number) and value.is_finite():
+        raise OverflowError("too large for a double")
     if bytes == 8 or type(value) is float or not isinstance(value, Rational | Decimal) or not math.isfinite(number):
         return number
     exact = Fraction(int(value) if isinstance(value, Integral) else value)
@@ -131,6 +129,7 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
         raise refuse(value, "is not a truth value")
 
     def integer(value: object) -> int:
+        value = item_of(value)
         if isinstance(value, bool):
             raise refuse(value, "is a truth value")
         try:
@@ -143,6 +142,8 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
         return number
 
     def floating(value: object) -> float | int:
+        if type(value) is not float:
+            value = item_of(value)
         if isinstance(value, (bool, str, bytes)) or (type(value) is not float and is_masked(value)):
             raise refuse(value, "is not a number")
         try:
@@ -150,7 +151,7 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
             if row.name == "bf16":
                 return bf16_bits(number)
             struct.pack(f"<{row.code}", number)
-        except TypeError:
+        except (TypeError, ValueError):  # of a Decimal that signals
             raise refuse(value, "is not a number") from None
         except OverflowError:
             raise refuse(value, "does not fit") from None

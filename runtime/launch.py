@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import cached_property
+from numbers import Rational
 from typing import TYPE_CHECKING, Any, Union
 
 from runtime.arguments import ParamLayout
@@ -22,7 +24,7 @@ from runtime.errors import LaunchError
 from runtime.expressions import Number
 from runtime.frameworks import Framework, Reader, Recogniser, framework_of, named, reader_of, unread, unrecognised
 from runtime.header import Header, HeaderTensor, Scalar, read
-from runtime.numbers import exact_key, plain
+from runtime.numbers import as_float, exact_key, item_of, plain
 from runtime.repeated import Again, Changed, Repeated, never
 from runtime.result import LaunchResult
 from runtime.timeline import records, space_for
@@ -394,7 +396,9 @@ def _three(grid: Any) -> tuple[int, int, int] | None:
 
 def _number(value: Any, name: str) -> Number:
     """A Python number of a Python or numpy one."""
-    found = value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+    found = item_of(value)
+    if isinstance(found, (Rational, Decimal)) and not isinstance(found, int):
+        found = as_float(found)
     if not isinstance(found, (bool, int, float)):
         raise LaunchError("type", f"{name} is a number; this is {named(value)}")
     return plain(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from math import copysign
+from math import copysign, inf
 from typing import Any
 
 NOT_FINITE = {name: float(name) for name in ("inf", "-inf", "nan")}
@@ -29,7 +29,7 @@ def exact_key(value: Any) -> Hashable:
     if isinstance(value, bool | int | float):
         return kind, exact_key(plain(value))
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        return kind, exact_key(value.item())
+        return kind, exact_key(item_of(value))
     return kind, value if isinstance(value, Hashable) else id(value)  # no number, which its user tells
 
 
@@ -44,6 +44,37 @@ def plain(value: bool | int | float) -> bool | int | float:
     if kind is bool or kind is int or kind is float:
         return value
     return int(value) if isinstance(value, int) else float(value)
+
+
+def is_masked(x: object) -> bool:
+    """True of numpy's arrays with a mask, and of their elements."""
+    return any(base.__module__.startswith("numpy.ma") for base in type(x).__mro__)
+
+
+def item_of(value: Any) -> Any:
+    """The Python number of a numpy one, or of an array without axes; anything else as it is. LaunchError for a tensor
+    that a framework records: the number would have no gradient."""
+    if not hasattr(value, "item") or getattr(value, "ndim", None) != 0 or is_masked(value):
+        return value
+    refuse_recorded(value)
+    return value.item()
+
+
+def refuse_recorded(array: Any) -> None:
+    """LaunchError for a tensor that a framework records, whose numbers are taken as they are."""
+    if getattr(array, "requires_grad", False):
+        from runtime.frameworks import framework_of
+
+        framework_of(array).describe(array)
+
+
+def as_float(value: Any) -> float | None:
+    """The double of a Fraction, a Decimal and the like; None of what is none, or too large for one."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return None if found in (inf, -inf) and value != found else found
 
 
 def in_json(value: Any) -> Any:

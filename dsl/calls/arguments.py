@@ -12,7 +12,7 @@ from dsl.kernels.variant import stride_class
 from dsl.values.facts import ArrayFacts
 from lowering.facts import most_elements
 from lowering.location import TileError
-from runtime.numbers import exact_key, plain
+from runtime.numbers import as_float, exact_key, is_masked, item_of, plain
 
 
 def order(
@@ -170,16 +170,14 @@ def check_kind(called: Called, name: str, value: Any) -> None:
 
 def plain_number(value: Any) -> bool | int | float | None:
     """A Python number of a Python or numpy one, or of a Decimal and the like; None of anything else."""
-    from runtime.dtypes import is_masked
-
     if isinstance(value, bool | int | float):
         return plain(value)
     if is_masked(value) or isinstance(value, str | bytes | complex):
         return None
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        found = value.item()
-        return plain(found) if isinstance(found, bool | int | float) else None
-    return float(value) if isinstance(value, SupportsFloat) and not hasattr(value, "shape") else None
+    found = item_of(value)
+    if isinstance(found, bool | int | float):
+        return plain(found)
+    return as_float(value) if isinstance(value, SupportsFloat) and not hasattr(value, "shape") else None
 
 
 def in_words(value: Any) -> str:

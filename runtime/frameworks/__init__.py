@@ -13,13 +13,13 @@ from pkgutil import iter_modules
 from typing import Any
 
 from runtime.arrays import Array, occupied
-from runtime.dtypes import is_masked
 from runtime.errors import LaunchError
 from runtime.frameworks.framework import Framework as Framework
 from runtime.frameworks.framework import Reader as Reader
 from runtime.frameworks.framework import Recogniser as Recogniser
 from runtime.frameworks.framework import unread as unread
 from runtime.frameworks.framework import unrecognised as unrecognised
+from runtime.numbers import is_masked
 
 _found: dict[type, Framework | None] = {}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,7 @@ dispatch twice(y, z, x, s, r):
 """
 ONES = np.ones(4, np.float32)
 VALUES = [0.0, -0.0, 1, 1.0, math.nan, math.inf, -math.inf, np.float32(-0.0), np.float64(2), np.int32(2), 2.5]
+VALUES += [1e-46, -1e-46, Fraction(1, 3), Decimal("-0.0"), Decimal("NaN"), Decimal("0.1")]
 
 
 class Few(enum.IntEnum):
@@ -107,9 +110,24 @@ def test_each_number_is_a_call_of_its_own(shared: Any, name: str) -> None:
     """0.0 and -0.0 were one; inf and NaN, of a scalar that is specialised, a traceback."""
     for value in [*VALUES, *VALUES, Few.TWO, Own(-0.0)]:
         found = shared.scaled(ONES, C=value) if name == "scaled" else shared.special(ONES, value)
-        wanted = np.float32(1) * np.float32(value)
+        wanted = np.float32(1) * np.float32(float(value))
         assert np.array_equal(found, np.full(4, wanted), equal_nan=True)
         assert np.signbit(found[0]) == np.signbit(wanted) or wanted != wanted
+
+
+@pytest.mark.parametrize("value", [Decimal("sNaN"), Decimal("1e400"), Fraction(10**400), np.ma.masked, np.bool_(True)])
+@pytest.mark.parametrize("name", ["special", "passed", "pick", "scaled"])
+def test_what_is_no_number_is_told(shared: Any, name: str, value: Any) -> None:
+    """A Decimal that signals and a large Fraction were a traceback, a large Decimal was infinite."""
+    y = np.zeros(4, np.float32)
+    with pytest.raises((dsl.LaunchError, dsl.TileError), match=r"number|no f32"):
+        if name == "scaled":
+            shared.scaled(y, ONES, C=value)
+        elif name == "pick":
+            shared.pick(y, (0.0, value, 2.0))
+        else:
+            getattr(shared, name)(y, ONES, value)
+    assert not y.any()
 
 
 def test_numbers_of_numpy_and_derived_ones_are_python_s(module: Any) -> None:

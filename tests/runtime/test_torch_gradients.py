@@ -29,6 +29,11 @@ kernel twice(x: f32[n]; B = 32):
     grid cdiv(n, B)
     i = block(0) * B
     x[i : i + B] = x[i : i + B] * 2.0
+
+kernel scaled(y: f32[n], t: table f32[2]; C, B = 32):
+    grid cdiv(n, B)
+    i = block(0) * B
+    y[i : i + B] = full(f32[B], C * t[1])
 """
 
 
@@ -113,6 +118,30 @@ def test_a_call_of_torch_s_own_tensors_is_refused_where_it_records() -> None:
     assert torch.equal(m.squared(x.detach()), (x * x).detach())
     with torch.inference_mode():
         m.twice(torch.zeros(40))
+
+
+@needs_torch
+def test_numbers_that_torch_records_are_refused() -> None:
+    """As constants and in tables they lost their gradients without a word."""
+    import torch
+
+    m = dsl.parse(TEXT, device="emulator")
+    y, number = torch.empty(40), torch.tensor(2.0, requires_grad=True)
+    pair = torch.tensor([1.0, 2.0], requires_grad=True)
+    kernel = m.compile("scaled", C=3.0)
+    for launch in (
+        lambda: m.scaled(y, (1.0, 3.0), C=number),
+        lambda: m.scaled(y, (1.0, number), C=3.0),
+        lambda: m.scaled(y, pair, C=3.0),
+        lambda: kernel(y, (1.0, number)),
+        lambda: kernel(y, pair),
+    ):
+        with pytest.raises(dsl.LaunchError, match="requires a gradient"):
+            launch()
+        with torch.no_grad():
+            launch()
+        assert y[0] == 6.0
+        y.zero_()
 
 
 @needs_torch

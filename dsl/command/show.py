@@ -79,7 +79,7 @@ def blocks(launch: LaunchReport) -> int:
 
 def show_unjudged(report: Report) -> None:
     """Says it where a run has compared nothing."""
-    if report.passed is None:
+    if not report.compares:
         line("expect", "nothing: no result was compared")
 
 

@@ -16,7 +16,8 @@ from dsl.text.counted import counted_lines
 
 @dataclass(slots=True)
 class Check:
-    """One `expect` line. `writer` says what wrote the first wrong element, where the emulator ran."""
+    """One `expect` line. `writer` says what wrote the first wrong element, where the emulator ran; `shows`, whether it
+    compares elements that launches have written with others."""
 
     text: str
     line: int
@@ -31,6 +32,7 @@ class Check:
     pattern: str = ""
     writer: str | None = None
     mistake: str | None = None
+    shows: bool = True
 
     @property
     def excess(self) -> float:
@@ -185,6 +187,11 @@ class Report:
             each.held for each in self.contracts if each.held is not None
         ]
         return all(found) if found else None
+
+    @property
+    def compares(self) -> bool:
+        """Whether anything that launches have written was compared, or judged by a contract."""
+        return any(check.shows for check in self.checks) or any(each.held is not None for each in self.contracts)
 
     @property
     def failed(self) -> list[Verdict]:

@@ -15,7 +15,7 @@ from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import Check, Report
 from dsl.examples.shapes import bound_nodes, check_bound, check_contract, check_cost, from_launch, with_terms
-from dsl.examples.unwritten import EmptyArrays
+from dsl.examples.unwritten import EmptyArrays, is_same
 from dsl.schedules.resolve import stated
 from dsl.text import tree as ast
 from dsl.text.program import Program, reached_kernels, type_parameters
@@ -80,8 +80,9 @@ class ExampleRun:
         if line.op is not None:
             raise TileError("syntax", line.loc, "an example assigns with '='")
         source = self.empty.unwritten_in([line.value], self.names)
+        is_result = self.empty.is_result([line.value], self.names)
         self.host.bind(line.targets, self.host(line.value), line.loc)
-        self.empty.assigned(line, self.names, source)
+        self.empty.assigned(line, self.names, source, is_result)
         for target in line.targets:
             if isinstance(target, ast.Name) and target.id in self.overrides.names:
                 if not isinstance(self.names[target.id], bool | int | float):
@@ -145,14 +146,26 @@ class ExampleRun:
         if line.wanted is None:
             with with_terms():
                 holds = self.host.expectation(line.actual)
+            size = getattr(holds, "size", 1)
             holds = bool(holds.all()) if hasattr(holds, "all") else bool(holds)
             if not holds and isinstance(line.actual, ast.Compare) and line.actual.ops == ["=="]:
                 left, right = line.actual.operands
-                check = self.compare(line, text, left, right, 0.0, 0.0)
-                if not check.passed:  # it passes if NaNs are all that differs
-                    return check
-            return Check(text, line.loc.line, holds, 0.0 if holds else 1.0, 0.0, int(not holds), 1)
+                return self.compare(line, text, left, right, 0.0, 0.0)  # it passes if NaNs are all that differs
+            check = Check(text, line.loc.line, holds, 0.0 if holds else 1.0, 0.0, int(not holds), 1)
+            check.shows = size > 0 and self.shows(line.actual)
+            return check
         return self.compare(line, text, line.actual, line.wanted, *self.bounds(line))
+
+    def shows(self, *sides: ast.Expr) -> bool:
+        """Whether an `expect` says something of what launches have written: of numbers, inputs, and one array on both
+        sides it does not."""
+        if not self.empty.is_result(sides, self.names):
+            return False
+        if len(sides) == 1 and isinstance(sides[0], ast.Compare) and len(sides[0].operands) == 2:
+            sides = tuple(sides[0].operands)
+        texts = {printable_span(side.loc.source.text[side.loc.start : side.loc.end]) for side in sides}
+        values = [self.names.get(side.id) for side in sides if isinstance(side, ast.Name)]
+        return len(sides) == 1 or (len(texts) == 2 and not (len(values) == 2 and is_same(*values)))
 
     def contract(self, line: ast.Contract) -> None:
         """Judges a contract of the launch above, if the example is as it is written."""
@@ -194,6 +207,7 @@ class ExampleRun:
             result.actual,
             result.wanted,
             result.pattern,
+            shows=result.size > 0 and self.shows(left, right),
         )
         if not check.passed and hasattr(actual, "ctypes") and check.first is not None:
             check.writer = self.launcher.writer_of(actual, check.first)

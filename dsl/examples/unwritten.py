@@ -1,7 +1,8 @@
-"""Arrays of an example that `empty(…)` made: which of them, and on the emulator what of them, no launch has written.
+"""Arrays of an example: which of them launches have written, and of those that `empty(…)` made, on the emulator, what
+of them.
 
-What stands there is nobody's: a kernel that reads it has its arguments swapped, or adds to what was never set; an
-`expect` over it compares nothing.
+What stands where nothing has written is nobody's: a kernel that reads it has its arguments swapped, or adds to what was
+never set; an `expect` over it compares nothing. Nor does one over numbers and inputs alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
     from runtime.emulator.scratch import Scratch
 
 
+def owner_of(value: Any) -> Any:
+    """The array whose memory an array is a part of."""
+    while hasattr(getattr(value, "base", None), "dtype"):  # an array, not what lent it memory
+        value = value.base
+    return value
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether two arrays are the same memory, seen alike."""
+    interfaces = [getattr(each, "__array_interface__", None) for each in (a, b)]
+    keys = [each and (each["data"], each["shape"], each["strides"], each["typestr"]) for each in interfaces]
+    return a is b or (keys[0] is not None and keys[0] == keys[1])
+
+
 @dataclass(slots=True)
 class EmptyArray:
     """One of them. scratch: what the emulator knows of its bytes; is_written: some launch writes it."""
@@ -30,11 +45,14 @@ class EmptyArray:
 
 class EmptyArrays:
     """Those of an example. derived: names of values that were computed of such as nothing has written, with the array's
-    name; only they and the arrays themselves are known, not what a function keeps."""
+    name; only they and the arrays themselves are known, not what a function keeps. results: memory that launches have
+    written, made by `empty` or not; computed: names of values that were computed of it."""
 
     def __init__(self) -> None:
         self.known: dict[int, EmptyArray] = {}
         self.derived: dict[str, str] = {}
+        self.results: dict[int, weakref.ref[Any]] = {}
+        self.computed: set[str] = set()
 
     def add(self, array: Any) -> None:
         self.known[id(array)] = EmptyArray(weakref.ref(array))
@@ -72,6 +90,9 @@ class EmptyArrays:
     def wrote(self, values: Iterable[Any]) -> None:
         """Launches have written these arrays, or parts of them."""
         for value in values:
+            if value is not None:
+                owner = owner_of(value)
+                self.results[id(owner)] = weakref.ref(owner)
             found = self.find(value)
             if found is not None:
                 found.is_written = True
@@ -97,8 +118,21 @@ class EmptyArrays:
                 return name
         return None
 
-    def assigned(self, line: ast.Assign, names: Mapping[str, Any], source: str | None) -> None:
-        """A line has bound names, to something computed of the array `source`, if there is one, or to views of it."""
+    def is_result(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any]) -> bool:
+        """Whether these expressions read what launches have written, or what was computed of it."""
+        return any(
+            name in self.computed or self.is_written(names.get(name)) for name in set().union(*map(names_in, nodes))
+        )
+
+    def is_written(self, value: Any) -> bool:
+        owner = owner_of(value)
+        return id(owner) in self.results and self.results[id(owner)]() is owner
+
+    def assigned(self, line: ast.Assign, names: Mapping[str, Any], source: str | None, is_result: bool) -> None:
+        """A line has bound names, to something computed of the array `source`, if there is one, or to views of it.
+        is_result: to something computed of what launches have written."""
+        bound = {each.id for target in line.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+        self.computed = self.computed | bound if is_result else self.computed - bound
         for target in line.targets:
             for each in ast.walk(target):
                 if isinstance(each, ast.Name):

@@ -140,6 +140,14 @@ def test_nan_on_both_sides_everywhere_compares_nothing() -> None:
         assert report.passed is False and report.checks[0].pattern == NOTHING_COMPARED
 
 
+def test_a_nan_on_both_sides_is_equal_where_others_are_compared() -> None:
+    """`==` failed, and said no more than that."""
+    lines = "x = sqrt(randn(f32[n])).to(f32)\ny = empty(f32[n])\nx0 = x * 1\ntwice(y, x)\n"
+    for expect in ("y == 2 * x0", "y ~= 2 * x0 within 0"):
+        assert run(f"{lines}expect {expect}").passed
+    assert run(f"{lines}expect y == x0").passed is False
+
+
 def said(tmp_path: Path, lines: str, *words: str) -> Any:
     file = tmp_path / "k.tile"
     file.write_text(KERNELS + "".join(f"    {line}\n" for line in lines.splitlines()))
@@ -157,6 +165,19 @@ def test_a_run_without_an_expect_says_that_nothing_was_compared(tmp_path: Path) 
         tmp_path, "x = randn(f32[n])\nz = 0.0 * x\nx = (z / z).to(f32)\ny = empty(f32[n])\ntwice(y, x)\nexpect y == x"
     )
     assert result.exit_code == 1 and "nothing was compared" in result.output
+
+
+@pytest.mark.parametrize(
+    "expect",
+    ["1 == 1", "x == x", "z ~= x within 1e-6", "y == y", "y ~= y within 0", "v == y", "u == y", "y[0 : 0] == x[0 : 0]"],
+)
+def test_a_run_whose_expects_show_nothing_says_so(expect: str) -> None:
+    """Numbers, inputs, an array and itself, no elements: they passed, and nothing said that they compare nothing."""
+    lines = "x, y = randn(f32[n]), empty(f32[n])\nz = 1.0 * x\nhalf(y, x)\nv = y\nu = reshape(y, [300])\n"
+    report = run(f"{lines}expect {expect}")
+    assert report.passed and not report.compares
+    for more in ("y[0 : 128] == z[0 : 128]", "w == x[0 : 128]", "x[0 : 128] ~= u[0 : 128] within 0"):
+        assert run(f"{lines}w = y[0 : 128] * 1\nexpect {expect}\nexpect {more}").compares
 
 
 def test_what_is_wrong_says_the_mend(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def align(function: Function, target: Target) -> None:
             raise about.refused(f"{step} elements are no power of two", f"align {name}: {1 << step.bit_length() - 1}")
         tiles = named_tiles(function, name)
         if not tiles:
-            unknown_tile(function, about)
+            unknown_tile(function, about, "align")
         for value in tiles if step > 1 else ():
             if any(value.op in block.ops for block in blocks_of(function.body)):  # no row before has taken it along
                 if not value.shape:

@@ -22,6 +22,7 @@ from lowering.directives.phases import LoopOfParts, StaticParts
 from lowering.directives.rows import AnyRows
 from lowering.directives.slices import without
 from lowering.directives.stage import WAYS, unstage
+from lowering.directives.subjects import no_such
 from lowering.directives.tile_loads import is_load
 from lowering.directives.wide import (
     Surroundings,
@@ -33,7 +34,7 @@ from lowering.directives.wide import (
     wide_region,
 )
 from lowering.ir import Function, Op, Value, walk
-from lowering.location import Loc, TileError, closest
+from lowering.location import Loc, TileError
 from lowering.targets import Target
 from lowering.types import TileType
 
@@ -44,7 +45,7 @@ def loop(function: Function, target: Target) -> None:
     for name, (axis, part, static) in function.by_subject("loop", tuple).items():
         about = WideSubject(name, axis, function.lines.get(("loop", name)))
         if not named_tiles(function, name):
-            unknown_tile(function, about)
+            unknown_tile(function, about, "loop")
         if all(_extent(v, about) <= part for v in named_tiles(function, name)):
             staged |= words_of(function, _tiles(function)).keys()  # one part stays where it is
         while wide := [v for v in named_tiles(function, name) if _extent(v, about) > part]:
@@ -132,14 +133,12 @@ def _tiles(function: Function) -> set[str]:
     return {r.name for op in walk(function.body) for r in op.results if r.name and isinstance(r.type, TileType)}
 
 
-def unknown_tile(function: Function, about: WideSubject) -> None:
-    """TileError `name`, unless the name is of a branch that this variant has not."""
+def unknown_tile(function: Function, about: WideSubject, row: str) -> None:
+    """TileError `name` of a line of this property, unless the name is of a branch that this variant has not."""
     if about.name in function.in_branches:
         function.void += [(about.name, about.loc)] if about.loc else []
         return
-    known = _tiles(function)
-    message = f"kernel '{function.name}' has no tile '{about.name}'"
-    raise TileError("name", about.loc, message, closest(about.name, known) or ", ".join(sorted(known)))
+    raise no_such(function, row, about.name, _tiles(function))
 
 
 def _extent(value: Value, about: WideSubject) -> int:

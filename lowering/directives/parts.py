@@ -22,11 +22,12 @@ from math import prod
 from lowering.builder import Builder
 from lowering.directives.part_maker import PartMaker
 from lowering.directives.slices import located
+from lowering.directives.subjects import no_such
 from lowering.directives.tile_loads import adds_products
 from lowering.directives.wide import Wide, is_reduction, name_of, where
 from lowering.facts import facts_now
 from lowering.ir import Block, Function, Op, Value, parents, replace_uses, uses, walk
-from lowering.location import Loc, TileError, closest
+from lowering.location import Loc, TileError
 from lowering.ops.control import names, parting
 from lowering.ops.memory import writes
 from lowering.types import SharedType, TileType
@@ -77,8 +78,7 @@ def _unknown(function: Function, name: str) -> None:
         function.void += [(name, loc)] if loc else []
         return
     known = {r.name for op in walk(function.body) for r in op.results if r.name and _is_tile(r)}
-    message = f"kernel '{function.name}' has no value '{name}' to do in parts"
-    raise TileError("name", loc, message, closest(name, known) or ", ".join(sorted(known)))
+    raise no_such(function, "parts", name, known)
 
 
 def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from lowering.builder import Builder
 from lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
+from lowering.directives.subjects import no_such
 from lowering.fold import constant_of
 from lowering.ir import Block, Function, Op, Value, replace_uses, walk
-from lowering.location import Loc, TileError, closest
+from lowering.location import Loc, TileError
 from lowering.loop_forms import rounds_of
 from lowering.types import DTYPES, I1, DType
 
@@ -35,8 +36,7 @@ def tabulate(function: Function) -> None:
                 function.void += [(name, loc)] if loc else []
                 continue
             named = {r.name for op in walk(function.body) for r in op.results if r.name}
-            message = f"no loop of kernel '{function.name}' computes a value '{name}'"
-            raise TileError("name", loc, message, closest(name, named))
+            raise no_such(function, "tabulate", name, named)
         for value, around in found:
             _tabulate(function, value, around, counter, loc)
 

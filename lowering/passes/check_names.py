@@ -1,4 +1,4 @@
-"""Refuses a schedule that lays out a value, or unrolls a loop, which the kernel does not have.
+"""Refuses a schedule that lays out a value, or unrolls a loop, which the kernel does not have: all such lines at once.
 
 First of the passes: later ones remove values (loads that are masked off take their indices along), and a layout of a
 value that is gone says nothing.
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowering.directives.grid import TILE
+from lowering.directives.subjects import unknown_subjects
 from lowering.ir import Function, Op, Value, walk
 from lowering.location import Errors, TileError, closest
-from lowering.types import TensorType, TileType
+from lowering.types import TileType
 
 OF_LOOPS = ("fragments", "peel", "pipeline", "split", "unroll")
 """Properties whose subject is the counter of a loop."""
@@ -25,19 +26,16 @@ def defined_tiles(op: Op) -> Iterator[Value]:
 
 
 def check_names(function: Function) -> None:
-    """TileError `layout` or `name` for a pin or an instruction of a value that no line defines, or for an unrolled loop
-    that there is not. What stands in a branch which the constants leave out is void: the schedule is of other variants
-    too.
+    """TileError `layout` or `name` for a pin or an instruction of a value that no line defines, for a loop that there
+    is not, for whatever else a line is about; Errors where there are several. What stands in a branch which the
+    constants leave out is void: the schedule is of other variants too.
     """
     names: set[str] = set()
-    wrong: list[TileError] = []
-    values: set[str | None] = {p.name for p in function.params}  # of any kind, with the tensors
     counters: set[str] = set()
     matrices: set[str] = set()  # what sums of products may be
     products: set[str] = set()
     for op in walk(function.body):
         counters |= {c.name for region in op.regions for c in region.args[: op.spec.counters] if c.name}
-        values |= {value.name for value in (*op.results, *(a for region in op.regions for a in region.args))}
         named = {value.name: value for value in defined_tiles(op) if value.name}
         names |= named.keys()
         matrices |= {name for name, value in named.items() if len(value.tile.shape) == 2}
@@ -45,19 +43,20 @@ def check_names(function: Function) -> None:
             products |= {value.name for value in (op.result, op.operands[2]) if value.name}
         if op.spec.in_flight:
             names.add(f"{op.operands[0].name}.copy")
+    errors = unknown_subjects(function)
     for name, pin in function.pins.items():
         if name not in names and name in function.in_branches:
             function.void.append((name, pin.loc))
         elif name not in names:
             message = f"kernel '{function.name}' has no value '{name}' to lay out"
-            wrong.append(TileError("layout", pin.loc, message, closest(name, names) or listed("values", names)))
+            errors.append(TileError("layout", pin.loc, message, closest(name, names) or listed("values", names)))
     for name, instruction in function.instructions.items():
         if name not in names and name in function.in_branches:
             function.void.append((name, instruction.loc))
         elif name not in matrices:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
             hint = closest(name, products) or listed("products", products)
-            wrong.append(TileError("name", instruction.loc, message, hint))
+            errors.append(TileError("name", instruction.loc, message, hint))
     for (row, name), loc in function.lines.items():
         is_of_tiles = (row, name) == ("pipeline", TILE) and "persistent" in function.attrs
         if row not in OF_LOOPS or is_of_tiles or (row == "unroll" and name in function.written_out):
@@ -68,14 +67,9 @@ def check_names(function: Function) -> None:
             hint = closest(name, counters) or f"{listed('loops', counters)}; one 'for static' is unrolled as it is"
             if name in function.written_out:
                 hint = f"'unroll {name}: all' leaves no loop"
-            wrong.append(TileError("name", loc, f"the kernel has no loop over '{name}'", hint))
-    for (row, name), loc in function.lines.items():
-        if row == "stage" and name not in values and name not in function.in_branches:
-            message = f"kernel '{function.name}' has no tensor or value '{name}' to stage"
-            tensors = {v.name for p in function.params if (v := p.value) and v.name and isinstance(v.type, TensorType)}
-            wrong.append(TileError("name", loc, message, closest(name, tensors) or listed("tensors", tensors)))
-    if wrong:
-        raise wrong[0] if len(wrong) == 1 else Errors(wrong)
+            errors.append(TileError("name", loc, f"the kernel has no loop over '{name}'", hint))
+    if errors:
+        raise errors[0] if len(errors) == 1 else Errors(errors)
 
 
 def listed(what: str, names: set[str]) -> str:

@@ -6,8 +6,9 @@ and the assembler share equal conversions unless each is an instruction of its o
 
 from __future__ import annotations
 
+from lowering.directives.subjects import no_such
 from lowering.ir import Block, Function, Op, Value, walk
-from lowering.location import Loc, TileError, closest
+from lowering.location import Loc, TileError
 from lowering.types import F32
 
 
@@ -23,7 +24,7 @@ def recompute(function: Function) -> None:
     for name, loc in places.items():
         ops = named.get(name, [])
         if not ops:
-            raise TileError("name", loc, f"kernel '{function.name}' has no value '{name}'", closest(name, named))
+            raise no_such(function, "recompute", name, named)
         if not any(is_widening(op) for op in ops):
             raise TileError("schedule", loc, f"'{name}' is no 16-bit float converted to f32", "name it: v = x.to(f32)")
         chosen |= {op.result for op in ops if is_widening(op)}

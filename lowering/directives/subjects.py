@@ -1,0 +1,72 @@
+"""What lines of a schedule are about, by its name in a kernel, and the error for a name that nothing has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lowering.ir import Function, walk
+from lowering.location import TileError, closest
+from lowering.types import TileType
+
+NO_SUCH = {
+    "parts": "kernel '{kernel}' has no value '{name}' to do in parts",
+    "loop": "kernel '{kernel}' has no tile '{name}'",
+    "align": "kernel '{kernel}' has no tile '{name}'",
+    "recompute": "kernel '{kernel}' has no value '{name}'",
+    "turns": "kernel '{kernel}' has no value '{name}'",
+    "tabulate": "no loop of kernel '{kernel}' computes a value '{name}'",
+    "stage": "no loop of kernel '{kernel}' loads a tile of '{name}'",
+    "swizzle": "the kernel has no shared tile '{name}'",
+}
+"""By property whose subject is a value or a tensor."""
+
+
+@dataclass(slots=True)
+class Named:
+    """The names in a kernel: of values, of those that are tiles, of tensors that it takes, of shared tiles."""
+
+    values: set[str] = field(default_factory=set)
+    tiles: set[str] = field(default_factory=set)
+    tensors: set[str] = field(default_factory=set)
+    shared: set[str] = field(default_factory=set)
+
+
+def names_in(function: Function) -> Named:
+    """All names, of what heads of loops and branches carry, too; those of tensors that are absent."""
+    found = Named(tensors={p.name for p in function.params})
+    for op in walk(function.body):
+        for value in (*op.results, *(a for region in op.regions for a in region.args)):
+            if value.name:
+                found.values.add(value.name)
+                if isinstance(value.type, TileType) and value.shape:
+                    found.tiles.add(value.name)
+        if op.spec.allocates:
+            found.shared.add(str(op.attrs["name"]))
+    return found
+
+
+def unknown_subjects(function: Function) -> list[TileError]:
+    """An error for each line about a value, a tensor or a shared tile whose name nothing in the kernel has. Where
+    something has the name and is not what the line wants, the pass of the line tells it."""
+    named = names_in(function)
+    everywhere = named.values | named.tensors | named.shared | function.in_branches
+    lines = [(row, name) for row, name in function.lines if row in NO_SUCH and name not in everywhere]
+    off = {name for name, holds in function.by_subject("turns", bool).items() if not holds}
+    found = [
+        no_such(function, row, name, named.tensors if row == "stage" else named.tiles)
+        for row, name in lines
+        if name is not None and not (row == "turns" and name in off)
+    ]
+    for name, pin in function.swizzles.items():
+        if name not in everywhere:
+            message = NO_SUCH["swizzle"].format(name=name)
+            found.append(TileError("layout", pin.loc, message, closest(name, named.shared)))
+    return found
+
+
+def no_such(function: Function, row: str, name: str, known: Iterable[str]) -> TileError:
+    """The error `name` of a line whose subject is not there."""
+    message = NO_SUCH[row].format(kernel=function.name, name=name)
+    loc = function.lines.get((row, name))
+    return TileError("name", loc, message, closest(name, known) or ", ".join(sorted(known)) or None)

@@ -182,6 +182,10 @@ class Resolved:
         )
 
 
+class Unset(TileError):
+    """A constant of a kernel that nothing has set."""
+
+
 def as_parameter(value: Any, dtype: DType) -> Any:
     """A number as a scalar parameter of this type has it: floats are rounded to it, once. What is no number, or too
     large, is left for the launch to refuse."""
@@ -335,7 +339,7 @@ class _Variant:
 
     def _constants(self, schedule: ResolvedSchedule) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        unset: list[TileError] = []
+        unset: list[Unset] = []
         for constant in self.kernel.constants:
             if constant.types is not None:
                 continue
@@ -343,14 +347,14 @@ class _Variant:
                 out[constant.name] = schedule.constants[constant.name]
             else:
                 hint = f"set it in a schedule of '{self.kernel.name}', or give {constant.name}=VALUE"
-                unset.append(TileError("constant", constant.loc, f"constant '{constant.name}' is not set", hint))
+                unset.append(Unset("constant", constant.loc, f"constant '{constant.name}' is not set", hint))
                 continue
             if isinstance(out[constant.name], str):
                 out[constant.name] = self.program.function(out[constant.name])
             if not isinstance(out[constant.name], bool | int | float | ast.Def):
                 raise TileError("constant", constant.loc, f"constant '{constant.name}' is a number or a function")
         if unset:
-            raise Errors(unset)
+            raise Errors([*unset])
         return out
 
     def _specialised(self, schedule: ResolvedSchedule, dims: dict[str, int], scalars: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dsl.calls.tuned_file import read_tuned
 from dsl.examples.evidence import Evidence
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
 from dsl.kernels.compile import lower
-from dsl.kernels.variant import Request, build_variant
+from dsl.kernels.variant import Request, Unset, build_variant, resolve
 from dsl.studies.static_contracts import StaticContracts
 from dsl.text import tree as ast
 from dsl.text.files import read_text, resolved
@@ -103,6 +103,7 @@ class _Check:
         self.planned: dict[tuple[str, str | None], Request] = {}
         self.others: list[Request] = []  # of the same kernels and schedules, with other dims or constants
         self.built: set[str] = set()  # kernels of which some variant is right
+        self.unset: set[str] = set()  # kernels with constants that nothing in the file sets
         self.exhausted: set[str] = set()  # kernels that take too long to build: one variant says so
         self.extents: dict[str, int] = {}  # of kernels whose other guesses cost too much
         self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants of guessed dims
@@ -154,6 +155,11 @@ class _Check:
             if len(step.args or ()) > len(kernel.params):
                 message = f"'{kernel.name}' takes {len(kernel.params)} arguments; got {len(step.args or ())}"
                 self.found.add(TileError("call", step.loc, message))
+            elif step.args is not None:
+                given = {p.name for p in kernel.params[: len(step.args)]} | step.keywords.keys()
+                missing = [p.name for p in kernel.params if not p.is_optional and p.name not in given]
+                if missing:
+                    self.found.add(TileError("call", step.loc, f"'{kernel.name}' needs '{missing[0]}'"))
 
     def plans(self, facts: ExampleFacts) -> None:
         """The variants that the example launches."""
@@ -258,21 +264,24 @@ class _Check:
                 self.passed_over[kernel.name] = self.passed_over.get(kernel.name, 0) + 1
                 return None
             try:
-                self.guess(request, known)
+                self.guess(self.filled(kernel, request, extent), known)
                 return None
             except TileError as error:
                 if any(each.code == "limit" for each in error.errors):
                     most = self.extents[kernel.name] = min(most or EXTENT, extent or EXTENT) - 1
                 tried.append((request, error))
-                if any(each.code not in FITTING for each in error.errors):
+                if kernel.name not in self.unset and any(each.code not in FITTING for each in error.errors):
                     break
         if not tried or any(each.code == "limit" for each in tried[0][1].errors):
-            request = next(self.requests(kernel, schedule, types))[1]
+            request = self.filled(kernel, next(self.requests(kernel, schedule, types))[1], None)
             wrong = self.whole(request, known)
             if wrong is None:
                 return None
             cheap = [each for each in tried if not any(one.code == "limit" for one in each[1].errors)]
             tried = [(request, wrong), *cheap]
+        if kernel.name in self.unset:
+            self.note_unfit(kernel, schedule, tried[0][1])
+            return None
         if (kernel.name, schedule) in self.asked and all(each.code in UNFIT for each in tried[0][1].errors):
             return tried[0][1]
         self.judge(kernel, schedule, tried)
@@ -287,11 +296,31 @@ class _Check:
         elif len({tuple(sorted((str(each.loc), each.message) for each in error.errors)) for _, error in tried}) == 1:
             self.fail(first, kernel)
         else:
-            (one, *_) = first.errors
-            of = f"'{kernel.name}'" if schedule is None else f"'{kernel.name} with {schedule}'"
-            message = f"{of}, which no example launches, fits at no dims that were tried: {one.message}"
-            hint = one.hint or "launch it in an example, so that its dims are known"
-            self.found.note(TileError("check", one.loc or kernel.loc, message, hint))
+            self.note_unfit(kernel, schedule, first)
+
+    def note_unfit(self, kernel: ast.KernelDef, schedule: str | None, error: TileError) -> None:
+        """Says of what is guessed that no guess suits, and why the first one does not."""
+        (one, *_) = error.errors
+        of = f"'{kernel.name}'" if schedule is None else f"'{kernel.name} with {schedule}'"
+        message = f"{of}, which no example launches, fits at no dims that were tried: {one.message}"
+        hint = one.hint or "launch it in an example, so that its dims are known"
+        self.found.note(TileError("check", one.loc or kernel.loc, message, hint))
+
+    def filled(self, kernel: ast.KernelDef, request: Request, extent: int | None) -> Request:
+        """The request with a value for each constant that nothing in the file sets: whoever calls the kernel does."""
+        try:
+            resolve(self.program, request)
+        except TileError as error:
+            unset = [each for each in error.errors if isinstance(each, Unset)]
+            if not unset or len(unset) < len(error.errors):
+                return request
+            names = [c.name for c in kernel.constants if c.loc in [each.loc for each in unset]]
+            self.unset.add(kernel.name)
+            for each, name in zip(unset, names, strict=True):
+                message = f"nothing in this file sets constant '{name}' of '{kernel.name}': its values are guessed here"
+                self.found.note(TileError("check", each.loc, message, each.hint))
+            return replace(request, constants={**request.constants, **dict.fromkeys(names, extent or EXTENT)})
+        return request
 
     @cached_property
     def asked(self) -> set[tuple[str, str]]:

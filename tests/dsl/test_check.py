@@ -312,3 +312,39 @@ def test_what_is_wrong_for_all_guesses_is_an_error(tmp_path: Path, line: str) ->
     path.write_text(GUESSED.format(line=line))
     (error, *_) = check_file(path).errors
     assert error.loc is not None
+
+
+UNSET = """\
+kernel k(y: f32[m, n], x: f32[m, n]; C, W{more}):
+    grid m
+    assert C >= n
+    i = block(0)
+    y[i, 0 : C] = cumsum(x[i, 0 : C], axis=0) * {body}
+
+schedule s of k:
+    warps = {warps}
+"""
+
+
+@pytest.mark.parametrize(("body", "warps"), [("2.0", "1"), ("W", "1"), ("ACT(2.0)", "1")])
+def test_a_constant_that_only_a_caller_sets_is_a_note(tmp_path: Path, body: str, warps: str) -> None:
+    """A file of kernels for Python is right; what its constants are is guessed: numbers where they are functions."""
+    path = tmp_path / "a.tile"
+    path.write_text(UNSET.format(body=body, warps=warps, more=", ACT" * ("ACT" in body)))
+    found = check_file(path)
+    assert not found.errors
+    assert "W" in {note.message.split("'")[1] for note in found.notes}
+
+
+def test_what_is_wrong_beside_a_constant_that_nothing_sets_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.tile"
+    path.write_text(UNSET.format(body="nosuch", warps="1", more=""))
+    assert [error.message for error in check_file(path).errors] == ["unknown name 'nosuch'"]
+
+
+def test_a_dispatch_that_leaves_out_an_argument_is_told(tmp_path: Path) -> None:
+    """In a branch that no example takes."""
+    path = tmp_path / "a.tile"
+    dispatch = "\ndispatch d(y, x, w):\n    when n > 300: scaled(y, x, w, 2.0)\n    otherwise: scaled(y, x, w)\n"
+    path.write_text(KERNEL.split("\nexample:")[0] + dispatch)
+    assert [error.message for error in check_file(path).errors] == ["'scaled' needs 'by'"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import isinf
 from typing import Any
 
 from dsl.text import tree as ast
@@ -47,6 +48,8 @@ def parse_value(text: str) -> Any:
             continue
         if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
             raise TileError("option", None, f"'{text[:40]}…' is beyond {MAX_INT_BITS} bits")
+        if isinstance(value, float) and isinf(value) and "inf" not in text.lower():
+            raise TileError("option", None, f"{text[:40]} is beyond every type", "infinity is written inf")
         return value
     if not text.isidentifier():
         raise TileError("option", None, f"'{text}' is no value", "a number, true, false, or the name of a type or def")

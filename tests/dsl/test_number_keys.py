@@ -13,6 +13,7 @@ import pytest
 
 import dsl
 from dsl.calls import api
+from dsl.examples.overrides import parse_value
 from dsl.kernels import variants
 from runtime.numbers import exact_key, same_number
 
@@ -128,6 +129,14 @@ def test_what_is_no_number_is_told(shared: Any, name: str, value: Any) -> None:
         else:
             getattr(shared, name)(y, ONES, value)
     assert not y.any()
+
+
+def test_no_number_of_the_command_line_becomes_infinite() -> None:
+    """1e400 was inf there; in a file it is an error."""
+    assert parse_value("-inf") == -math.inf and math.copysign(1, parse_value("-0.0")) == -1
+    for text in ("1e400", "-1e400", "1" + "0" * 330 + ".5"):
+        with pytest.raises(dsl.TileError, match="beyond every type"):
+            parse_value(text)
 
 
 def test_numbers_of_numpy_and_derived_ones_are_python_s(module: Any) -> None:

@@ -21,7 +21,8 @@ from runtime.arrays import Array
 from runtime.dtypes import DTYPES, converter
 from runtime.errors import LaunchError
 from runtime.header import KINDS, Argument, Header, HeaderTable, Scalar
-from runtime.numbers import is_masked, refuse_recorded
+from runtime.numbers import is_masked
+from runtime.recorded import refuse_recorded
 from runtime.tensor_map import MAP_BYTES, TensorMap
 
 MOST_MAPS = 1024

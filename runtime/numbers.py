@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping
 from math import copysign, inf
 from typing import Any
 
+from runtime.recorded import refuse_recorded
+
 NOT_FINITE = {name: float(name) for name in ("inf", "-inf", "nan")}
 """Numbers that JSON has none for, as a header writes them."""
 
@@ -58,14 +60,6 @@ def item_of(value: Any) -> Any:
         return value
     refuse_recorded(value)
     return value.item()
-
-
-def refuse_recorded(array: Any) -> None:
-    """LaunchError for a tensor that a framework records, whose numbers are taken as they are."""
-    if getattr(array, "requires_grad", False):
-        from runtime.frameworks import framework_of
-
-        framework_of(array).describe(array)
 
 
 def as_float(value: Any) -> float | None:

@@ -23,7 +23,7 @@ NO_SUCH = {
 
 
 @dataclass(slots=True)
-class Named:
+class NamesThere:
     """The names in a kernel: of values, of those that are tiles, of tensors that it takes, of shared tiles."""
 
     values: set[str] = field(default_factory=set)
@@ -32,9 +32,9 @@ class Named:
     shared: set[str] = field(default_factory=set)
 
 
-def names_in(function: Function) -> Named:
+def names_in(function: Function) -> NamesThere:
     """All names, of what heads of loops and branches carry, too; those of tensors that are absent."""
-    found = Named(tensors={p.name for p in function.params})
+    found = NamesThere(tensors={p.name for p in function.params})
     for op in walk(function.body):
         for value in (*op.results, *(a for region in op.regions for a in region.args)):
             if value.name:

@@ -10,6 +10,7 @@ from typing import Any
 from runtime.arrays import Array
 from runtime.dtypes import DTYPES
 from runtime.frameworks.framework import Framework, Recogniser, dtype_name, refuse, unrecognised
+from runtime.recorded import NO_GRADIENT, WITH_GRADIENT, is_recorded
 
 
 class Torch(Framework):
@@ -48,9 +49,8 @@ class Torch(Framework):
         if is_recorded(x):
             raise refuse(
                 x,
-                "that requires a gradient cannot be passed while torch records: a kernel has no gradient, and what is "
-                "behind it would be trained as if it were a constant",
-                "x.detach(), with torch.no_grad(), or a torch.autograd.Function around the call and its backward",
+                f"that requires a gradient {NO_GRADIENT}",
+                WITH_GRADIENT,
             )
         if x.is_neg():
             raise refuse(x, "with its negative bit set cannot be passed to a kernel", "resolve_neg()")
@@ -76,24 +76,6 @@ class Torch(Framework):
 
     def lying(self, x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
         return x.as_strided(shape, strides)
-
-
-def is_recorded(x: Any) -> bool:
-    """Whether torch records what is done with a tensor, for gradients: not in an operator's own code, whose gradient is
-    the operator's. Forward-mode gradients are recorded, too."""
-    if getattr(x, "requires_grad", False):
-        torch = sys.modules["torch"]
-        return torch.is_grad_enabled() and not is_below_autograd(torch)
-    forward: Any = sys.modules.get("torch.autograd.forward_ad")
-    return getattr(forward, "_current_level", -1) >= 0 and forward.unpack_dual(x).tangent is not None
-
-
-def is_below_autograd(torch: Any) -> bool:
-    """Whether this is the code of an operator, called by what records it."""
-    try:
-        return torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.AutogradFunctionality)
-    except AttributeError:
-        return False
 
 
 @cache

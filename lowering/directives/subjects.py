@@ -16,7 +16,7 @@ NO_SUCH = {
     "recompute": "kernel '{kernel}' has no value '{name}'",
     "turns": "kernel '{kernel}' has no value '{name}'",
     "tabulate": "no loop of kernel '{kernel}' computes a value '{name}'",
-    "stage": "no loop of kernel '{kernel}' loads a tile of '{name}'",
+    "stage": "kernel '{kernel}' has no tensor or value '{name}' to stage",
     "swizzle": "the kernel has no shared tile '{name}'",
 }
 """By property whose subject is a value or a tensor."""

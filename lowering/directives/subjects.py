@@ -69,4 +69,11 @@ def no_such(function: Function, row: str, name: str, known: Iterable[str]) -> Ti
     """The error `name` of a line whose subject is not there."""
     message = NO_SUCH[row].format(kernel=function.name, name=name)
     loc = function.lines.get((row, name))
-    return TileError("name", loc, message, closest(name, known) or ", ".join(sorted(known)) or None)
+    what = "tensors" if row == "stage" else "tiles"
+    return TileError("name", loc, message, closest(name, known) or listed(what, known))
+
+
+def listed(what: str, names: Iterable[str]) -> str:
+    """A hint that says which there are."""
+    known = ", ".join(f"'{name}'" for name in sorted(names))
+    return f"its {what}: {known}" if known else f"it has no {what}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowering.directives.grid import TILE
-from lowering.directives.subjects import unknown_subjects
+from lowering.directives.subjects import listed, unknown_subjects
 from lowering.ir import Function, Op, Value, walk
 from lowering.location import Errors, TileError, closest
 from lowering.types import TileType
@@ -70,9 +70,3 @@ def check_names(function: Function) -> None:
             errors.append(TileError("name", loc, f"the kernel has no loop over '{name}'", hint))
     if errors:
         raise errors[0] if len(errors) == 1 else Errors(errors)
-
-
-def listed(what: str, names: set[str]) -> str:
-    """A hint that says which there are."""
-    known = ", ".join(f"'{name}'" for name in sorted(names))
-    return f"its {what}: {known}" if names else f"it has no {what}"

@@ -10,7 +10,12 @@ from lowering.layout import Layout
 from lowering.location import TileError
 
 
-def width_name(bytes: int) -> str:
+def width_name(elements: int, size: int) -> str:
+    """The width of an access of so many elements of `size` bytes. Each part of a vector is an access of its own (PTX
+    ISA, vector data types), so 8 bytes of one element are one part: as two, a flag and its value could tear."""
+    bytes = elements * size
+    if size == 8:
+        return {8: "b64", 16: "v2.b64"}[bytes]
     return {1: "b8", 2: "b16", 4: "b32", 8: "v2.b32", 16: "v4.b32"}[bytes]
 
 
@@ -50,16 +55,17 @@ _STORE_CACHE = {"write_back": ".wb", "global": ".cg", "streaming": ".cs", "write
 _EVICT = {"first": ".L1::evict_first", "last": ".L1::evict_last", "no_allocate": ".L1::no_allocate"}
 
 
-def access_name(op: Op, verb: str, space: str, bytes: int) -> str:
+def access_name(op: Op, verb: str, space: str, elements: int, size: int) -> str:
+    """The name of the load or store (`ld`, `st`) of so many elements of `size` bytes."""
     cache, evict = op.attrs["cache"], op.attrs["evict"]
     if cache == "volatile":
-        return f"{verb}.volatile.{space}.{width_name(bytes)}"
+        return f"{verb}.volatile.{space}.{width_name(elements, size)}"
     if space == "shared":
-        return f"{verb}.shared.{width_name(bytes)}"
+        return f"{verb}.shared.{width_name(elements, size)}"
     if cache and evict:
         raise TileError("call", op.loc, "cache= and evict= exclude each other")
     hint = (_LOAD_CACHE if verb == "ld" else _STORE_CACHE)[cache] if cache else _EVICT.get(evict or "", "")
-    return f"{verb}.global{hint}.{width_name(bytes)}"
+    return f"{verb}.global{hint}.{width_name(elements, size)}"
 
 
 def guard(w: Writer, mask: str | None, layout: Layout | None) -> str | None:

@@ -40,7 +40,7 @@ def _load(w: Writer, op: Op) -> None:
     alone = w.head.chosen(op.result.tile.layout) if op.attrs.get("one_thread") else None
     out: list[str] = []
     for first in range(0, count, width):
-        name = access_name(op, "ld", space, width * dtype.bytes)
+        name = access_name(op, "ld", space, width, dtype.bytes)
         inputs = [address.of(first)]
         condition = None if mask is None else w.registers[mask][first]
         if alone is not None:
@@ -87,7 +87,7 @@ def _store(w: Writer, op: Op) -> None:
         store_partly(w, op, address, mask, value, width)
         return
     for first in range(0, count_of(value), width):
-        name = access_name(op, "st", space, width * dtype.bytes)
+        name = access_name(op, "st", space, width, dtype.bytes)
         data = w.words.pack(w.registers[value][first : first + width], dtype)
         condition = guard(w, None if mask is None else w.registers[mask][first], layout)
         inputs = [address.of(first), *data]

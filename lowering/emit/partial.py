@@ -107,7 +107,7 @@ def _phis(w: Writer, kind: str, ways: list[tuple[list[str], str]]) -> list[str]:
 def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: list[str], width: int) -> list[str]:
     """The elements of a load, `fill` where the mask is off."""
     dtype, space = op.result.dtype, space_of(op.operands[0])
-    name, single = (access_name(op, "ld", space, n * dtype.bytes) for n in (width, 1))
+    name, single = (access_name(op, "ld", space, n, dtype.bytes) for n in (width, 1))
     places = [address.of(first) if first % width == 0 else "" for first in range(len(fill))]
 
     def guarded(a: _Access) -> list[str]:
@@ -122,7 +122,7 @@ def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: li
         return w.words.pack(out, dtype)
 
     whole = lambda first: w.template(name, [places[first]], op)  # noqa: E731
-    kind = "i16" if width * dtype.bytes <= 2 else "i32"
+    kind = "i64" if dtype.bytes == 8 else "i16" if width * dtype.bytes <= 2 else "i32"
     registers = _in_parts(w, mask, width, None, whole, guarded, elements, kind)
     return [e for r in registers for e in w.words.unpack(r, dtype, width)]
 
@@ -130,7 +130,7 @@ def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: li
 def store_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, value: Value, width: int) -> None:
     """A store of the elements whose mask is on."""
     dtype, space, data = value.dtype, space_of(op.operands[0]), w.registers[value]
-    name, single = (access_name(op, "st", space, n * dtype.bytes) for n in (width, 1))
+    name, single = (access_name(op, "st", space, n, dtype.bytes) for n in (width, 1))
     firsts = range(0, len(data), width)
     inputs = {first: [address.of(first), *w.words.pack(data[first : first + width], dtype)] for first in firsts}
 

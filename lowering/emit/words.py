@@ -1,4 +1,4 @@
-"""The registers of values: one of each element, or 32-bit words of several."""
+"""The registers of values: one of each element, or 32-bit words of several small ones."""
 
 from __future__ import annotations
 
@@ -45,12 +45,13 @@ class Words:
         self.byte_flags: dict[str, tuple[str, int, bool]] = {}
 
     def of(self, value: Value) -> list[str]:
-        """The registers of a value as 32-bit words, its first elements in the lowest bits."""
+        """The registers of a value as `pack` makes them, its first elements in the lowest bits."""
         known = self.held.get(value)
         return known if known is not None else self.pack(self.registers[value], value.dtype)
 
     def pack(self, elements: list[str], dtype: DType) -> list[str]:
-        """Elements → the registers of an access: one b16 for a single small element, else b32s."""
+        """Elements → the registers of an access: one b16 for a single small element, b64s of elements of 64 bits,
+        else b32s."""
         text, let = self.text, self.text.let
         llvm, bits = text.llvm(dtype), max(text.bits(dtype), 8)
         if dtype is I1:
@@ -65,12 +66,7 @@ class Words:
                 return [let(f"trunc i32 {let(f'lshr i32 {whole}, {below}') if below else whole} to i16")]
             return [let(f"bitcast <2 x i8> {self._vector(elements, 'i8')} to i16")]
         if bits == 64:
-            out = []
-            for e in elements:
-                raw = e if llvm == "i64" else let(f"bitcast {llvm} {e} to i64")
-                pair = let(f"bitcast i64 {raw} to <2 x i32>")
-                out += [let(f"extractelement <2 x i32> {pair}, i32 {k}") for k in (0, 1)]
-            return out
+            return [e if llvm == "i64" else let(f"bitcast {llvm} {e} to i64") for e in elements]
         if bits == 32:
             return [e if llvm == "i32" else let(f"bitcast {llvm} {e} to i32") for e in elements]
         per = 32 // bits
@@ -102,10 +98,7 @@ class Words:
                 pair = let(f"bitcast i16 {registers[0]} to <2 x i8>")
                 out = [let(f"extractelement <2 x i8> {pair}, i32 {k}") for k in (0, 1)]
         elif bits == 64:
-            out = []
-            for low, high in zip(registers[::2], registers[1::2], strict=True):
-                joined = let(f"bitcast <2 x i32> {self._vector([low, high], 'i32')} to i64")
-                out.append(joined if llvm == "i64" else let(f"bitcast i64 {joined} to {llvm}"))
+            out = [r if llvm == "i64" else let(f"bitcast i64 {r} to {llvm}") for r in registers]
         elif bits == 32:
             out = [r if llvm == "i32" else let(f"bitcast i32 {r} to {llvm}") for r in registers]
         else:

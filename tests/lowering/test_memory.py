@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -299,7 +300,7 @@ def test_hints_of_stores_change_no_result(hint: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "pitch", "align", "width"), [
     ("f16", 1024, 16, "v4.b32"), ("f16", 1004, 16, "v2.b32"), ("f16", 1002, 16, ".b32"), ("f16", 1001, 16, ".b16"),
-    ("f16", 1024, 4, ".b32"), ("f32", 1024, 16, "v4.b32"), ("f32", 1001, 16, ".b32"), ("f64", 1002, 16, "v4.b32"),
+    ("f16", 1024, 4, ".b32"), ("f32", 1024, 16, "v4.b32"), ("f32", 1001, 16, ".b32"), ("f64", 1002, 16, "v2.b64"),
     ("u8", 1024, 16, "v4.b32"), ("u8", 1004, 16, ".b32"), ("u8", 1001, 16, ".b8"), ("u8", 1024, 2, ".b16"),
 ])  # fmt: skip
 def test_the_width_of_an_access_follows_pitch_and_alignment(dtype: str, pitch: int, align: int, width: str) -> None:
@@ -316,6 +317,59 @@ kernel k(y: {dtype}[rows, cols], x: {dtype}[rows, cols]):
     loads = {line.split()[1] for line in instructions(kernel, "ld.global")}
     assert all(name.endswith(width) for name in loads), loads
     assert loads
+
+
+@pytest.mark.parametrize("dtype", ["s64", "u64", "f64"])
+@pytest.mark.parametrize("hint", ["", ", cache=volatile", ", cache=streaming"])
+def test_no_element_of_64_bits_is_two_accesses(dtype: str, hint: str) -> None:
+    """Each part of a vector is an access of its own (PTX ISA, vector data types): halves of one word could tear."""
+    text = f"""
+kernel k(y: {dtype}[256], x: {dtype}[256]):
+    grid 1
+    v = load(x[0 : 256]{hint})
+    last = load(x[255]{hint})
+    shared s: {dtype}[256]
+    s[0 : 256] = v + v
+    store(y[0 : 256], s[0 : 256] + last{hint})
+    store(y[1], last{hint})
+"""
+    x, y = numbers(256, dtype=dtype), np.zeros(256, NUMPY[dtype])
+    kernel = compile_kernel(text, {"x": x, "y": y}, align={"x": 16, "y": 16})
+    launch(kernel, {"x": x, "y": y})
+    wanted = x + x + x[255]
+    wanted[1] = x[255]
+    assert np.array_equal(y, wanted)
+    lines = [line for stem in ("ld.", "st.") for line in instructions(kernel, stem)]
+    names = [line.split()[1] for line in lines if re.search(r"\.(global|shared)\b", line)]
+    assert names and all(name.endswith("b64") for name in names), names
+    assert {".v2." in name for name in names} == {True, False}
+    assert any("shared" in name for name in names)
+
+
+MAIL = """
+kernel k(y: {T}[1], word: {T}[1]):
+    grid 2
+    if block(0) == 0:
+        {send}
+    else:
+        w = load(word[0], cache=volatile)
+        while w {empty}:
+            w = load(word[0], cache=volatile)
+        y[0] = w
+"""
+
+
+@pytest.mark.parametrize(("dtype", "send", "empty", "sent"), [
+    ("u64", "atomic_exchange(word[0], (1 << 32) + 7, order=relaxed)", ">> 32 == 0", (1 << 32) + 7),
+    ("u64", "store(word[0], (1 << 32) + 7, cache=volatile)", ">> 32 == 0", (1 << 32) + 7),
+    ("s64", "atomic_max(word[0], (1 << 32) + 7, order=relaxed)", ">> 32 == 0", (1 << 32) + 7),
+    ("f64", "store(word[0], 2.5, cache=volatile)", "== 0.0", 2.5),
+])  # fmt: skip
+def test_a_flag_and_its_value_are_one_access(dtype: str, send: str, empty: str, sent: float) -> None:
+    """Polled as two halves of 32 bits, the word was a race with an atomic of another size."""
+    y, word = np.zeros(1, NUMPY[dtype]), np.zeros(1, NUMPY[dtype])
+    run(MAIL.format(T=dtype, send=send, empty=empty), {"y": y, "word": word})
+    assert y[0] == sent
 
 
 def instructions(kernel: Kernel, stem: str) -> list[str]:

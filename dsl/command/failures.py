@@ -87,8 +87,8 @@ def _hint(finding: Finding, file: str | None) -> str | None:
         lines = _lines_with("barriers manual", finding.file or file)
         if lines:
             return (
-                f"'barriers manual' (line {' or '.join(map(str, lines))}) inserts none: without that line they come "
-                "by themselves; else barrier() between the two, where both stand in the text"
+                f"'barriers manual' (line {' or '.join(map(str, lines))}) inserts none here: without that line they "
+                "come by themselves; else barrier() between the two, where both stand in the text"
             )
     elif finding.kind == "uninitialised read" and "global memory" not in finding.message:
         return None

@@ -380,7 +380,13 @@ _ROWS = (
         "specialize cols: cols <= 1024",
         "specialize",
     ),
-    PropertyRow("barriers", None, Word("manual", "automatic"), "`manual` adds no barriers.", "barriers manual"),
+    PropertyRow(
+        "barriers",
+        None,
+        Word("manual", "automatic"),
+        "`manual` adds no barriers between accesses of the text.",
+        "barriers manual",
+    ),
     PropertyRow(
         "require",
         None,

@@ -69,12 +69,12 @@ def taken_names(block: Block) -> set[str]:
 
 
 def shared_tile(b: Builder, stem: str, taken: set[str], type: SharedType, **attrs: bool) -> Value:
-    """A new one, of a name that none has so far: `sa`, `sa2`."""
+    """A new one of the compiler's own, of a name that none has so far: `sa`, `sa2`."""
     number, name = 2, stem
     while name in taken:
         name, number = f"{stem}{number}", number + 1
     taken.add(name)
-    tile = b.op("shared_alloc", type=type, name=name, **attrs).result
+    tile = b.op("shared_alloc", type=type, name=name, own=True, **attrs).result
     tile.name = name
     return tile
 

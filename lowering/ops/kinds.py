@@ -172,6 +172,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "offset": WHOLE,
     "one_thread": FLAG,
     "outer": WHOLES,
+    "own": FLAG,
     "pieces": WHOLES,
     "staged": FLAG,
     "stepped": FLAG,

@@ -234,6 +234,7 @@ row("bulk_commit", 0, nothing, keep=True, becomes="cp.async.bulk.commit_group")
 row("bulk_wait", 0, nothing, "groups", keep=True, becomes="cp.async.bulk.wait_group.read", waits="wait for stores")
 # What a thread has written in shared memory is before what stores in bulk read behind the next barrier.
 row("bulk_fence", 0, nothing, keep=True, becomes="fence.proxy.async.shared::cta")
+# own: the compiler made it, so no text has an access to it, and barriers between those are the compiler's in any case.
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True, allocates=True)
 row("commit", 0, nothing, keep=True, becomes="cp.async.commit_group")
 row("wait", 0, nothing, "groups", keep=True, becomes="cp.async.wait_group", waits="wait for copies")

@@ -141,7 +141,7 @@ class _ExchangeLowering(Rewriter):
             return self.cast(moved, value.dtype, op)
         tile = value.tile
         type = SharedType((max(tile.size, 1),), tile.dtype)
-        scratch = Op(OPS["shared_alloc"], [], [type], {"type": type, "name": "scratch"}, (), op.loc)
+        scratch = Op(OPS["shared_alloc"], [], [type], {"type": type, "name": "scratch", "own": True}, (), op.loc)
         scratch.result.name = "scratch"
         self.scratches.append(scratch)
         has = ["memory", "offset"]

@@ -64,7 +64,7 @@ def test_a_race_in_shared_memory_names_the_line_that_left_barriers_out(tmp_path:
     x = np.arange(64, dtype=np.float32)
     text = told(REVERSED, tmp_path / "k.tile", np.zeros_like(x), x)
     line = 1 + REVERSED[: REVERSED.index("    barriers manual")].count("\n")
-    assert f"hint: 'barriers manual' (line {line}) inserts none" in text
+    assert f"hint: 'barriers manual' (line {line}) inserts none here" in text
     module = dsl.parse(REVERSED.replace("    barriers manual", "    math exp: fast"), device="emulator")
     module.k(y := np.zeros_like(x), x)
     assert (y == x[::-1]).all()

@@ -498,6 +498,45 @@ schedule s of k:
     assert Kind.RACE in [f.kind for f in launch(kernel, args, collect=True).findings]
 
 
+OWN = """
+kernel k(y: f32[256], x: f32[256, 256], ticket: s32[1]):
+    grid 1
+    {body}
+schedule s of k:
+    warps = 4
+    barriers manual
+    {line}
+"""
+SUMS = """acc = zeros(f32[16])
+    for i in range(0, 64, 16):
+        acc = acc + sum(load(x[i : i + 16, 0 : 16]), axis=0)
+    store(y[0 : 16], acc)"""
+
+
+@pytest.mark.parametrize(("body", "line"), [
+    ("t = atomic_add(ticket[0], 1)\n    store(y[0 : 256], load(x[t, 0 : 256]) + t.to(f32))", ""),
+    ("store(y[0 : 256], load(x[0, 0 : 256]) + load(ticket[0], cache=volatile).to(f32))", ""),
+    ("y[0 : 256] = load(x[0, 0 : 256]) + sum(load(x[0, 0 : 256]))", ""),
+    ("for i in range(3):\n        t = atomic_add(ticket[0], 1)\n        y[0 : 256] = load(x[t, 0 : 256])", ""),
+    ("v = load(x[0 : 16, 0 : 16])\n    store(y[0 : 16], sum(v, axis=0) + sum(v, axis=1))",
+     "layout v: vector [1, 2], lanes [4, 8], warps [4, 1]"),
+    (SUMS, "stage x: shared"),
+    (SUMS, "stage x: shared\n    pipeline i: 2"),
+])  # fmt: skip
+def test_barriers_of_the_compilers_own_tiles_stay_with_manual_ones(body: str, line: str) -> None:
+    """No text can have a barrier between a store to scratch memory and its load."""
+    results, barriers = [], []
+    for words in ("manual", "automatic"):
+        text = OWN.format(body=body, line=line).replace("manual", words)
+        args = {"x": np.arange(65536, dtype=np.float32).reshape(256, 256), "y": np.zeros(256, np.float32)}
+        args["ticket"] = np.zeros(1, np.int32)
+        kernel = compile_kernel(text, args)
+        launch(kernel, args)
+        results.append(args["y"])
+        barriers.append(kernel.count("barrier"))
+    assert barriers[0] >= 1 and np.array_equal(*results)
+
+
 def test_threads_that_meet_in_a_branch_of_threads_are_an_error() -> None:
     text = """
 kernel k(y: f32[n], x: f32[rows, cols]):

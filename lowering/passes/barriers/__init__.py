@@ -25,17 +25,18 @@ from lowering.passes.barriers.walking import Order
 
 
 def insert_barriers(function: Function) -> None:
-    """Adds `barrier` operations; `barriers manual` in the schedule adds none."""
-    if function.word("barriers") != "manual":
-        order = order_of(function)
-        choose(function, order, remove_superfluous(order, insert(order)))
+    """Adds `barrier` operations. With `barriers manual` in the schedule only those between accesses to tiles that the
+    compiler made: what is between the accesses of the text is written there."""
+    order = order_of(function)
+    choose(function, order, remove_superfluous(order, insert(order)))
 
 
 def order_of(function: Function) -> Order:
     """What walks through a function go by."""
     warps, ops = function.warps, walk(function.body)
     forms = loop_forms_of(function, facts_of(function))
-    steps = Steps(function, Touches(ops, forms))
+    by_hand = function.word("barriers") == "manual"
+    steps = Steps(function, Touches(ops, forms, by_hand))
     meetings = Comparisons(steps.accesses, lambda pending, touch: meeting(pending, touch, warps))
     copies = CopiesInFlight(steps, forms, groups_kept(ops))
-    return Order(warps, steps, LoopRounds(steps, forms), meetings, copies)
+    return Order(warps, steps, LoopRounds(steps, forms), meetings, copies, by_hand)

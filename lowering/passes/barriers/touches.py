@@ -228,9 +228,10 @@ def slot_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Slot | None:
 
 
 class Touches:
-    """What the operations of one function touch of what may be written while it runs. ops: all of them."""
+    """What the operations of one function touch of what may be written while it runs. ops: all of them. by_hand: only
+    of tiles that the compiler made, as the text has the barriers between its own accesses."""
 
-    def __init__(self, ops: list[Op], forms: LoopForms):
+    def __init__(self, ops: list[Op], forms: LoopForms, by_hand: bool = False):
         self.effects = {op: op.spec.effects(op) for op in ops if op.spec.effects}
         effects = [e for found in self.effects.values() for e in found]
         self.written = {e.memory for e in effects if e.kind == "write"}
@@ -241,6 +242,7 @@ class Touches:
         self.all_global = any(e.kind in BONDS and e.by.scope == "sys" for e in effects)
         self.used = {value for op in ops for value in op.operands}
         self.tiles = tiles_of_stores(ops)
+        self.own = {op.results[0] for op in ops if op.attrs.get("own")} if by_hand else None
         self.forms = forms
         self.affines = AffineOffsets()
         self.listed = ListedOffsets()
@@ -270,7 +272,7 @@ class Touches:
         written = {effect.memory for effect in effects if effect.kind == "write"}
         for effect in effects:
             memory = effect.memory
-            if memory in self.in_channels:
+            if memory in self.in_channels or (self.own is not None and memory not in self.own):
                 continue
             if not (memory in self.written or (self.all_global and effect.space == "global")):
                 continue

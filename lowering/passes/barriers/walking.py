@@ -36,13 +36,14 @@ class Need:
 @dataclass(frozen=True, slots=True)
 class Order:
     """What a walk goes by: the steps of a function on so many warps, what its loops make of accesses, which accesses
-    meet, and its copies."""
+    meet, and its copies. by_hand: accesses of the text are not among them."""
 
     warps: int
     steps: Steps
     rounds: LoopRounds
     meetings: Comparisons
     copies: CopiesInFlight
+    by_hand: bool
 
 
 class BarrierWalk:

@@ -5,8 +5,8 @@
 "builtin.module"() ({
   "tile.kernel"() ({
   ^bb0(%y: memref<?x?xf16, 1>, %x: memref<?x?xf16, 1>, %rows: index, %cols: index):
-    %scratch = "tile.shared_alloc"() {name = "scratch", offset = 0 : i64, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:14
-    %scratch_0 = "tile.shared_alloc"() {name = "scratch", offset = 64 : i64, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:14
+    %scratch = "tile.shared_alloc"() {name = "scratch", offset = 0 : i64, own = true, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:14
+    %scratch_0 = "tile.shared_alloc"() {name = "scratch", offset = 64 : i64, own = true, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:14
     %1 = "tile.constant"() {dtype = index, value = 0 : i64} : () -> index  // samples/softmax.tile:45
     %2 = "tile.constant"() {dtype = index, value = 1 : i64} : () -> index  // samples/softmax.tile:9
     %r = "tile.block_id"() {axis = 0 : i64} : () -> index  // samples/softmax.tile:11

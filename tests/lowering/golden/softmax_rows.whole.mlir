@@ -5,9 +5,9 @@
 "builtin.module"() ({
   "tile.kernel"() ({
   ^bb0(%y: memref<?x?xf16, 1>, %x: memref<?x?xf16, 1>, %rows: index, %cols: index):
-    %scratch = "tile.shared_alloc"() {name = "scratch", offset = 0 : i64, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:16
-    %scratch_0 = "tile.shared_alloc"() {name = "scratch", offset = 64 : i64, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:17
-    %sv = "tile.shared_alloc"() {name = "sv", offset = 128 : i64, type = memref<5x1x4096xf16, 3>} : () -> memref<5x1x4096xf16, 3>  // samples/softmax.tile:45
+    %scratch = "tile.shared_alloc"() {name = "scratch", offset = 0 : i64, own = true, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:16
+    %scratch_0 = "tile.shared_alloc"() {name = "scratch", offset = 64 : i64, own = true, type = memref<16xf32, 3>} : () -> memref<16xf32, 3>  // samples/softmax.tile:17
+    %sv = "tile.shared_alloc"() {name = "sv", offset = 128 : i64, own = true, type = memref<5x1x4096xf16, 3>} : () -> memref<5x1x4096xf16, 3>  // samples/softmax.tile:45
     %1 = "tile.constant"() {dtype = index, value = 0 : i64} : () -> index  // samples/softmax.tile:45
     %2 = "tile.constant"() {dtype = index, value = 1 : i64} : () -> index  // samples/softmax.tile:9
     %r = "tile.block_id"() {axis = 0 : i64} : () -> index  // samples/softmax.tile:11

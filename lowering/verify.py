@@ -99,7 +99,8 @@ def _flaw_of_flow(op: Op, with_layouts: bool) -> str | None:
     """What is wrong with the values that go through its regions."""
     for region in op.regions:
         counters = region.args[: op.spec.counters] if op.spec.loops else []
-        if op.spec.loops and [each.type for each in counters] != [op.operands[0].type] * op.spec.counters:
+        bounds = op.operands[: len(counters)]
+        if op.spec.loops and [each.type for each in counters] != [each.type for each in bounds]:
             return "its counter has another type than its bounds"
         if not op.spec.loops and region.args:
             return "its regions take no arguments"

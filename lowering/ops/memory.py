@@ -144,6 +144,12 @@ def commutes(op: Op, used: Collection[Value]) -> str | None:
     return "store" if op.attrs.get("order") == "none" else None
 
 
+def counts_rounds(op: Op) -> bool:
+    """True of an atomic that needs no order among its own rounds in a loop of threads, each of which goes its own: one
+    without an order, whose action leaves the same in memory however they come. What it sees is what is there then."""
+    return op.attrs.get("action") not in (None, "exchange", "cas") and op.attrs.get("order") == "relaxed"
+
+
 def subject_of(op: Op) -> str:
     """An access as the subject of a choice: `x.load`."""
     return f"{op.operands[0].name}.{op.name}"

@@ -107,6 +107,57 @@ def test_a_scan_looks_back_with_one_warp_and_no_barrier_a_poll(device: str) -> N
     assert len(votes) >= 3 and "bar.sync" not in ptx[votes[0] : votes[-1]]
 
 
+POLLS = """
+kernel poll(y: u32[32], s: u32[64]):
+    grid 1
+    t = arange(64)
+    {first}
+    if t < 32:
+        seen = full(u32[64], 0)
+        going = t >= 0
+        at = 63 - t
+        while vote.any(going):
+            w = {poll}
+            seen = seen + w
+            at = where(w > 0, at - 32, at)
+            going = at >= 0
+        store(y[t], seen)
+
+schedule s of poll:
+    warps = 2
+"""
+OR = "atomic_or(s[at], 0, mask=at >= 0, order={order})"
+
+
+@pytest.mark.parametrize("poll", [OR.format(order="relaxed"), "atomic_max(s[at], 0, mask=at >= 0)"])
+@pytest.mark.parametrize("place", ["global", "shared"])
+def test_a_loop_of_threads_polls_by_atomics_without_an_order(poll: str, place: str, device: str) -> None:
+    """Each thread goes its own rounds, and the action leaves the same however they come: no barrier is needed."""
+    text = POLLS.format(first="s[t] = 1", poll=poll)
+    if place == "shared":
+        text = text.replace(", s: u32[64]", "").replace("    t = ", "    shared s: u32[64]\n    t = ")
+    y, s = np.zeros(32, np.uint32), np.zeros(64, np.uint32)
+    module = dsl.parse(text, device=device)
+    module.poll(y, s) if place == "global" else module.poll(y)
+    assert y.tolist() == [2] * 32
+    ptx = dsl.parse(text, device="emulator").compile("poll").ptx
+    votes = [m.start() for m in re.finditer(r"vote\.sync", ptx)]
+    assert "bar.sync" in ptx[: votes[0]] and "bar." not in ptx[votes[0] : votes[-1]]
+
+
+@pytest.mark.parametrize(("poll", "message"), [
+    (OR.format(order="acquire"), r"the order of this atomic \(acquire\) .* \(line 11\)"),
+    ("atomic_exchange(s[at], 2, mask=at >= 0)", r"this access meets one of another thread .* \(line 11\)"),
+    ("atomic_or(s[at], 0)\n            w = atomic_or(s[63 - at], w)", r"meets one .* \(line 1[12]\)"),
+    ("atomic_or(s[at], 0)\n            s[at] = 1", r"this access meets one .* \(line 1[12]\)"),
+    ("atomic_or(s[at], 0)\n            for i in range(2):\n                w = atomic_or(s[at], 0)", "meets one"),
+])  # fmt: skip
+def test_what_a_loop_of_threads_must_order_names_the_other_access(poll: str, message: str) -> None:
+    with pytest.raises(dsl.TileError, match=message) as caught:
+        compile_kernel(POLLS.format(first="s[t] = 1", poll=poll), {})
+    assert caught.value.code == "hazard" and ("order=relaxed here" in str(caught.value.hint)) == ("acquire" in poll)
+
+
 def test_loops_of_threads_nest_and_store() -> None:
     """A loop in a loop in a branch, with effects; what each thread stores is its own elements' business."""
     text = """

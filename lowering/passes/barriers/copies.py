@@ -77,7 +77,7 @@ class CopiesInFlight:
             first = NEVER if newer + 1 == self.most["end"] else f"wait({newer})"
         flying = next(members(met))
         other, copy = touches[flying], self._begun_by(flying)
-        line = "" if copy is None or copy.loc is None else f" of {_line(copy, op)}"
+        line = "" if copy is None or copy.loc is None else f" of {told_line(copy, op)}"
         if touch.bond is not None:
             copied = f"the copy{line} from '{other.memory.name}'"
             message = f"this releases what the block did while {copied} may be in flight"
@@ -90,7 +90,7 @@ class CopiesInFlight:
 
     def _fail_of_store(self, touch: Touch, flying: int, op: Op) -> NoReturn:
         other, store = self.steps.accesses.touches[flying], self._begun_by(flying)
-        line = "" if store is None or store.loc is None else f" of {_line(store, op)}"
+        line = "" if store is None or store.loc is None else f" of {told_line(store, op)}"
         tensor = other.memory if store is None else operand(store, "tensor")
         name = "" if tensor is None else tensor.name
         does = f"{'stores to' if op.spec.leaves else 'accesses'} '{touch.memory.name}'"
@@ -138,7 +138,7 @@ class CopiesInFlight:
         return " + ".join(parts).replace("+ -", "- ")
 
 
-def _line(op: Op, near: Op) -> str:
+def told_line(op: Op, near: Op) -> str:
     """Where an operation is, for a message at another one."""
     assert op.loc is not None
     is_near = near.loc is not None and near.loc.source is op.loc.source

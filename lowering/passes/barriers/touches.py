@@ -18,7 +18,7 @@ from lowering.layout import Layout
 from lowering.listed_offsets import Listed, ListedOffsets
 from lowering.loop_forms import EXACT, Form, LoopForms, number, plus, reduced, remainder
 from lowering.ops import operand
-from lowering.ops.memory import BONDS, commutes, place_of
+from lowering.ops.memory import BONDS, commutes, counts_rounds, place_of
 from lowering.types import SharedType, TileType
 
 Change = Callable[[Form, int], Form | None]
@@ -91,6 +91,7 @@ class Touch:
     layout: of the tile; None for a scalar. one_thread: each element is touched by one of the threads that hold it, a
         scalar by thread 0.
     combines: what it does if such accesses need no order among themselves (`lowering/ops/memory.py`).
+    polls: the atomic that it is, if that needs no order among its own rounds in a loop of threads.
     joint: the lanes of a warp do it together, each for others too. grouped: the warps of a group do, by the
         asynchronous proxy, whose fence goes with barriers of the block.
     warp_ordered: a warp barrier came after, so only other warps can still meet it.
@@ -112,6 +113,7 @@ class Touch:
     warp_ordered: bool = False
     age: int = 0
     before: tuple[int, int] | None = None
+    polls: Op | None = None
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -293,5 +295,6 @@ class Touches:
             combines = commutes(op, self.used)
             grouped = op.attrs.get("in_place", False)
             touch = Touch(memory, write, form, where, layout, one, in_slot, combines, op.spec.joint, grouped)
+            touch = replace(touch, polls=op) if counts_rounds(op) else touch
             out.append(touch.expressed(self.forms.canonical))
         return out

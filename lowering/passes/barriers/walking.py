@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NoReturn
 
-from lowering.ir import Block, Op
+from lowering.ir import Block, Op, walk
 from lowering.location import TileError
 from lowering.ops.control import parting
 from lowering.passes.barriers.conflicts import Comparisons
-from lowering.passes.barriers.copies import CopiesInFlight
+from lowering.passes.barriers.copies import CopiesInFlight, told_line
 from lowering.passes.barriers.rounds import LoopRounds
 from lowering.passes.barriers.state import State, members
 from lowering.passes.barriers.steps import Steps, doer
@@ -59,6 +60,8 @@ class BarrierWalk:
         self.barriers = 0  # needed so far
         self.outcomes: dict[Block, dict[tuple, State]] = defaultdict(dict)
         self.branch: int | None = None  # inside a branch of threads: the accesses in it
+        self.parted: Op | None = None  # that branch
+        self.in_while = False  # the innermost loop of that branch is a `while`
 
     def block(self, block: Block, state: State) -> State:
         """What is not ordered behind a block that is entered with `state`."""
@@ -105,6 +108,12 @@ class BarrierWalk:
 
     def _loop(self, op: Op, state: State) -> State:
         """The body is walked until a round brings nothing new to its head, and again after each barrier put into it."""
+        outer, self.in_while = self.in_while, not op.spec.counters
+        leaving = self._rounds(op, state)
+        self.in_while = outer
+        return leaving
+
+    def _rounds(self, op: Op, state: State) -> State:
         rounds = self.order.rounds.of(op)
         entry = state.each(rounds.entering)
         while True:
@@ -124,7 +133,7 @@ class BarrierWalk:
 
     def _branch_of_threads(self, block: Block, op: Op, state: State) -> None:
         """A branch or a loop that threads take one by one holds no barrier: what it needs is put before it."""
-        self.branch = 0
+        self.branch, self.parted = 0, op
         inside = State(0, *state.flying)
         inside = self._loop(op, inside) if op.spec.loops else self._one_after_the_other(op, inside)
         accesses, self.branch = self.branch, None
@@ -161,7 +170,7 @@ class BarrierWalk:
         scope: Scope | None = None
         later = 0
         for access in accesses:
-            met = self.meetings.scope(access, state.pending)
+            met = self.meetings.scope(access, self._before(access, state.pending))
             if met is not None and (scope is None or (scope, met) == ("warp", "block")):
                 scope, later = met, access
         if scope is None:
@@ -169,10 +178,20 @@ class BarrierWalk:
         if self.order.warps == 1:
             scope = "warp"
         if self.branch is not None:
-            refuse_in_branch(op)
+            pending = self._before(later, state.pending)
+            self._refuse_in_branch(op, later, self.meetings.one(later, pending))
         self.needed(Need(block, op, scope, later, self.meetings.one(later, state.pending)))
         self.barriers += 1
         self._ordered(state, scope)
+
+    def _before(self, access: int, pending: int) -> int:
+        """Those of what is pending that an access must have an order with: in a loop of threads an atomic that polls
+        needs none with its own rounds."""
+        touches = self.steps.accesses.touches
+        polls = touches[access].polls
+        if polls is None or self.branch is None or not self.in_while:
+            return pending
+        return sum(1 << each for each in members(pending) if touches[each].polls is not polls)
 
     def _ordered(self, state: State, scope: Scope) -> None:
         """After a barrier: nothing pending, or (warp scope) only what other warps may meet."""
@@ -181,14 +200,23 @@ class BarrierWalk:
         else:
             state.pending = self.steps.accesses.behind_warp_barrier(state.pending)
 
-
-def refuse_in_branch(op: Op) -> None:
-    """TileError `hazard` for an access that needs a barrier where there can be none."""
-    what = "this access meets one of another thread"
-    if op.spec.accesses == "update" and op.attrs["order"] != "relaxed":
-        what = f"the order of this atomic ({op.attrs['order']}) concerns accesses of other threads"
-    elif op.attrs.get("cache") == "volatile":
-        what = "one thread loads this for all that need it"
-    message = f"{what} in the same branch, and a branch of threads holds no barrier"
-    hint = "use where() or mask= outside the branch, or 'barriers manual' in the schedule"
-    raise TileError("hazard", op.loc, message, hint)
+    def _refuse_in_branch(self, op: Op, later: int, earlier: int) -> NoReturn:
+        """TileError `hazard` for an access that needs a barrier where there can be none."""
+        touches = self.steps.accesses.touches
+        assert self.parted is not None
+        inside = [each for region in self.parted.regions for each in walk(region) if self.steps.touched.get(each)]
+        other = self.steps.origin(earlier, inside)
+        what, out = "this access meets one of another thread", "use where() or mask= outside the branch"
+        order = op.attrs["order"] if op.spec.accesses == "update" else "relaxed"
+        if order != "relaxed" and (touches[later].bond is not None or other is op):
+            what = f"the order of this atomic ({order}) concerns accesses of other threads"
+            out = "order=relaxed here, and the order in an atomic behind the branch"
+        elif touches[earlier].bond is not None:
+            what = "this access is behind an atomic of other threads, whose order concerns it,"
+            out = "order=relaxed there, and the order in an atomic behind the branch"
+        elif op.attrs.get("cache") == "volatile":
+            what = "one thread loads this for all that need it"
+        there = "" if other is None or other.loc is None else f" ({told_line(other, op)})"
+        message = f"{what} in the same branch{there}, and a branch of threads holds no barrier"
+        by_hand = "" if self.order.by_hand else ", or 'barriers manual' in the schedule"
+        raise TileError("hazard", op.loc, message, out + by_hand)

@@ -9,11 +9,13 @@ class RuntimeFault(Exception):
     """Base of every error that `runtime` raises.
 
     `code` is a stable kebab-case word, `message` one sentence, `hint` what to do about it, `line` the line of the
-    `.tile` file where that is known. `output`: what the kernel had printed by then, on the emulator.
+    `.tile` file where that is known. `output`: what the kernel had printed by then, on the emulator. `caller`: the
+    place of the launch in an example, if one asked for it.
     """
 
     exit_status = 3
     output = ""
+    caller: Any = None
 
     def __init__(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> None:
         super().__init__(code, message, hint, line)

@@ -157,7 +157,12 @@ def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
 
 
 def _place(error: RuntimeFault, file: str | None) -> Loc | None:
-    """The line of the `.tile` file that an error of the runtime names."""
+    """The line of the `.tile` file that an error of the runtime names, in what an example launches; else the launch."""
+    line = _line_of(error, file)
+    return error.caller if line is None else line.under(error.caller)
+
+
+def _line_of(error: RuntimeFault, file: str | None) -> Loc | None:
     name = error.finding.file if isinstance(error, FindingError) and error.finding.file else file
     if error.line is None or name is None:
         return None

@@ -116,7 +116,7 @@ class ExampleRun:
                 raise from_launch(error.errors[0], line) from None
             raise
         except LaunchError as error:
-            error.line = error.line or line.loc.line
+            error.caller = line.loc
             raise
 
     def items(self, line: ast.Launch) -> tuple[str | None, dict[str, Any]]:

@@ -13,6 +13,11 @@ import pytest
 
 from dsl.command.child import answer_of_child
 from dsl.command.failures import ChildFailure, records
+from dsl.examples.one_kernel import LaunchSettings
+from dsl.examples.overrides import Overrides
+from dsl.examples.run import run_example
+from dsl.text.program import parse_program
+from runtime.errors import LaunchError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -120,3 +125,35 @@ def test_what_a_child_prints_comes_where_there_is_no_file(tmp_path: Path, monkey
     stream = io.StringIO()
     assert answer_of_child("printing", {"file": "a"}, stream, 60) == {"file": "a"}
     assert stream.getvalue() == "from a kernel\n"
+
+
+REFUSED = """\
+kernel k(y: f32[n], x: f32[n]):
+    grid 1
+    assert n == 64
+    y[0 : 64] = x[0 : 64] + x[63]
+
+dispatch d(y, x):
+    otherwise: k(y, x)
+
+example:
+    x = ones(f32[{n}])
+    y = ones(f32[{n}])
+    {call}
+    expect x == 1
+"""
+
+
+@pytest.mark.parametrize(("n", "call", "lines"), [
+    (64, "k(x, x)", [12]), (64, "d(x, x)", [12]), (65, "k(y, x)", [3, 12]), (65, "d(y, x)", [3, 12]),
+])  # fmt: skip
+def test_what_an_example_launches_names_its_line(n: int, call: str, lines: list[int], tmp_path: Path) -> None:
+    """Two arguments that share memory had no place at all, an assert of a launch only its own."""
+    path = tmp_path / "k.tile"
+    path.write_text(REFUSED.format(n=n, call=call))
+    program = parse_program(path.read_text(), str(path))
+    with pytest.raises(LaunchError) as caught:
+        run_example(program, program.examples[0], "emulator", "", Overrides(), LaunchSettings())
+    (told,) = records(caught.value, str(path))
+    assert told["code"] == ("overlap" if n == 64 else "requires")
+    assert [told["line"], *(each["line"] for each in told["called_from"])] == lines

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.arguments import ParamLayout
 from runtime.arrays import Array
 from runtime.checks import CallClass, Checker
-from runtime.errors import DeviceError, FindingError, LaunchError
+from runtime.errors import DeviceAssertError, DeviceError, FindingError, LaunchError
 from runtime.header import RECORD_WORDS, Argument, Header, HeaderTensor
 from runtime.record import assert_error
 from runtime.repeated import Repeated
@@ -115,8 +115,20 @@ class EmulatedLaunch(Repeated):
             return own.get(argument.kind, raw)
 
         passed = [*map(given, self.header.arguments, self._layout.split(packed))]
-        result = self._emulate_in_turn(passed, options, copies.values(), workspaces)
-        failed = assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
+
+        def failure() -> DeviceAssertError | None:
+            return assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
+
+        try:
+            result = self._emulate_in_turn(passed, options, copies.values(), workspaces)
+        except FindingError as fault:
+            # All go on behind a failed assert: what an index outside of its axis led to is found behind it.
+            failed = failure()
+            if failed is None or not failed.line:  # claimed, and not written yet
+                raise
+            failed.output = fault.output
+            raise failed from None
+        failed = failure()
         if failed is not None:
             failed.output = result.output
             raise failed

@@ -25,7 +25,8 @@ FINDING_HINTS = {
     "the arguments in order, if it is an output",
     "race": "blocks: an atomic with order=release behind the writes, one with order=acquire before the reads; "
     "threads of a block: barrier()",
-    "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone: load(x[i], mask=i < n)",
+    "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone: load(x[i], mask=i < n); "
+    "--strict-bounds names the axis",
     "division by zero": "choose what stands there: where(d != 0, a // d, 0), or 'assert d != 0'",
     "time limit": "--time-limit SECONDS for more, or a smaller example",
     "instruction budget": "a smaller example",

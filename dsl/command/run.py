@@ -65,7 +65,7 @@ MARKS, EVENTS = "barriers,loops", 1024
 )
 @click.option("--events", type=click.IntRange(16, 1 << 20), default=EVENTS, show_default=True, help="Of each warp.")
 @click.option("--blocks", type=click.IntRange(1), help="Record so many of the grid's first blocks; 128 without.")
-@click.option("--strict-bounds", is_flag=True, help="Assert that every index lies inside of its axis.")
+@click.option("--strict-bounds", is_flag=True, help="Assert that indices by tiles lie inside of their axes.")
 @ARCH_OF_DEVICE
 @CHOOSE
 @SKIP_PASS

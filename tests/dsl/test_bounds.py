@@ -64,6 +64,28 @@ def test_what_is_masked_or_meant_is_not_reported(name: str, device: str) -> None
     launch(INSIDE[name], True, device)
 
 
+WIDE = """
+kernel copy_rows(y: f32[rows, n], x: f32[rows, n]; TILE = 128):
+    grid rows
+    i = arange(TILE)
+    {line}
+"""
+
+
+@pytest.mark.parametrize(("rows", "line"), [
+    (3, "y[block(0), i] = x[block(0), i]"),  # the last row's load lies outside of the array, too
+    (1, "y[block(0), i] = x[block(0), i]"),
+    (3, "y[block(0), i] = 1.0"),  # two blocks store what the next row begins with: a race
+])  # fmt: skip
+def test_an_index_outside_is_told_before_what_it_leads_to(rows: int, line: str) -> None:
+    text = WIDE.format(line=line)
+    module = dsl.parse(text, device="emulator", strict_bounds=True)
+    x, y = np.ones((rows, 100), np.float32), np.zeros((rows, 100), np.float32)
+    with pytest.raises(DeviceAssertError, match="an index of copy_rows lies outside of axis 1") as caught:
+        module.copy_rows(y, x)
+    assert (caught.value.axis, caught.value.line) == (1, 5)
+
+
 def test_checked_and_plain_variants_are_two() -> None:
     program = KERNEL.format(line=OUTSIDE["a load"][0])
     plain, strict = (dsl.parse(program, device="emulator", strict_bounds=b).compile("shift").ptx for b in (False, True))

@@ -531,8 +531,7 @@ class KernelBuilder(Tiles):
         self.ir.block.ops.pop()
         self.scope.names[node.name] = counter
         values = self.loop_region(block, carried, node.body)
-        del self.scope.names[node.name]  # not what it was before: in Python it would be the last round's
-        self.left_behind[node.name] = COUNTER
+        self.end_counter(node.name)
         self.end(block, values)
         self.ir.block.ops.append(made)
         self.name_results(carried, made.results)
@@ -545,6 +544,12 @@ class KernelBuilder(Tiles):
         for i in turns:
             self.scope.names[node.name] = i
             self.statements(node.body)
+        self.end_counter(node.name)
+
+    def end_counter(self, name: str) -> None:
+        """Behind a loop its counter is not what it was before: in Python it would be the last round's."""
+        self.scope.names.pop(name, None)  # None: a loop without rounds
+        self.left_behind[name] = COUNTER
 
     def bounds(self, iterable: ast.Call) -> list[Value]:
         """Start, stop and step of a range; numbers take the type of the bounds that are values."""

@@ -127,9 +127,11 @@ def _check_number(builder: Building, index: Value | int, extent: int | Value, ax
     if not isinstance(number, int) or (isinstance(index, Value) and index.tile.shape):
         return
     if number < 0:
-        builder.error("bounds", loc, f"index {number} of axis {axis}: indices count from 0, and not from the end")
+        message = f"index {number} of axis {axis}: indices count from 0, and not from the end"
+        builder.error("bounds", loc, message, f"the last is {extent - 1}" if isinstance(extent, int) else None)
     if isinstance(extent, int) and number >= extent:
-        builder.error("bounds", loc, f"index {number} of axis {axis}, which has {extent} elements", "the first is 0")
+        message = f"index {number} of axis {axis}, which has {extent} element{'s' * (extent > 1)}"
+        builder.error("bounds", loc, message, f"the last is {extent - 1}")
 
 
 def _check_span(builder: Building, span: Span, extent: int | Value, axis: int, loc: Loc) -> None:
@@ -692,7 +694,8 @@ NO_ADDRESS = "elements of a register tile have no address: use where, reduce or 
 def index_tile(builder: Building, tile: Value, node: ast.Index) -> Value:
     """`t[:, None]`: new axes of extent 1 in a tile. `t[:, 16:32]`, `t[3]`: a part of a tile, by constants."""
     axes = list(tile.tile.shape)
-    if sum(not ast.is_none(sub) for sub in node.subscripts) > len(axes):
+    rank = len(axes)
+    if sum(not ast.is_none(sub) for sub in node.subscripts) > rank:
         builder.error("shape", node.loc, f"{tile.tile} has {len(axes)} axes", "None adds one")
     shape: list[int] = []  # of the result; a part is taken as soon as its axis is reached
     for sub in node.subscripts:
@@ -704,21 +707,22 @@ def index_tile(builder: Building, tile: Value, node: ast.Index) -> Value:
         if isinstance(sub, ast.Slice) and sub.start is None and sub.stop is None:
             shape.append(extent)
             continue
-        start, size = _constant_part(builder, sub, extent, loc)
+        start, size = _constant_part(builder, sub, extent, rank - len(axes) - 1, loc)
         builder.place(node.loc)
         parts = builder.ir.reshape(tile, (*shape, extent // size, size, *axes))
         tile = builder.ir.value("pick", parts, axis=len(shape), index=start // size)
         if isinstance(sub, ast.Slice):
             shape.append(size)
         elif not shape and not axes:
-            builder.error("type", loc, "a part of a register tile is a tile; this is one element", NO_ADDRESS)
+            hint = f"{NO_ADDRESS}; [{start} : {start + 1}] keeps an axis, and (0).to({tile.dtype}) is a new scalar"
+            builder.error("type", loc, "a part of a register tile is a tile; this is one element", hint)
         else:
             tile = builder.ir.reshape(tile, (*shape, *axes))
     builder.place(node.loc)
     return builder.ir.reshape(tile, (*shape, *axes))
 
 
-def _constant_part(builder: Building, sub: Any, extent: int, loc: Loc) -> tuple[int, int]:
+def _constant_part(builder: Building, sub: Any, extent: int, axis: int, loc: Loc) -> tuple[int, int]:
     """(start, size) of a slice or an index of a register tile, which says which registers are meant: constants, and
     a size that the start is a multiple of."""
     bounds = (sub.start, sub.stop) if isinstance(sub, ast.Slice) else (sub, None)
@@ -733,7 +737,12 @@ def _constant_part(builder: Building, sub: Any, extent: int, loc: Loc) -> tuple[
         numbers.append(number)
     start, size = numbers[0], numbers[1] - numbers[0] if isinstance(sub, ast.Slice) else 1
     builder.check_extent(size, loc, "the extent of a slice")
-    if not 0 <= start <= extent - size or start % size:
+    if not isinstance(sub, ast.Slice):
+        _check_number(builder, start, extent, axis, loc)
+    elif not 0 <= start <= extent - size:
+        message = f"the slice {start} : {start + size} is not inside of axis {axis}, which has {extent} elements"
+        builder.error("bounds", loc, message, "a part of a register tile lies inside of it: nothing masks it")
+    if start % size:
         message = f"a part of {size} of a register tile's {extent} begins at a multiple of {size}, not at {start}"
         builder.error("extent", loc, message, "other parts go through a shared tile")
     return start, size

@@ -81,9 +81,10 @@ def test_parts_along_registers_move_nothing() -> None:
     ("part", "message"),
     [
         ("[:, 8 : 24]", "a part of 16 of a register tile's 64 begins at a multiple of 16, not at 8"),
-        ("[64]", "begins at a multiple of 1, not at 64"),
-        ("[-1]", "not at -1"),
-        ("[:, 60 : 68]", "a part of 8"),
+        ("[64]", "index 64 of axis 0, which has 64 elements"),
+        ("[:, 64 : 128]", "the slice 64 : 128 is not inside of axis 1, which has 64 elements"),
+        ("[-1]", "index -1 of axis 0: indices count from 0"),
+        ("[:, 60 : 68]", "the slice 60 : 68 is not inside of axis 1"),
         ("[:, 0 : 12]", "is a power of two; 12 is not"),
         ("[block(0)]", "is chosen by constants"),
         ("[3, 4]", "a part of a register tile is a tile"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain, combinations, islice
 from typing import Any
 
 from dsl.kernels.variant import stride_class
@@ -17,6 +18,10 @@ from dsl.text.heads import ArrayParameter, KernelHead
 from dsl.values.facts import ArrayFacts
 from lowering.layout import row_major
 from lowering.location import TileError
+
+IN_ORDER = "are the arguments in their order?"
+MOST_ORDERS = 200
+"""Orders that are tried of arguments that do not fit: two of twenty, two or three of eight."""
 
 
 class Misfit(TileError):
@@ -27,7 +32,7 @@ class Misfit(TileError):
 class BoundArguments:
     """The arguments of one kernel. dims: extents by name. types: of type parameters. align: bytes that each pointer is
     a multiple of. strides: of strided tensors, their class. scalars: numbers. absent: optional tensors not given.
-    far: tensors whose elements lie farther apart than 32 bits count."""
+    far: tensors whose elements lie farther apart than 32 bits count. said_by: the tensor that bound a dim or a type."""
 
     dims: dict[str, int] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
@@ -36,21 +41,24 @@ class BoundArguments:
     scalars: dict[str, Any] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
     far: set[str] = field(default_factory=set)
+    said_by: dict[str, str] = field(default_factory=dict)
 
     def array(self, head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
         """Binds one tensor. Misfit 'shape' or 'type' where it does not go with the head, or with those before."""
         check_array(head, p, facts)
         for dim, extent in zip(p.dims, facts.shape, strict=True):
             if isinstance(dim, str):
+                self.said_by.setdefault(dim, p.name)
                 if self.dims.setdefault(dim, extent) != extent:
-                    message = f"'{dim}' is {self.dims[dim]}, and {extent} in '{p.name}'"
+                    message = f"'{dim}' is {self.dims[dim]} in '{self.said_by[dim]}', and {extent} in '{p.name}'"
                     raise Misfit("shape", p.loc, message, "the arrays' shapes must agree")
             elif dim is not None and dim != extent:
                 raise Misfit("shape", p.loc, f"'{p.name}' has the literal dim {dim}; the array has {extent}")
         if p.dtype in head.types:
+            self.said_by.setdefault(p.dtype, p.name)
             if self.types.setdefault(p.dtype, facts.dtype) != facts.dtype:
-                message = f"'{p.dtype}' is {self.types[p.dtype]}, and {facts.dtype} in '{p.name}'"
-                raise Misfit("type", p.loc, message)
+                known = f"'{p.dtype}' is {self.types[p.dtype]} in '{self.said_by[p.dtype]}'"
+                raise Misfit("type", p.loc, f"{known}, and {facts.dtype} in '{p.name}'")
         elif p.dtype != facts.dtype:
             raise Misfit("type", p.loc, f"'{p.name}' is {p.dtype}; the array is {facts.dtype}", "convert the array")
         self.align[p.name] = facts.align
@@ -80,6 +88,33 @@ def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
 
 def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
     """The arguments of a kernel, bound: by parameter ArrayFacts, numbers, tables, or None. TileError or Misfit."""
+    try:
+        return _bind(head, arguments)
+    except Misfit as error:
+        hint = in_another_order(head, arguments)
+        if hint is None:
+            raise
+        raise Misfit(error.code, error.loc, error.message, hint) from None
+
+
+def in_another_order(head: KernelHead, arguments: Mapping[str, Any]) -> str | None:
+    """What to ask about arrays that do not fit, and would if two or three of them changed places."""
+    given = [name for name in head.arrays if isinstance(arguments[name], ArrayFacts)]
+    threes = ((a, *rest) for a, b, c in combinations(given, 3) for rest in ((b, c), (c, b)))
+    for ring in islice(chain(combinations(given, 2), threes), MOST_ORDERS):
+        moved = dict(zip(ring, (*ring[1:], ring[0]), strict=True))
+        if all(arguments[name] == arguments[taken] for name, taken in moved.items()):
+            continue
+        try:
+            _bind(head, {**arguments, **{name: arguments[taken] for name, taken in moved.items()}})
+        except TileError:
+            continue
+        fitting = ", ".join(f"as '{name}' what is given as '{taken}'" for name, taken in moved.items())
+        return f"{IN_ORDER} These fit: {fitting}"
+    return None
+
+
+def _bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
     bound = BoundArguments()
     for name in head.names:
         value = arguments[name]
@@ -91,6 +126,8 @@ def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
             else:
                 message = f"'{name}' of '{head.name}' is an array; got {described(value)}"
                 hint = "[0, 64].to(s32) makes an array of numbers" if isinstance(value, list | tuple) else None
+                if any(isinstance(arguments[each], ArrayFacts) for each in head.scalars):
+                    hint = IN_ORDER
                 raise TileError("call", array.loc, message, hint)
         elif (scalar := head.scalars.get(name)) is not None:
             if isinstance(value, bool | int | float):
@@ -98,7 +135,8 @@ def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
                 bound.scalars[name] = value
             elif isinstance(value, ArrayFacts) or value is None:
                 message = f"'{name}' of '{head.name}' is a scalar; got {described(value)}"
-                raise TileError("call", scalar.loc, message)
+                is_moved = any(isinstance(arguments[each], bool | int | float) for each in head.arrays)
+                raise TileError("call", scalar.loc, message, IN_ORDER if is_moved else None)
     return bound
 
 

@@ -14,7 +14,15 @@ from dsl.examples.mistaken import mistake_of
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import Check, Report
-from dsl.examples.shapes import bound_nodes, check_bound, check_contract, check_cost, from_launch, with_terms
+from dsl.examples.shapes import (
+    bound_nodes,
+    check_bound,
+    check_contract,
+    check_cost,
+    from_launch,
+    missing,
+    with_terms,
+)
 from dsl.examples.unwritten import EmptyArrays, is_same
 from dsl.schedules.resolve import stated
 from dsl.text import tree as ast
@@ -105,7 +113,7 @@ class ExampleRun:
             raise TileError(error.code, line.loc, error.message, error.hint) from None
         for name, value in given.items():
             if value is None and not function.is_optional(name):
-                raise TileError("call", line.loc, f"{line.name} needs '{name}'", "an example makes its outputs: empty")
+                raise missing(line, list(function.params), name)
         schedule, constants = self.items(line)
         rest |= constants | self.overrides.of_launch(self.program, line.name)
         self.launcher.empty = self.empty

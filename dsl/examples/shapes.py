@@ -6,7 +6,7 @@ run can have is Unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -227,8 +227,7 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     arguments = {p: given.get(p) for p in params}
     for p in program.kernels[line.name].params if line.name in program.kernels else ():
         if arguments[p.name] is None and not p.is_optional:
-            takes = ", ".join(params)
-            raise TileError("call", line.loc, f"{line.name} needs '{p.name}'", f"it takes {takes}")
+            raise missing(line, params, p.name)
     rest = {k: v for k, v in named.items() if k not in params} | overrides.of_launch(program, line.name)
     schedule = None
     for item in line.items:
@@ -245,6 +244,17 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
         else:
             rest.setdefault(item.name, shapes(item.value))
     return LaunchFacts(line, arguments, schedule, rest)
+
+
+def missing(line: ast.Launch, params: Sequence[str], name: str) -> TileError:
+    """The error for a launch that gives too little: what it takes beside what it was given, since any may be left out.
+    An example makes its outputs, too."""
+    hint = f"it takes {', '.join(params)}: outputs, too, empty(…)"
+    if line.args is not None:
+        texts = [node.loc.source.text[node.loc.start : node.loc.end] for node in line.args]
+        given = [" ".join(text.split()) for text in (*texts, *line.keywords)]
+        hint += f"; {len(given)} of {len(params)} are given: {', '.join(given)}"
+    return TileError("call", line.loc, f"{line.name} needs '{name}'", hint)
 
 
 def from_launch(error: TileError, line: ast.Launch) -> TileError:

@@ -77,7 +77,7 @@ def test_errors_as_data(file: Path) -> None:
     assert not told["passed"] and told["status"] == 2
     (error,) = told["errors"]
     assert (error["code"], error["line"], error["column"]) == ("shape", 1, 21)
-    assert "'n' is 100, and 99 in 'x'" in error["message"]
+    assert "'n' is 100 in 'y', and 99 in 'x'" in error["message"]
     assert error["file"] == str(file) and error["hint"]
     assert error["called_from"] == [{"file": str(file), "line": 19, "column": 5}]
 

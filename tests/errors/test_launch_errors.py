@@ -54,10 +54,10 @@ Y = zeros(8, 16)
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ((zeros(8, 17), X, 1.0), "shape", "'cols' is 17, and 16 in 'x'"),
-        ((zeros(4, 16), X, 1.0), "shape", "'rows' is 4, and 8 in 'x'"),
+        ((zeros(8, 17), X, 1.0), "shape", "'cols' is 17 in 'y', and 16 in 'x'"),
+        ((zeros(4, 16), X, 1.0), "shape", "'rows' is 4 in 'y', and 8 in 'x'"),
         ((zeros(16), X, 1.0), "shape", "'y' has rank 2; the array has shape [16]"),
-        ((Y, X.astype("float16"), 1.0), "type", "'T' is f32, and f16 in 'x'"),
+        ((Y, X.astype("float16"), 1.0), "type", "'T' is f32 in 'y', and f16 in 'x'"),
         ((Y.astype("int32"), X, 1.0), "type", "'y' is s32; 'T' is one of f16, f32"),
         ((Y, X, X), "call", "'alpha' of 'scaled' is a scalar; got an array f32[8, 16]"),
         ((Y, 3, 1.0), "call", "'x' is an array; the int 3 is no array that a kernel takes"),

@@ -79,7 +79,8 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
     rows: dict[str, tuple[int, ...]] = {}
     for key, default in (("vector", 1), ("lanes", None), ("warps", None)):
         if key not in parts and default is None:
-            raise fail(f"a layout needs '{key}'", "layout v: vector [1, 8], lanes [1, 32], warps [4, 1]")
+            hint = "layout v: vector [1, 4], lanes [1, 32], warps [4, 1]; a vector has 16 bytes: 4 of f32, 8 of f16"
+            raise fail(f"a layout needs '{key}'", hint)
         rows[key] = extents_of(pin, key, len(shape))
     for key, wanted in (("lanes", WARP), ("warps", warps)):
         product = 1

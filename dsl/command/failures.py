@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 FINDING_HINTS = {
-    "uninitialised read": "set it before it is read: zeros(…) in place of empty(…), or a launch that writes it; or put "
-    "the arguments in order, if it is an output",
+    "uninitialised read": "set it before it is read: zeros(…) in place of empty(…), workspace(…, zeroed) in place of "
+    "workspace(…), or a launch that writes it; or put the arguments in order, if it is an output",
     "race": "blocks: an atomic with order=release behind the writes, one with order=acquire before the reads; "
     "threads of a block: barrier()",
     "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone: load(x[i], mask=i < n); "

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def command(file: str, values: tuple[str, ...], count: int, share: float, as_json: bool, **options: Any) -> int:
     """Try N assignments of other right options to the choices of what the examples of FILE launch, in turn: one for
     each number from --seed on. What gives no right result is made smaller and printed with the options that repeat it.
-    NAME=VALUE as in dsl run.
+    A launch that is not right as it is chosen is told as such, and not varied. NAME=VALUE as in dsl run.
 
     Exit status: 0 fine, 1 a result was not right, 2 the input is wrong, 3 the device failed.
     """
@@ -88,6 +88,8 @@ def show_found(file: str, values: tuple[str, ...], found: Fuzzed, left_out: list
     for reason, count in found.refusals.most_common():
         click.echo(printable(f"  refused {count} times: {reason}"))
     for each in found.failures:
-        click.echo(printable(f"number {each.number}: {each.verdict}: {each.reason}"))
+        which = "as chosen" if each.number is None else f"number {each.number}"
+        click.echo(printable(f"{which}: {each.verdict}: {each.reason}"))
         click.echo(printable(f"  dsl run {' '.join([file, *values, *said_plugins()])} {each.options}"))
-        click.echo(f"  {len(each.needed)} of the {len(each.drawn)} that were drawn")
+        if each.number is not None:
+            click.echo(f"  {len(each.needed)} of the {len(each.drawn)} that were drawn")

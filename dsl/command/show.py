@@ -172,7 +172,7 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
             conflicts = number(c["bank_conflicts"])
             line("", f"{amount(c['shared_wavefronts'], 'shared wavefront')}, {conflicts} by bank conflicts")
         if c["barriers"] or c["shuffles"] or c["atomics"] or c["mma"]:
-            nouns = {"barriers": "barrier", "shuffles": "shuffle", "atomics": "atomic"}
+            nouns = {"barriers": "warp barrier", "shuffles": "shuffle", "atomics": "atomic"}
             found = [amount(c[name], noun) for name, noun in nouns.items() if c[name]]
             line("", ", ".join([*found, f"{number(c['mma'])} mma"] if c["mma"] else found))
         if c["atomic_waits"]:

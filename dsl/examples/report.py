@@ -66,7 +66,8 @@ NOT_REACHED = (
 BOTH_NAN = "give it inputs of which the wanted result is a number: 0 / 0 and inf - inf are none"
 NO_NUMBER = {
     "inf": "f16 holds 65504 at most, and a sum of f16 is one: .to(f32) ahead of the sum",
-    "nan": "of an 'empty' array that is added to, of 0 / 0, or of inf - inf, as where a whole row is masked",
+    "nan": "of an 'empty' array that is added to, of 0 / 0, of sqrt or log of a negative number, or of inf - inf, as "
+    "where a whole row is masked",
 }
 
 

@@ -18,9 +18,10 @@ FINE = ("right", "refused")
 
 @dataclass(slots=True)
 class FuzzFailure:
-    """An assignment that gave no right result, and what of it is needed for that."""
+    """An assignment that gave no right result, and what of it is needed for that. number: None as the launch is chosen
+    without any."""
 
-    number: int
+    number: int | None
     example: str | None
     verdict: str
     reason: str
@@ -49,8 +50,12 @@ def fuzz(
 ) -> Fuzzed:
     """Tries the assignments of the numbers from `seed` on, each other options for about a `share` of the choices."""
     found = Fuzzed()
+    wrong = {id(each) for each in experiments if _fails_as_chosen(each, found)}
     for number in range(seed, seed + count):
         experiment = experiments[number % len(experiments)]
+        if id(experiment) in wrong:
+            advance("left out")
+            continue
         assignment = drawn(dict(experiment.made), Random(number), share)
         trial = experiment.trial(assignment)
         found.verdicts[trial.verdict] += 1
@@ -65,6 +70,15 @@ def fuzz(
         experiment.forget()
         advance(trial.verdict)
     return found
+
+
+def _fails_as_chosen(experiment: Experiment, found: Fuzzed) -> bool:
+    """Whether a launch is not right without other options, which its assignments would be blamed for."""
+    trial = experiment.trial({})
+    if trial.verdict in FINE:
+        return False
+    found.failures.append(FuzzFailure(None, experiment.example.name, trial.verdict, trial.reason, {}, {}))
+    return True
 
 
 def first_line(reason: str) -> str:

@@ -100,7 +100,8 @@ class Word(Takes):
     def read(self, setting: Setting, evaluate: Numbers) -> str:
         (node,) = setting.values
         if not isinstance(node, ast.Name) or node.id not in self.words:
-            raise TileError("schedule", node.loc, f"{setting.row.name} is one of {', '.join(self.words)}")
+            near = closest(node.id, self.words) if isinstance(node, ast.Name) else None
+            raise TileError("schedule", node.loc, f"{setting.row.name} is one of {', '.join(self.words)}", near)
         return node.id
 
 
@@ -140,7 +141,9 @@ class Switch(Takes):
                 raise
             value = None
         if not isinstance(value, bool):
-            raise TileError("schedule", node.loc, f"{setting.row.name} is one of {', '.join(self.words)}, true, false")
+            near = closest(node.id, self.words) if isinstance(node, ast.Name) else None
+            message = f"{setting.row.name} is one of {', '.join(self.words)}, true, false"
+            raise TileError("schedule", node.loc, message, near)
         return self.words[value]
 
 

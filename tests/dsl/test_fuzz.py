@@ -100,3 +100,11 @@ def test_a_pass_that_boxes_need_is_no_choice() -> None:
         "why", str(SAMPLES / "matmul.tile"), "--device", "emulator", "--all", "--choice", "pass", "--arch", "sm_80"
     )
     assert "pass.swizzle_shared" in found.output
+
+
+def test_a_launch_that_is_wrong_as_chosen_is_told_as_such(tmp_path: Path) -> None:
+    """No assignment is blamed for it, nor made smaller."""
+    path = written(tmp_path, TURN.replace("expect y ~= ", "expect y ~= 1.0 + "))
+    result = dsl("fuzz", path, "--device", "emulator", "--count", "3")
+    assert result.exit_code == 1 and "as chosen: wrong: " in result.stdout and "number" not in result.stdout
+    assert "0 assignments" in result.stdout

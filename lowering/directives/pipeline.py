@@ -196,8 +196,8 @@ def _refuse(function: Function, name: str, slots: int, found: list[Nest]) -> Non
                 raise TileError("schedule", loc or op.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
             loads = [each for each in walk(op.regions[0]) if is_load(each)]
             if any(each.operands[0].name not in said and feeds_product(each, users) for each in loads):
-                why = "nothing that it loads is staged"
-                function.choices.choose("pipeline", name, {"1": 1}, "1", loc=op.loc, because=why)
+                why = f"{slots} slots are asked for, and nothing that it loads is staged"
+                function.choices.choose("pipeline", name, {"1": 1}, "1", loc=op.loc, because=why, pinned=loc)
                 return
             message = f"loop '{name}' has no copies at the head of its body that could run ahead"
             inside = {nest.name for nest in found if nest.inner in set(walk(op.regions[0]))}

@@ -28,12 +28,20 @@ def check_registers(function: Function, target: Target) -> None:
                 continue
             needed = _registers(result)
             if needed > MOST_REGISTERS:
-                raise TileError(
-                    "registers",
-                    op.loc,
-                    f"this tile takes {needed} registers of a thread; there are {MOST_REGISTERS}",
-                    "more warps, or a smaller tile",
+                what = (
+                    f"this tile, {result.tile},"
+                    if result.name is None
+                    else f"this tile, '{result.name}' {result.tile},"
                 )
+                message = f"{what} takes {needed} registers of a thread; there are {MOST_REGISTERS}"
+                raise TileError("registers", op.loc, message, _smaller(function))
+
+
+def _smaller(function: Function) -> str:
+    """What would make a tile smaller, with what the kernel's constants are: nobody may have set them."""
+    numbers = [f"{name} = {value}" for name, value in function.constants.items() if type(value) is int]
+    said = f" ({', '.join(numbers)}; what nobody sets follows a rule)" if numbers else ""
+    return f"more warps, or a smaller tile{said}"
 
 
 def _registers(value: Value) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dsl
 from dsl.kernels.variant import Request, build_variant
 from dsl.text.program import parse_program
 from lowering.location import TileError
@@ -359,3 +360,23 @@ def test_peel_of_a_pipelined_loop_says_that_there_is_nothing_to_do() -> None:
     assert made.options == ("off",) and "pipelined" in made.because
     launch(kernel, args)
     assert np.array_equal(args["c"], args["a"].astype(np.float32) @ args["b"].T.astype(np.float32))
+
+
+def test_a_loop_of_narrow_rows_tells_that_it_copies_nothing_ahead() -> None:
+    """Rows of 51 columns of f16 are 2 aligned bytes: the schedule's line stands in the record, for `dsl why`."""
+    text = """
+kernel product(c: f32[m, n], a: f16[m, k], b: f16[n, k]; TM = 16, TN = 16, TK = 16):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j, acc = block(0) * TM, block(1) * TN, zeros(f32[TM, TN])
+    for p in range(0, k, TK):
+        acc = dot(a[i : i + TM, p : p + TK], b[j : j + TN, p : p + TK].T, acc)
+    c[i : i + TM, j : j + TN] = acc
+
+schedule ahead of product:
+    warps = 1
+    pipeline p: 3
+"""
+    made = dsl.parse(text, device="emulator").compile("product", "ahead", m=16, n=16, k=51).compiled
+    choice = made.variant.function.choices.keyed()["pipeline.p"]
+    assert choice.is_pinned and choice.taken == "1"
+    assert choice.because == "3 slots are asked for, and nothing that it loads is staged"

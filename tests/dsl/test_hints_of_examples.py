@@ -60,7 +60,7 @@ def test_arrays_that_overlap_are_told_at_the_launch() -> None:
     program = parse_program(f"{KERNELS}    w = randn(f32[n, n])\n    turned(w, w)\n")
     with pytest.raises(LaunchError, match="y and x share memory") as caught:
         run_example(program, program.examples[0], "emulator", "", Overrides(), LaunchSettings())
-    assert caught.value.line == program.examples[0].lines[-1].loc.line
+    assert caught.value.caller == program.examples[0].lines[-1].loc
 
 
 def test_what_draws_numbers_is_not_evaluated_again() -> None:

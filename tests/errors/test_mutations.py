@@ -6,6 +6,7 @@ The damage is drawn from a fixed seed, one for each number, so that a number tha
 from __future__ import annotations
 
 import random
+import os
 import re
 import resource
 import signal
@@ -27,8 +28,8 @@ from runtime import DeviceError, LaunchError
 
 pytestmark = pytest.mark.usefixtures("own_garbage")
 
-COUNT = 3000
-BATCH = 250
+COUNT = int(os.environ.get("DSL_MUTATIONS", "1500"))
+BATCH = 125
 HANG = 120  # seconds, after which a batch is stopped; a quiet core takes 3
 COMPILED = 25  # survivors that go through LLVM as well
 BUDGET = 200_000  # instructions of a warp that one launch may run on the emulator

@@ -48,8 +48,8 @@ def _infer_scan(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 def _infer_shuffle(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     extent, width = operands[0].shape[axis_of(operands[0], attrs)], attrs["width"]
-    if width is None or width & (width - 1) or width > min(extent, WARP):
-        raise Mismatch(f"groups of {width} along an axis of {extent}: a power of two up to it and {WARP}")
+    if width is None or width & (width - 1) or width > extent:  # of more than a warp, registers may be renamed
+        raise Mismatch(f"groups of {width} along an axis of {extent}: a power of two up to it")
     if (attrs["distance"] is None) != (len(operands) == 2):
         raise Mismatch("the distance is an operand or an attribute")
     return [operands[0].tile]

@@ -352,7 +352,7 @@ def test_a_shuffle_by_a_register_bit_is_a_renaming() -> None:
 kernel k(y: s32[128], x: s32[128]):
     grid 1
     v = load(x[0 : 128])
-    store(y[0 : 128], shfl.xor(v, 1) + shfl.xor(v, 6) * 1000)
+    store(y[0 : 128], shfl.xor(v, 1) + shfl.xor(v, 6) * 1000 + shfl.xor(v, 67, width=128) * 1000000)
 schedule s of k:
     warps = 1
     layout v: vector [4], lanes [32], warps [1]
@@ -360,7 +360,7 @@ schedule s of k:
     y = np.zeros_like(x)
     run(text, {"y": y, "x": x})
     i = np.arange(128)
-    assert (y == x[i ^ 1] + x[i ^ 6] * 1000).all()
+    assert (y == x[i ^ 1] + x[i ^ 6] * 1000 + x[i ^ 67] * 1000000).all()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -555,10 +557,15 @@ def test_an_index_beyond_32_bits_is_not_folded() -> None:
 
 
 def test_floats_are_compared_by_the_machine() -> None:
-    """0.1 and 0.10001 are one number in f16: a constant is rounded only when it is emitted."""
+    """0.1 and 0.10000001 are one number in f16, 0.1 and 0.10001 are two: constants are rounded first."""
     k = Kernel()
-    f16 = DTYPES["f16"]
-    assert constant_of(k.ir.value("lt", k.ir.constant(0.1, f16), k.ir.constant(0.10001, f16))) is None
+    numbers = (0.1, 0.10000001, 0.10001, -0.0, 0.0, 65519.0, 65520.0, np.inf, np.nan)
+    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        for a, b in itertools.product(numbers, repeat=2):
+            made = k.ir.value(name, *(k.ir.constant(each, DTYPES["f16"]) for each in (a, b)))
+            with np.errstate(over="ignore"):
+                of_machine = getattr(operator, name)(np.float16(a), np.float16(b))
+            assert constant_of(made) is bool(of_machine), (name, a, b)
 
 
 def test_a_shift_by_a_negative_constant_is_left_to_the_machine() -> None:

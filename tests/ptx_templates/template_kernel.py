@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 
 from ptx_templates import Instruction, Operand
+from runtime.emulator.mbarriers import DENIALS
 from runtime.header import Argument, Header, HeaderTensor, SourceRecord, write
 
 LANES = 32
@@ -28,6 +29,10 @@ _AFTER = {
     "cp.async": "cp.async.wait_all;",
 }
 _BEFORE = {"barrier.cluster.wait": "barrier.cluster.arrive;"}
+# What may say "no" of a phase that is over (PTX ISA 9.7.13.15.16) is asked until it says "yes", so often at most: more
+# often than the emulator denies it.
+_WAITS = ("mbarrier.test_wait", "mbarrier.try_wait")
+_TRIES = DENIALS + 8
 
 
 def written(operand: Operand) -> bool:
@@ -76,7 +81,7 @@ def kernel(rows: Sequence[Instruction], target: str, ptx: tuple[int, int], image
     """
     body: list[str] = []
     numbers = {prefix: count(16) for prefix in _PREFIX.values()}
-    input_slot, output_slot = count(), count()
+    input_slot, output_slot, waits = count(), count(), count()
 
     def register(kind: str) -> str:
         return _PREFIX[kind] + str(next(numbers[_PREFIX[kind]]))
@@ -111,6 +116,12 @@ def kernel(rows: Sequence[Instruction], target: str, ptx: tuple[int, int], image
             if written(operand):
                 results += [(operand, name) for name in names]
         body += [text for name, text in _BEFORE.items() if row.name.startswith(name)]
+        if row.name.startswith(_WAITS):
+            again, ((_, is_over),) = f"$again_{next(waits)}", results
+            asm = f"""mov.u32 %r5, 0;
+{again}: {asm}
+add.u32 %r5, %r5, 1; setp.lt.u32 %p0, %r5, {_TRIES}; not.pred %p1, {is_over}; and.pred %p0, %p0, %p1;
+@%p0 bra {again};"""
         body.append(asm)
         body += [text for name, text in _AFTER.items() if row.name.removeprefix("@").startswith(name)]
         for operand, name in results:

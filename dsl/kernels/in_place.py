@@ -17,7 +17,7 @@ from lowering.boxes import maps_of
 from lowering.ir import Function, Op, Parameter, Value, blocks_of, parents, walk
 from lowering.types import TileType
 
-PLAIN = ("load", "store")
+PLAIN = ("read", "write")
 
 
 def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str, str], ...]:
@@ -187,9 +187,9 @@ class AccessOrder:
     def reads_first(self, y: Parameter, x: Parameter) -> bool:
         assert y.value is not None and x.value is not None
         touches = [*self.touches.get(y.value, ()), *self.touches.get(x.value, ())]
-        if {y.name, x.name} & self.mapped or any(op.name not in PLAIN for op in touches):
+        if {y.name, x.name} & self.mapped or any(op.spec.accesses not in PLAIN for op in touches):
             return False
-        loads, stores = ([op for op in touches if op.name == name] for name in PLAIN)
+        loads, stores = ([op for op in touches if op.spec.accesses == way] for way in PLAIN)
         return bool(stores) and all(self.is_before(load, store) for load in loads for store in stores)
 
     def is_before(self, load: Op, store: Op) -> bool:
@@ -228,7 +228,7 @@ class AccessOrder:
         first, second = self.at_top(load), self.at_top(store)
         ops = self.body.ops
         between = ops[ops.index(first) + 1 : ops.index(second)] if ops.index(first) < ops.index(second) else []
-        return any(op.name == "barrier" and op.attrs["scope"] == "block" for op in between)
+        return any(op.spec.orders == "threads" and op.attrs["scope"] == "block" for op in between)
 
     def at_top(self, op: Op) -> Op:
         """The operation of the body that an operation is, or stands in."""

@@ -474,7 +474,7 @@ def check_fits(builder: Building, value: Value, shape: tuple[int, ...], what: st
 def _reshaped_hint(value: Value, shape: tuple[int, ...]) -> str:
     """What would make the shape of a part of memory of a value."""
     op = value.op
-    if op is not None and op.name == "reduce":
+    if op is not None and op.spec.unordered and op.spec.regions:
         whole, axis = op.operands[0].tile.shape, op.attrs["axis"]
         for other in range(len(whole)):
             if other != axis and (*whole[:other], *whole[other + 1 :]) == shape:

@@ -146,7 +146,7 @@ class _Margins(Forms[list[_Margin]]):
         if op is not None and op.spec.conjoins:
             a, b = (self.of(v) for v in op.operands)
             return None if a is None or b is None else a + b
-        if op is not None and op.name == "or":
+        if op is not None and op.spec.disjoins:
             return self._either(*op.operands)
         return [] if constant_of(flag) else self.told(flag)
 

@@ -119,7 +119,7 @@ class OpSpec:
     converts: its operand, in another type.
     rounds: to whole numbers, as conversions call it: "rn", "rz", "rp" or "rm".
     commutes: its two operands may change places; mirror: they may, and it is called so then.
-    conjoins: of masks, it is on where both are.
+    conjoins: of masks, it is on where both are; disjoins: where one of them is.
     unordered: it joins elements in an order that the language leaves open.
     sums: it adds to a sum, its operand of this number (any one: None), and this operation joins parts of that sum.
     idempotent: a number that it joins twice is as if joined once.
@@ -177,6 +177,7 @@ class OpSpec:
     commutes: bool = False
     mirror: str | None = None
     conjoins: bool = False
+    disjoins: bool = False
     unordered: bool = False
     sums: tuple[int | None, str] | None = None
     idempotent: bool = False

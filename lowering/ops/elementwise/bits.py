@@ -126,7 +126,7 @@ elementwise(
     sums=(None, "and"), idempotent=True,
 )  # fmt: skip
 elementwise(
-    "or", 2, "an integer or i1", symbol="|", commutes=True, computes=lambda a, b: a | b,
+    "or", 2, "an integer or i1", symbol="|", commutes=True, disjoins=True, computes=lambda a, b: a | b,
     shortcuts=(neutral(0, 0), _surely, same_operands), sums=(None, "or"), idempotent=True,
 )  # fmt: skip
 elementwise(

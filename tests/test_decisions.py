@@ -22,6 +22,7 @@ NO_CHOICE = {
     "lowering/emit/calls.py:template": "whether the target has the instruction that was chosen",
     "lowering/emit/elementwise.py:_cast_one": "a conversion made anew is one instruction where there is one",
     "lowering/emit/elementwise.py:_int_to_float": "one conversion is one instruction where there is one",
+    "lowering/emit/memory.py:_atomic": "an addition of bf16 is one instruction where there is one",
     "lowering/emit/masks.py:ends": "the one axis along which a mask moves",
     "lowering/passes/layouts/anchors.py:products": "the pin that a schedule has given of a product",
     "lowering/passes/layouts/anchors.py:chained_layout": "what avoids an exchange; `neighbours` chooses it",

@@ -172,10 +172,12 @@ def test_what_a_product_fits_as_is_what_is_launched(
     counted_calls: dict[str, int], k: int, schedule: str, lowered: int
 ) -> None:
     """Each schedule that is asked is lowered once, then what is launched: `bulk` takes rows that begin at multiples of
-    16 bytes, `groups` of 4."""
+    16 bytes, `groups` of 4. `products` is asked: `matmul` copies such rows to aligned ones first, which `bulk` takes."""
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90")
     result, given = ArrayFacts((8192, 8192), "f16"), ArrayFacts((8192, k), "f16")
-    (step,) = module.matmul.plan({"c": result, "a": given, "b": ArrayFacts((k, 8192), "f16")}).steps
+    others = dict.fromkeys(("scale", "bias", "residual", "row_scale"))
+    arrays = {"c": result, "a": given, "b": ArrayFacts((k, 8192), "f16"), **others, "gain": 1.0}
+    (step,) = module.products.plan(arrays).steps
     assert step.request.schedule == schedule
     module.variant(step.request)
     assert counted_calls == {"lower": lowered, "resolve_schedule": lowered, "bind": lowered, "describe": 0}

@@ -5,8 +5,8 @@ The damage is drawn from a fixed seed, one for each number, so that a number tha
 
 from __future__ import annotations
 
-import random
 import os
+import random
 import re
 import resource
 import signal

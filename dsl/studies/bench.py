@@ -8,6 +8,7 @@ clocks meets all alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -244,7 +245,8 @@ class Bench:
             for call in calls:
                 is_large = on_gpu and array_bytes(call.given) > COUNTED_BYTES
                 for (launch, values), report in zip(call.on_host(), reports, strict=False):
-                    assembled(launch.kernel.ptx, launch.kernel.header, report, on_gpu, must=not on_gpu)
+                    with suppress(DeviceError):  # ptxas or nvdisasm fails: the row is without its figures
+                        assembled(launch.kernel.ptx, launch.kernel.header, report, on_gpu, must=not on_gpu)
                     if not on_gpu or is_large:
                         row.counted.append(0 if is_large else block_count(report))
                     else:

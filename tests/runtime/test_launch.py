@@ -244,8 +244,10 @@ def test_sms_of_the_emulated_device() -> None:
     y, x = pair(132 * 128)
     Kernel(hand_written.scale(grid=("sms", 1, 1), arch="sm_90"), device="emulator")(y, x, 1.0)
     np.testing.assert_array_equal(y, x)
-    with pytest.raises(LaunchError, match="sm_75"):
-        device_facts("emulator", "sm_75")
+    assert device_facts("emulator", "sm_75") == device_facts("emulator", "sm_80")  # the next one up
+    for name in ("sm_76", "sm_", "75"):
+        with pytest.raises(LaunchError, match=f"no emulated device has {name}"):
+            device_facts("emulator", name)
 
 
 def test_scalars_in_expressions_make_classes_of_their_own() -> None:

@@ -243,6 +243,8 @@ class Experiment:
             raise DeviceError(fault.code, f"{said(trial.choices)}: {fault.message}", hint) from None
         if finding is not None and trial.status in ("compiled", "measured", "wrong"):
             trial.status, trial.reason = "race" if is_race else "failed", in_words(finding)
+        if trial.status == "measured" and not self.is_timed:
+            trial.status = "counted"  # its times are not to come, without which a log's line is none of a measured trial
         return ready
 
     def moved(self, trial: Trial, assignment: Assignment) -> list[str]:

@@ -125,6 +125,7 @@ def test_every_machine_instruction_leads_to_the_source(which: str, request: pyte
     data = request.getfixturevalue(which)
     (variant,) = data["variants"]
     sass, ptx = variant["sass"], variant["ptx"]
+    assert "why" not in sass, sass["why"]
     at_head, reached = 0, set()
     for address, row, operation in zip(sass["addresses"], sass["ptx"], sass["operations"], strict=True):
         if address < 0:  # a label

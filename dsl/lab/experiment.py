@@ -244,7 +244,7 @@ class Experiment:
         if finding is not None and trial.status in ("compiled", "measured", "wrong"):
             trial.status, trial.reason = "race" if is_race else "failed", in_words(finding)
         if trial.status == "measured" and not self.is_timed:
-            trial.status = "counted"  # its times are not to come, without which a log's line is none of a measured trial
+            trial.status = "counted"  # no times are to come, and a line of a log that is measured without is none
         return ready
 
     def moved(self, trial: Trial, assignment: Assignment) -> list[str]:

@@ -172,7 +172,7 @@ def test_what_a_product_fits_as_is_what_is_launched(
     counted_calls: dict[str, int], k: int, schedule: str, lowered: int
 ) -> None:
     """Each schedule that is asked is lowered once, then what is launched: `bulk` takes rows that begin at multiples of
-    16 bytes, `groups` of 4. `products` is asked: `matmul` copies such rows to aligned ones first, which `bulk` takes."""
+    16 bytes, `groups` of 4. `products` is asked: `matmul` copies such rows to aligned ones first, for `bulk`."""
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90")
     result, given = ArrayFacts((8192, 8192), "f16"), ArrayFacts((8192, k), "f16")
     others = dict.fromkeys(("scale", "bias", "residual", "row_scale"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 
@@ -17,6 +18,7 @@ from dsl.lab.assignments import halve, reduced
 from dsl.lab.bisect import bisect, given, joined, plain, reduce_decisions
 from dsl.lab.experiment import Experiment
 from dsl.lab.predicates import predicate
+from dsl.lab.trial import read_trial
 from lowering.choices import drawn
 from lowering.location import TileError
 
@@ -140,6 +142,15 @@ def test_a_predicate_of_an_interval_is_decided_by_all_of_it() -> None:
     assert asked.holds({**figures, "ratio": (1.04, 1.03, 1.06)}) is None
     assert asked.holds({**figures, "ratio": (1.07, 1.06, 1.08)}) is False
     assert asked.holds({"result": "wrong"}) is False and asked.holds({"result": "right"}) is None
+
+
+def test_a_trial_that_is_not_to_be_timed_is_a_line_of_a_log(turn: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is right on a GPU is `measured`, for which a log's line needs times."""
+    monkeypatch.setattr(turn.runner, "attempt", lambda *_: None)
+    trial = replace(turn.blank)
+    assert trial.status == "measured"
+    turn.run(trial, turn.plan({}), [])
+    assert read_trial(json.dumps(asdict(trial))) == trial
 
 
 def test_the_command_tells_the_choice(tmp_path: Path) -> None:

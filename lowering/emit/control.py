@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext
 from functools import reduce
 
@@ -117,7 +118,7 @@ def may_be_decided(w: Writer, op: Op) -> bool:
 
     Where they are, ptxas 12.9 to 13.1 keeps one of the sums that begin alike, and stores of vectors write the registers
     of the others, which nobody has written (41,082 of 49,152 zeros were wrong on an H100). What hangs on a dim or on
-    what was loaded it cannot know.
+    what was loaded it cannot know, but for what cancels: of `block(0) * 2 // 2 - block(0)` it finds 0.
     """
     if not w.has_warpgroups or not any(chosen(each) for region in op.regions for each in walk(region)):
         return False
@@ -128,7 +129,32 @@ def may_be_decided(w: Writer, op: Op) -> bool:
         return False  # it has a round
     (more, _), (less, _) = linear(stop), linear(start)
     apart = {value: more.get(value, 0) - less.get(value, 0) for value in {*more, *less}}
-    return not any(factor and _is_open(w, value) for value, factor in apart.items())
+    counted = [(value, _roots(value)) for value, factor in apart.items() if factor]
+    in_all = Counter(root for _, roots in counted for root in roots)
+    return not any(_is_open(w, value) and any(in_all[root] == 1 for root in roots) for value, roots in counted)
+
+
+MOST_ROOTS = 500  # of a bound: of a longer one it is not asked what it hangs on
+
+
+def _roots(value: Value) -> list[object]:
+    """What a number is made of, each as often as it stands there; nothing where that is too much."""
+    found: list[object] = []
+    work = [value]
+    for _ in range(MOST_ROOTS):
+        if not work:
+            return found
+        each = work.pop()
+        op, (terms, _) = each.op, linear(each)
+        if terms != {each: 1}:
+            work += terms
+        elif op is None or op.spec.accesses == "read":
+            found.append(each)
+        elif not op.operands:
+            found.append((op.name, *sorted(op.attrs.items(), key=str)))  # the same of another operation alike
+        else:
+            work += op.operands
+    return []
 
 
 OPEN = {"minimum", "maximum", "select", "floordiv", "mul", "cast"}

@@ -43,6 +43,7 @@ KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
 UNKNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     "equal ends": ("z = q.to(index)\n    for p in range(z, z, 128):", ("stage a, b: shared",)),
     "bits": ("for p in range(0, ((q & 7) >> 3).to(index), 128):", ("stage a, b: bulk", "split p: 2")),
+    "what cancels": ("for p in range(0, (block(0) * 2 // 2 - block(0)) * 128, 128):", ("stage a, b: bulk",)),
     "a difference": ("for p in range(0, (q ^ q).to(index), 128):", ("stage a, b: shared", "stage c: bulk")),
 }
 """What is not known here, and to ptxas."""

@@ -57,7 +57,9 @@ class Beyond(Forms[Told]):
             return op.spec.lowest if numbers == [float("-inf")] else None
         result = numbers[0] if op.spec.converts else None if op.spec.computes is None else op.spec.computes(*numbers)
         dtype = op.result.dtype
-        return result if result in (EXACT if dtype.is_float or dtype is I1 else range(128)) else None
+        if dtype.is_float or dtype is I1:
+            return result if result in EXACT else None
+        return int(result) if result in range(128) else None  # 0.0, of what is converted, is a 0
 
     def leaves(self, sink: Op) -> bool:
         """Whether such places change nothing in a reduction."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import dsl
 from dsl.kernels.variant import Request
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
@@ -255,3 +256,17 @@ def test_what_follows_one_loop_of_parts_is_copied_ahead_of_that_one(cols: int) -
     y = np.zeros_like(x)
     launch(compile_kernel(text, {"y": y, "x": x}), {"y": y, "x": x})
     np.testing.assert_array_equal(y, x + x.max(1, keepdims=True))
+
+
+def test_floats_beyond_a_row_become_integers() -> None:
+    """The zeros that stand there were floats still, of which no bits can be taken: a TypeError."""
+    text = """
+kernel k(y: s32[m], x: f32[m, n]; N=64):
+    grid m
+    i = block(0)
+    v = load(x[i : i + 1, 0 : N]).to(s32)
+    y[i : i + 1] = max(v ^ v, axis=1)
+"""
+    y = np.full(3, 9, np.int32)
+    dsl.parse(text, device="emulator").k(y, np.ones((3, 33), np.float32))
+    assert (y == 0).all()

@@ -59,7 +59,7 @@ class Beyond(Forms[Told]):
         dtype = op.result.dtype
         if dtype.is_float or dtype is I1:
             return result if result in EXACT else None
-        return int(result) if result in range(128) else None  # 0.0, of what is converted, is a 0
+        return next((number for number in range(128) if number == result), None)  # 0.0, of what is converted, is 0
 
     def leaves(self, sink: Op) -> bool:
         """Whether such places change nothing in a reduction."""

@@ -82,8 +82,7 @@ def test_the_assembler_does_not_find_products_dead(case: str) -> None:
 
 
 def test_the_assembler_does_not_find_shares_of_nothing_dead() -> None:
-    """Blocks that share range(k, k) have bounds of which it finds that they are equal: 768 of 7,680 sums were wrong on an
-    H200."""
+    """Blocks that share range(k, k) have bounds that it finds to be equal: 768 of 7,680 sums were wrong on an H200."""
     text = source("for p in range(k, k, 128):", ("stage a, b: bulk", "split p: 5")).replace("    specialize k\n", "")
     made = dsl.parse(text, device="emulator", arch="sm_90a").compile("k", "s", m=128, n=256, k=128)
     assert "IGMMA" in sass(assemble(made.ptx, "sm_90a").cubin)

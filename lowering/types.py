@@ -141,7 +141,7 @@ def _nearest(value: int | float, dtype: DType) -> float:
     exponent -= size < Fraction(2) ** exponent
     unit = Fraction(2) ** (max(exponent, least) - digits + 1)
     near = round(exact / unit) * unit
-    return copysign(float(abs(near)) if abs(near) <= greatest(dtype) else inf, value)
+    return copysign(float(abs(near)) if abs(near) <= greatest(dtype) else inf, -1 if value < 0 else 1)
 
 
 def int_range(dtype: DType) -> tuple[int, int]:

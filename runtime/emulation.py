@@ -116,13 +116,32 @@ class EmulatedLaunch(Repeated):
 
         passed = [*map(given, self.header.arguments, self._layout.split(packed))]
 
+        result = self._judged(passed, options, copies.values(), workspaces, memory, record)
+        if "blocks" not in options:  # else some of those that meet have not come
+            workspaces.check(self.header)
+        for name in self._written:
+            copies[name].copy_back()
+        recorded = b"" if timeline is None else memory.read(own["timeline"], numpy.uint8, timeline.size).tobytes()
+        return result, [copies[name].written(result) for name in self._written] if writers else [], recorded
+
+    def _judged(
+        self,
+        passed: list[Any],
+        options: dict[str, Any],
+        copies: Iterable[EmulatedCopy],
+        workspaces: EmulatedWorkspaces,
+        memory: Memory,
+        record: Any,
+    ) -> Any:
+        """The emulator's Result; an assertion that failed is told ahead of all that it led to, since threads go on."""
+        import numpy
+
         def failure() -> DeviceAssertError | None:
             return assert_error(self.header.label, memory.read(record, numpy.uint32, RECORD_WORDS).tobytes())
 
         try:
-            result = self._emulate_in_turn(passed, options, copies.values(), workspaces)
+            result = self._emulate_in_turn(passed, options, copies, workspaces)
         except FindingError as fault:
-            # All go on behind a failed assert: what an index outside of its axis led to is found behind it.
             failed = failure()
             if failed is None or not failed.line:  # claimed, and not written yet
                 raise
@@ -132,12 +151,7 @@ class EmulatedLaunch(Repeated):
         if failed is not None:
             failed.output = result.output
             raise failed
-        if "blocks" not in options:  # else some of those that meet have not come
-            workspaces.check(self.header)
-        for name in self._written:
-            copies[name].copy_back()
-        recorded = b"" if timeline is None else memory.read(own["timeline"], numpy.uint8, timeline.size).tobytes()
-        return result, [copies[name].written(result) for name in self._written] if writers else [], recorded
+        return result
 
     def _copies(self, memory: Memory, values: Sequence[Any]) -> dict[str, EmulatedCopy]:
         """Of the tensors by name; an array that is two of them is there once, so that races are found."""

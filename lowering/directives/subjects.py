@@ -58,8 +58,9 @@ def unknown_subjects(function: Function) -> list[TileError]:
         for row, name in lines
         if name is not None and not (row == "turns" and name in off)
     ]
+    staged = {f"s{name}" for name in everywhere}  # tiles that 'stage' makes, which later passes tell if it does not
     for name, pin in function.swizzles.items():
-        if name not in everywhere:
+        if name not in everywhere | staged:
             message = NO_SUCH["swizzle"].format(name=name)
             found.append(TileError("layout", pin.loc, message, closest(name, named.shared)))
     return found

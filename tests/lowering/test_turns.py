@@ -127,8 +127,8 @@ TOTAL = {"        w = e": "        acc = acc + sum(sum(e, axis=0))\n        w = 
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "one group": ({"TM, TN, K, D, warps = 128, 32, 64, 64, 8": "TM, TN, K, D, warps = 64, 32, 64, 64, 4"}, "4 warps"),
     "no channel": ({"    stage b, v: bulk\n": ""}, "there is none"),
-    "no such value": ({"turns e": "turns ee"}, "no round of the channel makes it"),
-    "behind the loop": ({"    o[i": "    done = acc\n    o[i", "turns e": "turns done"}, "no round"),
+    "no such value": ({"turns e": "turns ee"}, "has no value 'ee'"),
+    "behind the loop": ({"    o[i": "    done = acc\n    o[i", "turns e": "turns done"}, "has no value 'done'"),
     "no product of it": ({"turns e": "turns acc"}, "no product of its round takes it"),
     "several": ({"turns e": "turns e, w"}, "they take turns at something else"),
     "a barrier within": (TOTAL, "a barrier for all of them stands within"),

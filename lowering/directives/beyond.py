@@ -59,7 +59,9 @@ class Beyond(Forms[Told]):
         dtype = op.result.dtype
         if dtype.is_float or dtype is I1:
             return result if result in EXACT else None
-        return next((number for number in range(128) if number == result), None)  # 0.0, of what is converted, is 0
+        if isinstance(result, int | float) and result in range(128):
+            return int(result)  # 0.0, of what is converted, is 0
+        return None
 
     def leaves(self, sink: Op) -> bool:
         """Whether such places change nothing in a reduction."""

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from runtime.tools import sass
+from runtime.errors import DeviceError
+from runtime.tools import sass, version_of
 
 INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?\w+)\s+)?(\S+?)(?:\s+(.*?))?\s*;")
 LABEL = re.compile(r"^([^\s:]+):")
@@ -57,12 +58,11 @@ def machine_code(cubin: bytes, entry: str) -> MachineCode:
 @dataclass(slots=True)
 class ListedInstruction:
     """An instruction of the machine code, or a label, which has no address. ptx_line: of the text that was assembled,
-    None where the assembler says none; live: registers that hold something needed, by kind (GPR, PRED, UGPR)."""
+    None where the assembler says none."""
 
     text: str
     address: int | None = None
     ptx_line: int | None = None
-    live: dict[str, int] = field(default_factory=dict)
     is_conditional: bool = False
 
     @property
@@ -110,19 +110,23 @@ def blocks_in(text: str, entry: str) -> list[ListedBlock]:
     return found
 
 
-def listing(cubin: bytes, entry: str, lives: bool = True) -> list[ListedInstruction]:
-    """The code of one entry, without the filling at the end; with live registers, which nvdisasm has to be asked for
-    once more. Raises DeviceError `tool` as `machine_code` does."""
+def listing(cubin: bytes, entry: str) -> list[ListedInstruction]:
+    """The code of one entry, without the filling at the end. Raises DeviceError `tool` as `machine_code` does."""
     code = _section(_printed(cubin, WITH_LINES), entry)
     rows, labels = _read(code)
-    listed = _listed(code, _end(rows, labels))
-    if not lives:
-        return listed
-    live = _live(_printed(cubin, "--life-range-mode", "count"), entry)
-    for each in listed:
-        if each.address is not None:
-            each.live = live.get(each.address, {})
-    return listed
+    return _listed(code, _end(rows, labels))
+
+
+def live_registers(cubin: bytes, entry: str) -> dict[int, dict[str, int]]:
+    """How many registers hold something needed at each address, by kind (GPR, PRED, UGPR), as nvdisasm tells it. Raises
+    DeviceError `tool` where it does not: before 13.3 it does not for kernels with 255 registers."""
+    try:
+        return _live(_printed(cubin, "--life-range-mode", "count"), entry)
+    except DeviceError as error:
+        if "Invalid register count" not in error.message:
+            raise
+        said = f"nvdisasm {version_of('nvdisasm')} tells no live registers of a kernel with 255 of them"
+        raise DeviceError("tool", said, "13.3 does: pip install 'nvidia-cuda-nvdisasm>=13.3'") from None
 
 
 def _listed(code: str, count: int) -> list[ListedInstruction]:

@@ -70,7 +70,7 @@ def machine_text(ptx: str, arch: str, entry: str, maxregs: int | None) -> tuple[
     from runtime.tools import assemble
 
     try:
-        listed = listing(assemble(ptx, arch, entry, maxregs).cubin, entry, lives=False)
+        listed = listing(assemble(ptx, arch, entry, maxregs).cubin, entry)
     except (DeviceError, LaunchError) as error:
         return None, str(error).splitlines()[0]
     lines = [line for _, line in ptx_lines(ptx)]

@@ -245,7 +245,8 @@ def test_a_change_of_the_compiler_is_found_by_its_choice(tmp_path: Path) -> None
     committed(tmp_path, "seeded")
     (tmp_path / "more").touch()
     committed(tmp_path, "harmless")
-    result = dsl("bisect", tmp_path / "turn.tile", "--until", "sectors <= 400", "--good", "HEAD~2")
+    asked = ("--until", "sectors <= 400", "--good", "HEAD~2", "--device", "emulator")
+    result = dsl("bisect", tmp_path / "turn.tile", *asked)
     assert result.exit_code == 0, result.stderr
     assert " seeded\n" in result.stdout and "vector.b.load: 4 → 1" in result.stdout
     assert "no longer holds from here on, after 3 runs" in result.stdout

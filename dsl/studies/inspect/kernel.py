@@ -84,10 +84,11 @@ def tiles(function: Function, places: Places) -> list[dict[str, Any]]:
 
 
 def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, Any]:
-    """The machine code, each instruction with its row of PTX and its operation; or why there is none."""
+    """The machine code, each instruction with its row of PTX, its operation and its live registers; or why there is
+    none."""
     from runtime import assemble
     from runtime.errors import DeviceError, LaunchError
-    from runtime.machine_code import listing
+    from runtime.machine_code import listing, live_registers
 
     header = compiled.header
     try:
@@ -95,11 +96,16 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
         listed = listing(code.cubin, header.entry)
     except (DeviceError, LaunchError) as error:
         return {"why": str(error), "rows": []}
+    try:
+        live, lacks = live_registers(code.cubin, header.entry), ""
+    except DeviceError as error:
+        live, lacks = {}, f"; {error}"
     spilled = code.spill_stores + code.spill_loads
-    kinds = dict.fromkeys(kind for each in listed for kind in each.live)
+    kinds = dict.fromkeys(kind for each in live.values() for kind in each)
+    at_each = [live.get(each.address, {}) if each.address is not None else {} for each in listed]
     ptx = [-1 if each.ptx_line is None or each.address is None else each.ptx_line - 1 for each in listed]
     return {
-        "figures": f"{code.registers} registers, {spilled} bytes spilled",
+        "figures": f"{code.registers} registers, {spilled} bytes spilled{lacks}",
         "rows": [each.text for each in listed],
         "addresses": [-1 if each.address is None else each.address for each in listed],
         "ptx": ptx,
@@ -108,7 +114,7 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
             -1 if each.address is None else operations[at] if at >= 0 and operations[at] >= 0 else head
             for each, at in zip(listed, ptx, strict=True)
         ],
-        "live": {kind: [each.live.get(kind, 0) for each in listed] for kind in kinds},
+        "live": {kind: [each.get(kind, 0) for each in at_each] for kind in kinds},
     }
 
 

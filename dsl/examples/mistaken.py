@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dsl.text import tree as ast
@@ -30,7 +31,7 @@ def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Ex
         return None
     for call, axis, other in _other_axes(calls):
         with suppress(TileError):
-            value = host(_with_axis(wanted, call, other))
+            value = host(changed(wanted, partial(_with_axis, call=call, axis=other)))
             if getattr(value, "shape", None) == shape and agree(actual, value):
                 return (
                     f"the result is what axis={other} gives where this line has axis={axis}: exchange the axis in the "
@@ -47,14 +48,21 @@ def _other_axes(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, int, int]]:
             yield call, int(axis.value), 1 - int(axis.value)
 
 
-def _with_axis(node: Any, call: ast.Call, axis: int) -> Any:
-    """An expression in which one call goes along another axis."""
-    if node is call:
-        number = ast.Number(call.keywords["axis"].loc, axis)
-        return replace(call, keywords={**call.keywords, "axis": number})
+def _with_axis(node: Any, call: ast.Call, axis: int) -> ast.Call | None:
+    """The one call, along another axis."""
+    if node is not call:
+        return None
+    number = ast.Number(call.keywords["axis"].loc, axis)
+    return replace(call, keywords={**call.keywords, "axis": number})
+
+
+def changed(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of a text in which each part stands for which `change` does not return None."""
+    if (other := change(node)) is not None:
+        return other
     if isinstance(node, list):
-        return [_with_axis(each, call, axis) for each in node]
+        return [changed(each, change) for each in node]
     if isinstance(node, dict):
-        return {name: _with_axis(each, call, axis) for name, each in node.items()}
+        return {name: changed(each, change) for name, each in node.items()}
     parts = ast.PARTS.get(type(node))
-    return node if parts is None else replace(node, **{p: _with_axis(getattr(node, p), call, axis) for p in parts})
+    return node if parts is None else replace(node, **{part: changed(getattr(node, part), change) for part in parts})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from dsl.examples.comparison import agree, compare
 from dsl.examples.launches import Launcher
 from dsl.examples.mistaken import mistake_of
 from dsl.examples.one_kernel import LaunchSettings
+from dsl.examples.outside import MOST_SECONDS, outside_of
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import Check, Report
 from dsl.examples.shapes import (
@@ -37,7 +39,18 @@ def run_example(
     program: Program, example: ast.Example, device: str, why: str, overrides: Overrides, settings: LaunchSettings
 ) -> Report:
     """Runs one example on `device` (`emulator` or `cuda:0`). Raises TileError, LaunchError or DeviceError."""
-    return ExampleRun(program, example, device, why, overrides, settings).run()
+    start = time.monotonic()
+    report = ExampleRun(program, example, device, why, overrides, settings).run()
+    failed = [check for check in report.checks if not check.passed and check.hint is None]
+    if failed and time.monotonic() - start < MOST_SECONDS:
+        plain = LaunchSettings(settings.schedule, seed=settings.seed, measure=False, arch=settings.arch)
+        ran = {launch.kernel for launch in report.launches}
+        hint = outside_of(
+            program, ran, failed, lambda text: ExampleRun(text, example, device, why, overrides, plain).run().checks
+        )
+        for check in failed:
+            check.mistake = hint
+    return report
 
 
 class ExampleRun:

@@ -26,6 +26,14 @@ kernel short(y: f32[n, n], x: f32[n, n]; N):
     grid n - 1
     y[block(0), 0 : N] = x[block(0), 0 : N]
 
+kernel greatest(y: f32[n], x: f32[n, n]; N):
+    grid 1
+    y[0 : N] = max(load(x[0 : N, 0 : N]), axis=1)
+
+kernel least(y: s32[n], x: s32[n, n]; N):
+    grid 1
+    y[0 : N] = min(load(x[0 : N, 0 : N]), axis=1)
+
 schedule s of turned:
     N = next_pow2(n)
 
@@ -35,9 +43,16 @@ schedule s of sums:
 schedule s of short:
     N = next_pow2(n)
 
+schedule s of greatest:
+    N = next_pow2(n)
+
+schedule s of least:
+    N = next_pow2(n)
+
 example:
     n = 6
     x, y, v = randn(f32[n, n]), empty(f32[n, n]), empty(f32[n])
+    negative, positive, w = (0.0 - abs(x)).to(f32), randint(s32[n, n], 1, 9), empty(s32[n])
 """
 WRONG = [
     ("turned(y, x)", "y == x", "last two axes exchanged"),
@@ -45,6 +60,13 @@ WRONG = [
     ("sums(v, x)", "v ~= sum(x, axis=1) within 1e-5", "what axis=0 gives where this line has axis=1"),
     ("sums(v, x)", "v ~= sum(x + 1.0, axis=1) within 1e-5", None),
     ("short(y, x)", "y == x", "let the grid reach all"),
+    (
+        "greatest(v, negative)",
+        "v == max(negative, axis=1)",
+        "'max' counts it: all is right with other=-inf in the load of",
+    ),
+    ("greatest(v, negative)", "v == max(negative, axis=0)", None),
+    ("least(w, positive)", "w == min(positive, axis=1)", "all is right with other=2147483647 in the load of line 19"),
 ]
 
 

@@ -1,0 +1,67 @@
+"""Whether an `expect` fails because what lies outside of a tensor counts as 0, of which a max of negative numbers is
+wrong: the example runs again with loads that give another number there, and it is told only if all is right then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from dsl.examples.mistaken import changed
+from dsl.examples.report import Check
+from dsl.text import tree as ast
+from dsl.text.program import Program
+from lowering.location import TileError
+from runtime.errors import RuntimeFault
+
+MOST_SECONDS = 5.0
+"""Of an example that runs again."""
+NEUTRAL = {
+    ("max", "argmax", "cummax"): ("-inf", "-2147483648"),
+    ("min", "argmin", "cummin"): ("inf", "2147483647"),
+    ("prod", "cumprod"): ("1",),
+}
+"""What does not change a reduction: of floats, of integers."""
+
+
+def outside_of(
+    program: Program, kernels: set[str], failed: list[Check], again: Callable[[Program], list[Check]]
+) -> str | None:
+    """The mend as a hint, if other numbers outside of tensors make all checks pass that failed. kernels: that ran;
+    again(program) runs the example with another text of them."""
+    blocks = [*(program.kernels[name] for name in kernels), *program.functions.values()]
+    calls = [node for block in blocks for node in ast.walk(block) if isinstance(node, ast.Call)]
+    loads = [call for call in calls if _name(call) == "load" and "other" not in call.keywords]
+    names = {_name(call) for call in calls}
+    if not loads:
+        return None
+    for reductions, numbers in NEUTRAL.items():
+        for number in numbers if names & {*reductions} else ():
+            with suppress(TileError, RuntimeFault):
+                checks = again(_with_other(program, loads, number))
+                if all(check.passed for check in checks if check.line in {each.line for each in failed}):
+                    lines = ", ".join(dict.fromkeys(str(load.loc.line) for load in loads))
+                    called = next(name for name in reductions if name in names)
+                    return (
+                        f"a load gives 0 outside of its tensor, and '{called}' counts it: all is right with "
+                        f"other={number} in the {'loads' if len(loads) > 1 else 'load'} of line {lines}"
+                    )
+    return None
+
+
+def _name(call: ast.Call) -> str | None:
+    return call.function.id if isinstance(call.function, ast.Name) else None
+
+
+def _with_other(program: Program, loads: list[ast.Call], number: str) -> Program:
+    def other(call: Any) -> Any:
+        if call not in loads:
+            return None
+        value: ast.Expr = ast.Name(call.loc, "inf") if "inf" in number else ast.Number(call.loc, int(number.strip("-")))
+        value = ast.Unary(call.loc, "-", value) if number.startswith("-") else value
+        return replace(call, keywords={**call.keywords, "other": value})
+
+    kernels = {name: changed(block, other) for name, block in program.kernels.items()}
+    functions = {name: changed(block, other) for name, block in program.functions.items()}
+    return replace(program, kernels=kernels, functions=functions, found={})

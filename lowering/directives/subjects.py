@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from lowering.ir import Function, walk
+from lowering.ir import Function, Op, Value, walk
 from lowering.location import TileError, closest
 from lowering.types import TileType
 
@@ -24,12 +24,24 @@ NO_SUCH = {
 
 @dataclass(slots=True)
 class NamesThere:
-    """The names in a kernel: of values, of those that are tiles, of tensors that it takes, of shared tiles."""
+    """The names in a kernel. tiles: of those values that have a shape; laid_out: that threads hold; matrices: what may
+    be a product's, products: what is; counters: of loops; tensors: that it takes."""
 
     values: set[str] = field(default_factory=set)
     tiles: set[str] = field(default_factory=set)
+    laid_out: set[str] = field(default_factory=set)
+    matrices: set[str] = field(default_factory=set)
+    products: set[str] = field(default_factory=set)
+    counters: set[str] = field(default_factory=set)
     tensors: set[str] = field(default_factory=set)
     shared: set[str] = field(default_factory=set)
+
+
+def defined_tiles(op: Op) -> Iterator[Value]:
+    """Tiles that an operation defines, those of its loops' heads included."""
+    yield from (r for r in op.results if isinstance(r.type, TileType))
+    if op.spec.flows:  # regions of others join scalars
+        yield from (a for region in op.regions for a in region.args if isinstance(a.type, TileType))
 
 
 def names_in(function: Function) -> NamesThere:
@@ -41,15 +53,22 @@ def names_in(function: Function) -> NamesThere:
                 found.values.add(value.name)
                 if isinstance(value.type, TileType) and value.shape:
                     found.tiles.add(value.name)
+        named = {value.name: value for value in defined_tiles(op) if value.name}
+        found.laid_out |= named.keys()
+        found.matrices |= {name for name, value in named.items() if len(value.tile.shape) == 2}
+        found.counters |= {c.name for region in op.regions for c in region.args[: op.spec.counters] if c.name}
+        if op.spec.product:
+            found.products |= {value.name for value in (op.result, op.operands[2]) if value.name}
+        if op.spec.in_flight:
+            found.laid_out.add(f"{op.operands[0].name}.copy")
         if op.spec.allocates:
             found.shared.add(str(op.attrs["name"]))
     return found
 
 
-def unknown_subjects(function: Function) -> list[TileError]:
+def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
     """An error for each line about a value, a tensor or a shared tile whose name nothing in the kernel has. Where
     something has the name and is not what the line wants, the pass of the line tells it."""
-    named = names_in(function)
     everywhere = named.values | named.tensors | named.shared | function.in_branches
     lines = [(row, name) for row, name in function.lines if row in NO_SUCH and name not in everywhere]
     off = {name for name, holds in function.by_subject("turns", bool).items() if not holds}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from lowering.access_width import lies_along, masked_groups
+from lowering.directives.subjects import defined_tiles
 from lowering.facts import Analysis
 from lowering.ir import Function, Op, Value, walk
 from lowering.layout import Layout, LayoutError, flaw_of_layout
@@ -15,7 +16,6 @@ from lowering.ops import operand
 from lowering.ops.control import started
 from lowering.ops.matrix import product_of
 from lowering.ops.memory import moved_by, space_of, subject_of
-from lowering.passes.check_names import defined_tiles
 from lowering.passes.layouts.spread import Layouts
 from lowering.plugins import Opening
 from lowering.schedule import WANTED, Pin, extents_of, resolve_pin

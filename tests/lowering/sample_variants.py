@@ -204,7 +204,7 @@ class Case:
     constants: tuple[tuple[str, str], ...] = field(default=())
 
     def __str__(self) -> str:
-        dims = "x".join(str(extent) for _, extent in self.dims)
+        dims = "x".join(f"{extent}{name if name in FUSED | ALONG_K else ''}" for name, extent in self.dims)
         return "-".join([self.kernel, self.schedule or "", dims, *(t for _, t in self.types)])
 
     def build(self, arch: str = "sm_90") -> Variant:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 
+import llvmlite
 import pytest
 from sample_variants import ABSENT, LEAST, SAMPLES, Case, cases
 
@@ -19,6 +22,9 @@ from runtime.errors import DeviceError, LaunchError
 from runtime.tools import assemble, find
 
 CASES = cases()
+GOLDEN = Path(__file__).with_name("golden") / "ptx.txt"
+"""A digest of the PTX of each variant: a change of the compiler that means to change no code changes no line of it.
+`pytest tests/lowering/test_targets.py -k golden --update-golden` writes it anew."""
 
 
 @cache
@@ -60,6 +66,38 @@ def variants() -> list[tuple[Case, str]]:
     return [(case, "sm_90") for case in CASES] + turns
 
 
+def digest(case: Case, arch: str) -> str:
+    """Of the code alone, without comments and without the lines of sources that it came from."""
+    ptx, _ = compiled(case, arch)
+    code = ptx.partition(".section")[0]
+    return sha256(re.sub(r"^\s*\.(loc|file)\s.*\n|\s*//.*$", "", code, flags=re.M).encode()).hexdigest()[:12]
+
+
+def named(case: Case, arch: str) -> str:
+    return f"{case.file.removesuffix('.tile')} {case} {arch}"
+
+
+@cache
+def golden() -> tuple[str, dict[str, str]]:
+    """Which llvmlite made them, and the digests."""
+    made_by, *rows = GOLDEN.read_text().splitlines()
+    return made_by, dict(row.rsplit(" ", 1) for row in rows)
+
+
+THIS = f"llvmlite {llvmlite.__version__}"
+
+
+def test_golden_has_all_variants(update_golden: bool) -> None:
+    if update_golden:
+        rows = [f"{named(case, arch)} {digest(case, arch)}" for case, arch in variants()]
+        GOLDEN.write_text("\n".join([THIS, *rows]) + "\n")
+        golden.cache_clear()
+    made_by, digests = golden()
+    assert [*digests] == [named(case, arch) for case, arch in variants()]
+    if made_by != THIS:
+        pytest.skip(f"the digests are of {made_by}, and this is {THIS}, whose LLVM makes other PTX")
+
+
 def most_spilled(case: Case, arch: str) -> int:
     """Bytes. Of 192 accumulators a few words around the loop do not fit."""
     if case.schedule == "large":
@@ -79,8 +117,15 @@ def most_spilled(case: Case, arch: str) -> int:
 
 
 @pytest.mark.parametrize(("case", "arch"), variants(), ids=str)
-def test_ptxas_takes_it_without_spilling(case: Case, arch: str, assembler: None) -> None:
+def test_ptx_is_as_golden_and_ptxas_takes_it_without_spilling(
+    case: Case, arch: str, update_golden: bool, request: pytest.FixtureRequest
+) -> None:
+    """Both in one, since it takes longer to compile than to compare."""
     ptx, _ = compiled(case, arch)
+    made_by, digests = golden()
+    if made_by == THIS and not update_golden:
+        assert digests[named(case, arch)] == digest(case, arch)
+    request.getfixturevalue("assembler")
     figures = assemble(ptx, target_in(ptx), case.kernel)
     if most := most_spilled(case, arch):
         assert max(figures.spill_stores, figures.spill_loads) <= most, figures.log

@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from dsl.text import tree as ast
@@ -46,13 +47,17 @@ class EmptyArray:
 class EmptyArrays:
     """Those of an example. derived: names of values that were computed of such as nothing has written, with the array's
     name; only they and the arrays themselves are known, not what a function keeps. results: memory that launches have
-    written, made by `empty` or not; computed: names of values that were computed of it."""
+    written, made by `empty` or not; computed: names of values that were computed of it; bound: how many arrays had been
+    written when a name was bound, written: and when the memory was, last."""
 
     def __init__(self) -> None:
         self.known: dict[int, EmptyArray] = {}
         self.derived: dict[str, str] = {}
         self.results: dict[int, weakref.ref[Any]] = {}
         self.computed: set[str] = set()
+        self.writes = 0
+        self.bound: dict[str, int] = {}
+        self.written: dict[int, int] = {}
 
     def add(self, array: Any) -> None:
         self.known[id(array)] = EmptyArray(weakref.ref(array))
@@ -93,6 +98,8 @@ class EmptyArrays:
             if value is not None:
                 owner = owner_of(value)
                 self.results[id(owner)] = weakref.ref(owner)
+                self.writes += 1
+                self.written[id(owner)] = self.writes
             found = self.find(value)
             if found is not None:
                 found.is_written = True
@@ -137,6 +144,7 @@ class EmptyArrays:
             for each in ast.walk(target):
                 if isinstance(each, ast.Name):
                     self.derived.pop(each.id, None)
+                    self.bound[each.id] = self.writes
                     value = names.get(each.id)
                     if source is not None and hasattr(value, "dtype") and self.find(value) is None:
                         self.derived[each.id] = source
@@ -147,3 +155,18 @@ class EmptyArrays:
         if name is not None:
             message = f"no launch has written '{name}', which empty(…) made: there is nothing to compare"
             raise TileError("expect", loc, message, "are the arguments of a launch in their order? outputs come first")
+        read = [name for name in self.bound if name in set().union(*map(names_in, nodes))]
+        for one, other in combinations(read, 2):
+            if self.has_changed_with(names.get(one), names.get(other), self.bound[other]):
+                message = f"'{other}' is memory of '{one}', and a launch has written it since: the old values are gone"
+                hint = "copy ahead of the launch: .to(TYPE) copies; parts, reshape, transpose, flat, broadcast do not"
+                raise TileError("expect", loc, message, hint)
+
+    def has_changed_with(self, one: Any, other: Any, bound: int) -> bool:
+        """Whether two arrays share memory that a launch has written since the later one was bound."""
+        owner = owner_of(other)
+        if not self.is_written(owner) or owner_of(one) is not owner or self.written[id(owner)] <= bound:
+            return False
+        import numpy as np
+
+        return np.may_share_memory(one, other)

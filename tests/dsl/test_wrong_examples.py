@@ -25,6 +25,11 @@ kernel twice(y: f32[n], x: f32[n]; B = 128):
     i = block(0) * B
     y[i : i + B] = 2.0 * x[i : i + B]
 
+kernel double(x: f32[n]; B = 128):
+    grid cdiv(n, B)
+    i = block(0) * B
+    x[i : i + B] = 2.0 * x[i : i + B]
+
 kernel half(y: f32[n], x: f32[n]; B = 128):                          # only the first ones
     grid 1
     y[0 : B] = x[0 : B]
@@ -126,6 +131,35 @@ def test_host_expressions_over_what_nothing_has_written(lines: str) -> None:
 def test_what_launches_have_written_is_read(lines: str) -> None:
     report = run(lines)
     assert report.passed, report.checks
+
+
+IN_PLACE = [
+    "was = x[0 : 50]\ndouble(x)\nexpect x[0 : 50] == was",
+    "was = x\ndouble(x)\nexpect x == was",
+    "was = reshape(x, [20, 15])\ndouble(x)\nexpect reshape(x, [20, 15]) == was",
+    "was = transpose(x[:, None], [1, 0])\ndouble(x)\nexpect all(x[None, :] == was)",
+    "was = broadcast(x, [2, n])\ndouble(x)\nexpect x == was[0]",
+    "old = x.to(f32)\nwas = x[:, None]\ndouble(x)\nexpect x[:, None] == was\nexpect x == 2.0 * old",
+]
+
+
+@pytest.mark.parametrize("lines", IN_PLACE)
+def test_a_view_from_before_a_launch_has_no_old_values(lines: str) -> None:
+    """They passed whatever a kernel wrote in place: the view showed the new values, too."""
+    with pytest.raises(TileError, match="'was' is memory of 'x', and a launch has written it since"):
+        run(f"x = randn(f32[n])\n{lines}")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "was = x[0 : 50].to(f32)\ndouble(x)\nexpect x[0 : 50] == 2.0 * was",
+        "double(x)\nnow = x[0 : 50]\nexpect now == x[0 : 50]",
+        "was, a, b = x + 0.0, x[0 : 9], x[9 : 300]\ndouble(x)\nexpect concatenate(a, b, axis=0) == 2.0 * was",
+    ],
+)
+def test_copies_and_views_from_behind_a_launch_are_compared(lines: str) -> None:
+    assert run(f"x = randn(f32[n])\n{lines}").passed
 
 
 def test_nan_on_both_sides_everywhere_compares_nothing() -> None:

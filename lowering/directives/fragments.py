@@ -101,7 +101,9 @@ def _refuse(function: Function, name: str) -> None:
     line = function.lines.get(("fragments", name))
     if not loops:
         return  # `check_names` knows loops
-    if any(op.spec.product for op in walk(loops[0].regions[0])) and name not in function.by_subject("pipeline", int):
+    slots, made = function.by_subject("pipeline", int).get(name), function.choices.keyed().get(f"pipeline.{name}")
+    stepped_back = slots is not None and slots > 1 and made is not None and made.taken == "1"
+    if any(op.spec.product for op in walk(loops[0].regions[0])) and (slots is None or stepped_back):
         why = "nothing that it multiplies is staged"
         function.choices.choose("fragments", name, {"whole": "whole"}, "whole", loc=loops[0].loc, because=why)
         return

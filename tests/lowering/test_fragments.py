@@ -60,6 +60,15 @@ WAYS = {
 }
 
 
+@pytest.mark.parametrize("word", ["early", "late"])
+def test_rows_that_begin_anywhere_have_neither_pipeline_nor_steps(word: str) -> None:
+    """`pipeline` steps back where no copy takes 53 columns of f16; `fragments` beside it was an error."""
+    kernel, args = product(f"pipeline p: 3\n    fragments p: {word}", "f16", 33, 45, 53)
+    launch(kernel, args)
+    assert np.array_equal(args["c"], (args["a"].astype(np.float64) @ args["b"].T.astype(np.float64)))
+    assert not any(op.spec.in_flight for op in kernel.ops)
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("type", SUMS)
 @pytest.mark.parametrize(("m", "n", "k"), [(32, 32, 64), (64, 33, 200), (65, 96, 328), (32, 64, 0)])

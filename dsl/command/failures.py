@@ -69,7 +69,14 @@ WAITS_AHEAD = (
     "let a block wait for earlier blocks only ('order descending' starts the last ones first), or let blocks take "
     "their numbers from a counter"
 )
-OF_A_STORE = "a slice is masked by itself; an index by integer tiles by mask= alone: store(y[i], v, mask=i < n)"
+OF_A_STORE = (
+    "a slice is masked by itself; an index by integer tiles by mask= alone: store(y[i], v, mask=i < n), and so "
+    "atomic_add; --strict-bounds names the axis"
+)
+STORED_TWICE = (
+    "this statement stores an element twice: let tiles of blocks lie apart (the step from block to block is as long as "
+    "what the mask leaves on), or atomic_add(part, value) if all values count"
+)
 ENDLESS = (
     "let the condition become false for every element: loads give 0 behind the end of an array, or what other= says; "
     "or count the rounds, and stop after so many"
@@ -80,6 +87,8 @@ def _hint(finding: Finding, file: str | None) -> str | None:
     """What would mend a finding."""
     if finding.kind == "race" and "global memory" in finding.message:
         if finding.last_writer is not None and f" at {finding.location} (" in finding.last_writer:
+            if "that another thread has written" in finding.message and "writes" in finding.message:
+                return STORED_TWICE
             return (
                 "one statement loads and stores what other threads do, too: atomic_add(part, value) and its like do "
                 "both at once"

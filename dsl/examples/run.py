@@ -94,7 +94,17 @@ class ExampleRun:
             else:
                 self.cost(line)
         self.launcher.end()
+        self.check_types()
         return self.report
+
+    def check_types(self) -> None:
+        """TileError for a type of the command line that no launch had, since arrays of the example say another."""
+        for name, wanted in self.overrides.types.items():
+            taken = {launch.types[name] for launch in self.report.launches if name in launch.types}
+            if taken and wanted not in taken:
+                message = f"'{name}={wanted}' changes nothing here: the example's arrays make {name} {min(taken)}"
+                hint = f"let the example take its types by that name: randn({name}[…]), empty({name}[…])"
+                raise TileError("option", self.example.loc, message, hint)
 
     def assign(self, line: ast.Assign) -> None:
         """Binds the names; one that the command line gives takes that value instead."""

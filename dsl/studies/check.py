@@ -19,7 +19,7 @@ from dsl.calls.tuned_file import read_tuned
 from dsl.examples.evidence import Evidence
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
 from dsl.kernels.compile import lower
-from dsl.kernels.variant import Request, Unset, build_variant, resolve
+from dsl.kernels.variant import Request, Unset, Variant, build_variant, resolve
 from dsl.studies.static_contracts import StaticContracts
 from dsl.text import tree as ast
 from dsl.text.files import read_text, resolved
@@ -164,6 +164,8 @@ class _Check:
     def plans(self, facts: ExampleFacts) -> None:
         """The variants that the example launches."""
         for launch in facts.launches:
+            if launch.line.name in self.program.broken:
+                continue
             if not launch.is_known:
                 names = ", ".join(f"'{name}'" for name, value in launch.arguments.items() if value is UNKNOWN)
                 message = f"this launch is not planned: {names} only a run can tell"
@@ -233,9 +235,29 @@ class _Check:
                 self.note_spills(evidence)
             if not is_guess:
                 self.contracts.judge_schedule(evidence)
+                self.check_grid(lowered.variant)
             for name, loc in lowered.variant.function.void:
                 message = f"some variant of kernel '{request.kernel}' has no '{name}': this says nothing of it"
                 self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
+
+    def check_grid(self, variant: Variant) -> None:
+        """TileError where the grid of a planned launch has no value, or more or fewer blocks than there can be."""
+        from runtime.checks import GRID_LIMITS
+        from runtime.expressions import ExpressionError, compile_expression
+
+        request, place = variant.request, self.program.kernels[variant.request.kernel].body[0].loc
+        names = {**variant.constants, **request.scalars, **request.dims}
+        for axis, tree, limit in zip("xyz", variant.grid, GRID_LIMITS, strict=False):
+            extent = compile_expression(tree)
+            if not extent.names <= names.keys():
+                continue
+            try:
+                count = extent.evaluate(names)
+            except ExpressionError as error:
+                raise TileError("grid", place, f"the grid has no value along {axis}: {error}") from None
+            if not 0 <= count <= limit:
+                message = f"the grid has {count} blocks along {axis}, from 0 to {limit} are possible"
+                raise TileError("grid", place, message)
 
     def note_spills(self, evidence: Evidence) -> None:
         """Says of a variant whose registers do not suffice how many bytes go through memory. DeviceError without the

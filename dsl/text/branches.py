@@ -12,11 +12,12 @@ from lowering.location import Loc, TileError, closest
 
 
 class Blocks(Protocol):
-    """What branches are made of: blocks of a program, by name."""
+    """What branches are made of: blocks of a program, by name. broken: names of those that nothing can be made of."""
 
     kernels: dict[str, ast.KernelDef]
     choices: dict[str, ast.ChoiceBlock]
     dispatches: dict[str, ast.Dispatch]
+    broken: set[str]
 
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
         """Schedules of a kernel by name."""
@@ -40,6 +41,7 @@ def expand(program: Blocks) -> list[TileError]:
                 lines += each(dispatch, line, chain)
             except TileError as error:
                 errors.extend(error.errors)
+                program.broken.add(dispatch.name)  # without this branch nothing is planned
         dispatch.lines = lines
         done.add(dispatch.name)
 

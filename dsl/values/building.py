@@ -193,7 +193,9 @@ class Building(Walk):
         if number & (number - 1) and not self.has_parts(number):
             hint = f"next_pow2({number}) is {1 << number.bit_length()}: {remedy}"
             if (part := number & -number) >= LEAST_PART:
-                hint += f"; or let the schedule do it in parts of powers of two, 'parts acc: …, {part}'"
+                hint += (
+                    f"; or, of what a product adds up, parts of powers of two by the schedule: 'parts NAME: …, {part}'"
+                )
             self.error("extent", loc, f"{what} is a power of two; {label} is not", hint)
         if number > MAX_TILE:
             self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")

@@ -348,3 +348,23 @@ def test_a_dispatch_that_leaves_out_an_argument_is_told(tmp_path: Path) -> None:
     dispatch = "\ndispatch d(y, x, w):\n    when n > 300: scaled(y, x, w, 2.0)\n    otherwise: scaled(y, x, w)\n"
     path.write_text(KERNEL.split("\nexample:")[0] + dispatch)
     assert [error.message for error in check_file(path).errors] == ["'scaled' needs 'by'"]
+
+
+@pytest.mark.parametrize(
+    ("block", "message"), [(8, "has no value along x: a division by zero"), (4, "has -75 blocks")]
+)
+def test_the_grid_of_a_planned_launch_is_evaluated(tmp_path: Path, block: int, message: str) -> None:
+    kernel = KERNEL.replace("cdiv(n, BLOCK)", "cdiv(n, BLOCK - 8)").replace("BLOCK = 64", f"BLOCK = {block}")
+    (error,) = of_check(tmp_path, f"{kernel}    scaled(y, x, None, 2.0) with a\n")
+    assert error.code == "grid" and message in error.message
+
+
+def test_a_dispatch_with_a_branch_that_is_wrong_is_not_planned(tmp_path: Path) -> None:
+    """A name that only what is wrong would bind was told to be unknown."""
+    text = KERNEL.split("\nexample:")[0] + (
+        "\ndispatch one(y, x):\n    otherwise: scaled(y, x, None, 2.0)\n\n"
+        "dispatch two(y, x):\n    t = workspace(f32[n])\n    otherwise:\n        one(t, x)\n"
+        "        scaled(y, t, None, 2.0)\n\nexample:\n    x, y = ones(f32[300]), empty(f32[300])\n    two(y, x)\n"
+    )
+    (error,) = of_check(tmp_path, text)
+    assert error.message == "a call of the dispatch 'one' stands last in its branch"

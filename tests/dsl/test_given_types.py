@@ -120,3 +120,24 @@ def test_examples_and_the_command_line_give_types() -> None:
     assert passes(TEXT)
     text = TEXT.split("example dispatched")[0].replace(" with a, E=e5m2", "")
     assert passes(text, "E=e5m2") and not passes(text, "E=e4m3") and not passes(text)
+
+
+TYPED = """
+kernel twice(y: V[n], x: V[n]; V in bf16|f32, B = 128):
+    grid cdiv(n, B)
+    i = block(0) * B
+    y[i : i + B] = x[i : i + B] + x[i : i + B]
+
+example:
+    n = 300
+    x, y = randn(bf16[n]), empty(bf16[n])
+    twice(y, x)
+    expect y == 2.0 * x
+"""
+
+
+def test_a_type_of_the_command_line_that_changes_nothing_is_an_error() -> None:
+    """It passed, and told the type of the example's arrays."""
+    assert passes(TYPED, "V=bf16") and passes(TYPED.replace("bf16[n]", "V[n]"), "V=f32")
+    with pytest.raises(dsl.TileError, match="'V=f32' changes nothing here: the example's arrays make V bf16"):
+        passes(TYPED, "V=f32")

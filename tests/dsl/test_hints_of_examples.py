@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import dsl
+from dsl.command.failures import located
 from dsl.examples.mistaken import mistake_of
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
-from runtime import LaunchError
+from runtime import FindingError, LaunchError
 
 KERNELS = """\
 kernel turned(y: f32[n, n], x: f32[n, n]; N):
@@ -96,3 +98,20 @@ def test_what_draws_numbers_is_not_evaluated_again() -> None:
         raise AssertionError("drawn again")
 
     assert mistake_of(line.wanted, (ones, 0 * ones), evaluated, lambda *_: False) is None
+
+
+RACES = [
+    ("y[i : i + 32] = x[i : i + 32]", "grid cdiv(n, 30)", "stores an element twice: let tiles of blocks lie apart"),
+    ("y[i : i + 32] = y[i : i + 32] + x[i : i + 32]", "grid cdiv(n, 30)", "one statement loads and stores"),
+    ("atomic_add(y[i + arange(32)], x[i : i + 32])", "grid cdiv(n, 30)", "--strict-bounds names the axis"),
+]
+
+
+@pytest.mark.parametrize(("line", "grid", "hint"), RACES)
+def test_a_finding_s_hint_is_of_what_the_statement_does(line: str, grid: str, hint: str) -> None:
+    text = f"kernel k(y: f32[n], x: f32[n]):\n    {grid}\n    i = block(0) * 30\n    {line}\n"
+    x = np.ones(100, np.float32)
+    with pytest.raises(FindingError) as caught:
+        dsl.parse(text, device="emulator").k(np.zeros_like(x), x)
+    error = located(caught.value)
+    assert error is not None and error.hint is not None and hint in error.hint

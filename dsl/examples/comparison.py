@@ -16,10 +16,11 @@ NOTHING_COMPARED = "all are NaN on both sides, so that nothing was compared"
 class Comparison:
     """The result of `compare`.
 
-    `max_error` is the greatest |actual - wanted| (inf where a NaN or an infinity stands in one of them only), and
-    `tolerance` what is allowed at that element. `first` is the index of the first wrong element in row-major order,
-    `actual` and `wanted` are its values; all three are None if nothing is wrong. `pattern` says in words where the
-    wrong elements lie. Where every element is a NaN on both sides nothing was compared, which has not passed.
+    `max_error` is the greatest |actual - wanted| (inf where a NaN or an infinity stands in one of them only), of the
+    wrong elements if there are any, and `tolerance` what is allowed at that element. `first` is the index of the first
+    wrong element in row-major order, `actual` and `wanted` are its values; all three are None if nothing is wrong.
+    `pattern` says in words where the wrong elements lie. Where every element is a NaN on both sides nothing was
+    compared, which has not passed.
     """
 
     passed: bool
@@ -51,7 +52,7 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
         target = np.broadcast_to(target, actual.shape)
     flat, goal = actual.reshape(-1), target.reshape(-1)
     mask = np.zeros(flat.shape, bool)
-    worst, tolerance, nans = 0.0, float(bound), 0
+    worst, tolerance, nans, failed = 0.0, float(bound), 0, False
     for start in range(0, flat.size, CHUNK):
         part = slice(start, min(start + CHUNK, flat.size))
         a, w = widen(flat[part]), widen(goal[part])
@@ -63,8 +64,10 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
             )
         allowed = np.where(np.isfinite(allowed), allowed, bound)
         mask[part] = error > allowed
-        at = int(error.argmax())
-        if error[at] > worst:
+        if mask[part].any() and not failed:  # an element within its own bound says nothing of one that is not
+            failed, worst = True, 0.0
+        at = int(np.where(mask[part], error, 0.0).argmax() if failed else error.argmax())
+        if error[at] > worst and (mask[part][at] or not failed):
             worst, tolerance = float(error[at]), float(allowed[at])
     wrong = int(mask.sum())
     if nans and nans == flat.size:

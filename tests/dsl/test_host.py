@@ -533,6 +533,19 @@ def test_comparison_bounds():
         compare(w, w[:2], 0)
 
 
+@pytest.mark.parametrize("place", [0, 4, 7])
+def test_the_worst_error_is_of_an_element_that_is_wrong(place: int, monkeypatch: pytest.MonkeyPatch):
+    """An element within a bound of its own may be off by more, ahead of it or behind."""
+    monkeypatch.setattr("dsl.values.element_types.CHUNK", 3)
+    w = np.ones(8)
+    w[[3, 6]] = 100.0
+    a = w + np.where(w > 1, 0.5, 0.0)
+    a[place] += 0.2
+    found = compare(a, w, 0.0, 0.01)
+    assert (found.wrong, found.first, found.tolerance) == (1, (place,), 0.01)
+    assert found.max_error == pytest.approx(0.2)
+
+
 def test_comparison_of_nan_and_infinity():
     w = np.array([np.nan, np.inf, -np.inf, 1.0])
     assert compare(w, w, 0).passed and compare(w, w, 1, 0.5).passed

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from dsl.calls.binding import Misfit, bind
 from dsl.calls.called import Called
@@ -35,16 +35,18 @@ from dsl.text.heads import KernelHead
 from dsl.text.program import Program
 from dsl.text.tree import names_in
 from dsl.values.arrays import Arrays
-from dsl.values.facts import ArrayFacts
+from dsl.values.facts import ArrayFacts, CallArray
 from dsl.values.host import Shaped
 from dsl.values.table import Builtin
 from lowering.boxes import maps_of
 from lowering.ir import stride_name
 from lowering.location import Loc, TileError, closest
 from lowering.targets import Target
-from lowering.types import DType
+from lowering.types import DTYPES, DType
 from runtime.numbers import exact_key
 
+ASKING = ("shape", "bytes", "dtype")
+"""Functions of arrays that ask for nothing of their elements."""
 UNFIT = ("shared", "limit", "registers", "target", "instruction")
 """Codes of errors that say that a device has not what a variant needs, or no instruction that is its product."""
 
@@ -55,8 +57,20 @@ def one_of(values: Sequence[Any], chosen: Any) -> Any:
     return next(exact, next((value for value in values if value == chosen), chosen))
 
 
+def passed_on(value: Any, loc: Loc) -> Any:
+    """A value of a dispatch as the argument of a launch. Of arrays the text says which launch takes which (`Called`):
+    by their names alone."""
+    if isinstance(value, CallArray):
+        message = f"array '{value.argument}' of the call goes to launches by its own name alone"
+        raise TileError("call", loc, message, "a branch for each array that a launch may take")
+    return value
+
+
 class DispatchNames(Arrays):
-    """Expressions of a dispatch: numbers, tables made on the host, `workspace` and `fits`."""
+    """Expressions of a dispatch: numbers, tables made on the host, `workspace` and `fits`; what is known of the arrays
+    of the call, whose elements no plan sees."""
+
+    operands = "numbers and tables"
 
     def __init__(self, names: Mapping[str, Any], planner: Planner, branch: ast.When | None = None):
         super().__init__(names, planner.program.functions)
@@ -72,6 +86,40 @@ class DispatchNames(Arrays):
         if node.id == "fits" and self.branch is not None and node.id not in self.names:
             return self.planner.fits_alone(self.branch, node.loc)
         return super()._name(node)
+
+    def describe(self, value: Any) -> str:
+        if isinstance(value, CallArray):
+            return f"the array '{value.argument}' of the call"
+        return super().describe(value)
+
+    def unknown(self, what: str, name: str, loc: Loc) -> NoReturn:
+        dims, types = self.planner.bound_names
+        hint = closest(name, self.known_names() if what == "function" else [*self.scope.all_names(), *DTYPES])
+        if hint is None and what == "name":
+            said = ", ".join([*dims, *types]) or "none here"
+            hint = f"dims and types that it sees: {said}; any other extent of its array x is shape(x, axis)"
+        self.error("name", loc, f"unknown {what} '{name}'", hint)
+
+    def of(
+        self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
+    ) -> Any:
+        if function.name not in ASKING:
+            self.check_unseen(function.name, [*values, *keywords.values()], loc)
+        return super().of(function, values, keywords, loc, node)
+
+    def member(self, node: ast.Attribute, value: Any) -> Any:
+        self.check_unseen(f".{node.name}", [value], node.loc)
+        return super().member(node, value)
+
+    def check_unseen(self, name: str, values: Sequence[Any], loc: Loc) -> None:
+        """Error for a function of the elements of an array of the call, or that makes another array of it."""
+        found = next((value for value in values if isinstance(value, CallArray)), None)
+        if found is not None:
+            array = found.argument
+            message = f"'{name}' of {self.describe(found)}: a dispatch knows of it {', '.join(ASKING)} alone"
+            is_view = name in ("reshape", "transpose", "flat", ".T")
+            hint = f"a kernel takes '{array}' as it is, and its text makes other views of it" if is_view else None
+            self.error("call", loc, message, hint or "what depends on elements is a kernel's, or of whoever calls")
 
 
 def _workspace(names: DispatchNames, loc: Loc, given: Any, zero: str | None = None) -> Workspace:
@@ -331,7 +379,8 @@ class Planner:
     def start(self, dispatch: ast.Dispatch) -> None:
         """What the first line of a dispatch may read and pass on."""
         dims, types = self.bound_names
-        self.names = {**target_facts(self.target, self.sms), **dims, **types}
+        arrays = {k: CallArray.of(v, k) for k, v in self.arguments.items() if isinstance(v, ArrayFacts)}
+        self.names = {**arrays, **target_facts(self.target, self.sms), **dims, **types}
         self.names |= {k: v for k, v in self.arguments.items() if not isinstance(v, ArrayFacts)}
         self.names |= {f"given({name})": self.arguments.get(name) is not None for name in self.called.asked}
         self.passed = {k: FromCall(k) for k in dispatch.params}
@@ -427,7 +476,7 @@ class Planner:
         for target, v in zip(line.targets, values, strict=True):
             if not isinstance(target, ast.Name):
                 raise TileError("syntax", target.loc, "a dispatch assigns to names")
-            names[target.id] = passed[target.id] = v
+            names[target.id], passed[target.id] = v, passed_on(v, line.value.loc)
 
     def steps(self, line: ast.When) -> list[Step]:
         """The launches of a branch, with the variant of each."""
@@ -487,7 +536,7 @@ class Planner:
             elif isinstance(expression, ast.Name) and expression.id in passed:
                 out.append(passed[expression.id])
             else:
-                out.append(evaluate(expression))
+                out.append(passed_on(evaluate(expression), expression.loc))
         return out
 
     def with_items(self, launch: ast.Launch, names: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:

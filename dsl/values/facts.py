@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from math import prod
 from typing import Any
 
 from lowering.layout import row_major
@@ -24,6 +25,11 @@ class ArrayFacts:
     them."""
     is_far: bool = False
     """Whether 32 bits do not count from one of its elements to all others."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all its elements."""
+        return prod(self.shape) * DTYPES[self.dtype].bytes
 
     @property
     def turned(self) -> ArrayFacts:
@@ -54,6 +60,17 @@ class ArrayFacts:
             strides[axis] = step
             step *= max(1, self.shape[axis]) if axis != near else max(1, -(-self.shape[axis] // each)) * each
         return tuple(strides)
+
+
+@dataclass(frozen=True, slots=True)
+class CallArray(ArrayFacts):
+    """An array of the call, as expressions of a dispatch see it: `argument` is its name there."""
+
+    argument: str = field(default="", kw_only=True)
+
+    @classmethod
+    def of(cls, facts: ArrayFacts, argument: str) -> CallArray:
+        return cls(**{each.name: getattr(facts, each.name) for each in fields(ArrayFacts)}, argument=argument)
 
 
 class Unknown:

@@ -50,6 +50,8 @@ def _dtype_tiles(b: Building, loc: Loc, value: Binding) -> DType:
 def _dtype_arrays(host: Host, loc: Loc, value: Any) -> DType:
     if isinstance(value, int | float):
         return DTYPES["i1" if isinstance(value, bool) else "f64" if isinstance(value, float) else "s64"]
+    if isinstance(value, ArrayFacts) and value.dtype in DTYPES:
+        return DTYPES[value.dtype]
     found = element_types.element_type(value) if isinstance(value, np.ndarray) else None
     if found is None:
         host.error("type", loc, f"dtype takes a number or an array of the language; this is {host.describe(value)}")
@@ -106,7 +108,7 @@ def _described(host: Host, loc: Loc, value: Any, name: str) -> tuple[tuple[int, 
     from runtime import describe, is_array
     from runtime.errors import LaunchError
 
-    if isinstance(value, Shaped):
+    if isinstance(value, Shaped | ArrayFacts):
         return value.shape, value.bytes
     if not is_array(value):
         host.error("type", loc, f"{name} takes an array; this is {host.describe(value)}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,8 +14,22 @@ from lowering.location import TileError
 
 MOST = 1 << 20
 """Elements of a result that is looked at: the tries may take as long as the comparison."""
+MOST_HALF = 65504.0
 DRAWS = frozenset({"randn", "uniform", "randint"})
 """What gives other numbers each time, and would change those of the lines below."""
+
+
+HALF = re.compile(r"\b(?:add|sub|mul|fma)\.(?:\w+\.)*f16|mma\S*(?:col|k\d+)\.f16\.|\b(?:atom|red)\.\S*add\S*\.f16")
+"""Of PTX: a sum or a product whose result is f16."""
+
+
+def overflow_of(array: Any, wanted: Any, texts: Iterable[str]) -> str | None:
+    """What may have made an infinity of a number: a "sum" (or product) of f16 in PTX that ran, or f16 as the type of
+    the "result"."""
+    if any(HALF.search(text) for text in texts):
+        return "sum"
+    is_half = str(getattr(array, "dtype", "")) == "float16"
+    return "result" if is_half and isinstance(wanted, int | float) and abs(wanted) > MOST_HALF else None
 
 
 def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Expr], Any], agree: Any) -> str | None:

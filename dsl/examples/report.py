@@ -17,7 +17,7 @@ from dsl.text.counted import counted_lines
 @dataclass(slots=True)
 class Check:
     """One `expect` line. `writer` says what wrote the first wrong element, where the emulator ran; `shows`, whether it
-    compares elements that launches have written with others."""
+    compares elements that launches have written with others; `overflows`, which of `OVERFLOWS` an infinity may be."""
 
     text: str
     line: int
@@ -33,6 +33,7 @@ class Check:
     writer: str | None = None
     mistake: str | None = None
     shows: bool = True
+    overflows: str | None = None
 
     @property
     def excess(self) -> float:
@@ -56,7 +57,7 @@ class Check:
         actual, wanted = (float(x) if isinstance(x, int | float) else 0.0 for x in (self.actual, self.wanted))
         if math.isfinite(actual) or not math.isfinite(wanted):
             return None
-        return NO_NUMBER["nan" if math.isnan(actual) else "inf"]
+        return NO_NUMBER if math.isnan(actual) else OVERFLOWS.get(self.overflows or "")
 
 
 UNREACHED = "nothing: no store reached it"
@@ -64,10 +65,13 @@ NOT_REACHED = (
     "let the grid reach all: 'grid cdiv(n, BLOCK)' has a block for the rest, too; its first extent is that of block(0)"
 )
 BOTH_NAN = "give it inputs of which the wanted result is a number: 0 / 0 and inf - inf are none"
-NO_NUMBER = {
-    "inf": "f16 holds 65504 at most, and a sum of f16 is one: .to(f32) ahead of the sum",
-    "nan": "of an 'empty' array that is added to, of 0 / 0, of sqrt or log of a negative number, or of inf - inf, as "
-    "where a whole row is masked",
+NO_NUMBER = (
+    "of an 'empty' array that is added to, of 0 / 0, of sqrt or log of a negative number, or of inf - inf, as "
+    "where a whole row is masked"
+)
+OVERFLOWS = {
+    "sum": "f16 holds 65504 at most, and the kernel has a sum or a product of f16: .to(f32) ahead of it",
+    "result": "f16 holds 65504 at most, less than is wanted here: an array of f32, or of bf16, holds it",
 }
 
 

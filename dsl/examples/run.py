@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,7 @@ from dsl.calls.api import Module, ModuleFunction
 from dsl.calls.binding import Misfit
 from dsl.examples.comparison import agree, compare
 from dsl.examples.launches import Launcher
-from dsl.examples.mistaken import mistake_of
+from dsl.examples.mistaken import mistake_of, overflow_of
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.outside import MOST_SECONDS, outside_of
 from dsl.examples.overrides import Overrides
@@ -242,6 +243,9 @@ class ExampleRun:
         )
         if not check.passed and hasattr(actual, "ctypes") and check.first is not None:
             check.writer = self.launcher.writer_of(actual, check.first)
+        if not check.passed and isinstance(result.actual, float) and math.isinf(result.actual):
+            ran = (launch.kernel.ptx for call in self.launcher.calls for launch, _ in call.launches)
+            check.overflows = overflow_of(actual, result.wanted, ran)
         if not check.passed:
             check.mistake = mistake_of(right, (actual, wanted), self.host, partial(agree, bound=bound, relative=rel))
         return check

@@ -7,7 +7,7 @@ import pytest
 
 import dsl
 from dsl.command.failures import located
-from dsl.examples.mistaken import mistake_of
+from dsl.examples.mistaken import mistake_of, overflow_of
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
@@ -78,6 +78,56 @@ def test_a_mistake_that_gives_just_this_result_is_named(launch: str, expect: str
     (check,) = run_example(program, program.examples[0], "emulator", "", Overrides(), LaunchSettings()).checks
     assert not check.passed
     assert check.hint is None if hint is None else hint in (check.hint or "")
+
+
+HALVES = """\
+kernel k(y: U[32], x: T[32]; T in f16|f32, U in f16|f32):
+    grid 1
+    v = x[0 : 32]
+    y[0 : 32] = (BODY).to(U)
+
+example:
+    x, y = (arange(32) * 2000.0).to(A), empty(B[32])
+    k(y, x)
+    expect y ~= WANTED within 0.0, 1e-2
+"""
+INFINITE = [
+    ("v * v", "f16", "f16", "x * x", "a sum or a product of f16"),
+    ("v + v", "f16", "f32", "x + x", "a sum or a product of f16"),
+    ("sum(v, axis=0)", "f16", "f16", "sum(x, axis=0)", "a sum or a product of f16"),
+    ("fma(v, v, v)", "f16", "f16", "x * x + x", "a sum or a product of f16"),
+    ("v + v", "f32", "f16", "x + x", "less than is wanted here"),
+    ("max(where(v < 0.0, v, -inf), axis=0)", "f16", "f16", "x", None),
+    ("where(v > 0.0, v / 0.0, v)", "f32", "f32", "x", None),
+]
+
+
+@pytest.mark.parametrize(("body", "given", "made", "wanted", "hint"), INFINITE)
+def test_an_overflow_of_f16_is_told_only_where_one_can_be(
+    body: str, given: str, made: str, wanted: str, hint: str | None
+) -> None:
+    text = HALVES.replace("BODY", body).replace("A)", f"{given})").replace("B[", f"{made}[")
+    program = parse_program(text.replace("WANTED", wanted))
+    (check,) = run_example(program, program.examples[0], "emulator", "", Overrides(), LaunchSettings()).checks
+    assert not check.passed and np.isinf(check.actual)
+    assert check.hint is None if hint is None else hint in (check.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        ("fma.rn.f16x2 \t%r1, %r2, %r3, %r4;", True),
+        ("fma.rn.bf16x2 \t%r1, %r2, %r3, %r4;", False),
+        ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}", True),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1, %r2}", False),
+        ("wgmma.mma_async.sync.aligned.m64n64k16.f16.f16.f16 {%r1}", True),
+        ("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%f1}", False),
+        ("red.relaxed.gpu.global.add.noftz.f16 [%rd1], %h1;", True),
+        ("cvt.rn.f16.f32 \t%h1, %f1;", False),
+    ],
+)
+def test_sums_and_products_of_f16_are_found_in_ptx(line: str, is_one: bool) -> None:
+    assert (overflow_of(None, 0.0, [line]) == "sum") is is_one
 
 
 def test_arrays_that_overlap_are_told_at_the_launch() -> None:

@@ -93,7 +93,7 @@ def test_a_place_outside_is_told_as_an_index(place: str, tmp_path: Path) -> None
 
 
 NUMBERS = [
-    (float("inf"), 9.5, "65504"),
+    (float("inf"), 9.5, None),
     (float("nan"), 1, "empty"),
     (2.0, 1.0, None),
     (float("inf"), float("inf"), None),

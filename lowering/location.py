@@ -49,6 +49,11 @@ class Loc(NamedTuple):
     def column(self) -> int:
         return self.source.position(self.start)[1]
 
+    @property
+    def text(self) -> str:
+        """What stands there, on one line."""
+        return " ".join(self.source.text[self.start : self.end].split())
+
     def to(self, other: Loc) -> Loc:
         return Loc(self.source, min(self.start, other.start), max(self.end, other.end), self.caller)
 

@@ -29,7 +29,7 @@ from dsl.values.walk import Returned
 from lowering.budget import Exhausted
 from lowering.builder import COPIED
 from lowering.fold import constant_of
-from lowering.ir import Block, Value, walk
+from lowering.ir import Block, Op, Value, walk
 from lowering.layout import row_major
 from lowering.location import Errors, Loc, TileError
 from lowering.targets import WARP
@@ -50,6 +50,12 @@ MAX_ERRORS = 20
 
 Merged = tuple[str, Binding, list[Value], list[Value]]
 """What branches make of a name: the name, what it is, and the values that both give it."""
+
+
+def acts(op: Op) -> bool:
+    """Whether an operation, or one of its regions, does more than to read and calculate."""
+    changes = op.spec.effects is not None and any(each.kind != "read" for each in op.spec.effects(op))
+    return changes or (op.spec.keep and not op.spec.ends) or any(acts(each) for r in op.regions for each in r.ops)
 
 
 class KernelBuilder(Tiles):
@@ -132,7 +138,10 @@ class KernelBuilder(Tiles):
         return value
 
     def _expr_statement(self, node: ast.ExprStatement) -> None:
-        self.expr(node.value)
+        block, made, chosen = self.ir.block, len(self.ir.block.ops), self.chosen
+        value = self.expr(node.value)
+        if chosen == self.chosen and not any(map(acts, block.ops[made:])):
+            self.check_used(node, value)
 
     def _return(self, node: ast.Return) -> None:
         if not self.calls:
@@ -153,6 +162,7 @@ class KernelBuilder(Tiles):
         if self.caller is None and self.in_tile_if == 0 and self.ir.depth == 1 and self.host_only(node.condition):
             self.required(node)
             return
+        self.chosen += 1
         condition = self.value(node.condition)
         if condition.dtype is not I1:
             self.error("type", node.loc, f"'assert' takes i1; this is {condition.tile}")
@@ -324,6 +334,7 @@ class KernelBuilder(Tiles):
         if not isinstance(condition, Value):
             if not isinstance(condition, bool | int | float):
                 self.error("type", node.condition.loc, f"{describe(condition)} is no condition")
+            self.chosen += 1
             self.statements(node.then if condition else node.otherwise)
             return
         if condition.dtype is not I1:
@@ -541,6 +552,7 @@ class KernelBuilder(Tiles):
         count = max(0, -(-(turns.stop - turns.start) // turns.step))
         if count > self.ir.budget.steps:
             self.error("limit", loc, f"{count} unrolled rounds", "use a run-time loop")
+        self.chosen += 1
         for i in turns:
             self.scope.names[node.name] = i
             self.statements(node.body)

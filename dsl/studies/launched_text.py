@@ -272,7 +272,7 @@ def written(node: ast.Expr) -> str:
     """What to call an argument: its text, or the array of a tensor map."""
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "tensor_map":
         node = node.args[0] if node.args else node
-    return " ".join(node.loc.source.text[node.loc.start : node.loc.end].split())
+    return node.loc.text
 
 
 def numbered(name: str) -> int | None:

@@ -312,7 +312,7 @@ class Contract:
     @property
     def text(self) -> str:
         """As it is written, on one line."""
-        return " ".join(self.loc.source.text[self.loc.start : self.loc.end].split())
+        return self.loc.text
 
 
 @node

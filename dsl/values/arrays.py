@@ -140,10 +140,17 @@ class Arrays(Host):
             message = "on the host a value is bound to a name, not to a part of an array"
             self.error("type", targets[0].loc, message, "where(…) gives a changed copy")
 
+    def _expr_statement(self, node: ast.ExprStatement) -> None:
+        chosen = self.chosen
+        value = self.expr(node.value)
+        if chosen == self.chosen:
+            self.check_used(node, value)
+
     def _return(self, node: ast.Return) -> None:
         raise Returned(self.expr(node.value))
 
     def _assert(self, node: ast.Assert) -> None:
+        self.chosen += 1
         if not self.truth(node.condition, "the condition of 'assert'"):
             self.error("constant", node.condition.loc, node.message or "the assertion is false")
 
@@ -156,9 +163,11 @@ class Arrays(Host):
         return bool(value)
 
     def _if(self, node: ast.If) -> None:
+        self.chosen += 1
         self.statements(node.then if self.truth(node.condition, "the condition of 'if'") else node.otherwise)
 
     def _for(self, node: ast.For) -> None:
+        self.chosen += 1
         iterable = self.range_of(node)
         ends = [self.integer(a, "a bound of a range") for a in iterable.args]
         if len(ends) == 3 and ends[2] == 0:
@@ -169,6 +178,7 @@ class Arrays(Host):
             self.statements(node.body)
 
     def _while(self, node: ast.While) -> None:
+        self.chosen += 1
         while self.truth(node.condition, "the condition of 'while'"):
             self.statements(node.body)
 
@@ -181,7 +191,7 @@ class Arrays(Host):
 
     _STATEMENTS: ClassVar[dict[type, Callable[..., None]]] = {
         ast.Assign: _assign,
-        ast.ExprStatement: lambda self, node: self.expr(node.value),
+        ast.ExprStatement: _expr_statement,
         ast.Return: _return,
         ast.Assert: _assert,
         ast.If: _if,

@@ -63,6 +63,7 @@ class Walk:
         self.depth = 0
         self.calls = 0
         self.node: ast.Call | None = None  # whose meaning is asked for
+        self.chosen = 0  # statements that were gone through which may do nothing here, and something elsewhere
 
     # ---- errors ----
 
@@ -113,6 +114,24 @@ class Walk:
 
     def _other(self, node: ast.Expr) -> Any:
         self.error("syntax", node.loc, "this has no value here")
+
+    def check_used(self, node: ast.ExprStatement, value: Any) -> None:
+        """Error for a line that is an expression, does nothing, and whose value nothing takes. A string may stand
+        alone, as a comment does; a def without a value has ()."""
+        asked = node.value
+        call = asked if isinstance(asked, ast.Call) else None
+        if value is None or isinstance(value, str) or (call is not None and isinstance(value, tuple) and not value):
+            return
+        first = call.args[0] if call is not None and call.args and isinstance(call.function, ast.Name) else None
+        given = self.scope.find(first.id) if isinstance(first, ast.Name) else None
+        hint: str | None = f"a name keeps it: NAME = {asked.loc.text}"
+        if isinstance(first, ast.Name) and given is not None and not isinstance(given, self.NAMED):
+            hint = f"no function changes what it is given: {first.id} = {asked.loc.text}"
+        elif isinstance(asked, ast.Compare) and asked.ops == ["=="]:
+            hint = "'==' compares; '=' gives a value"
+        elif isinstance(asked, ast.Name):
+            hint = f"a call has brackets: {asked.id}(…)" if isinstance(value, Builtin | Closure) else None
+        self.error("type", asked.loc, "this line does nothing: its value is not used", hint)
 
     # ---- names ----
 

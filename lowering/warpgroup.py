@@ -235,6 +235,8 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     ):
         return "is used by others, too"
     op = ops[-1] if ops else None
+    if op is not None and op.spec.accesses != "read":
+        return made_in_registers(op)
     if op is None or op.spec.accesses != "read" or space_of(op.operands[0]) != "shared" or operand(op, "mask"):
         return (
             "is no load of a staged tile, whole: say 'stage NAME: shared' or 'bulk'; its rows are multiples of 16 "
@@ -262,6 +264,23 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     if across and "window" in op.attrs:
         return "lies across K in a box with its halo, where rows of eight are not together"
     return StagedOperand(op, Panels(width, rows, across, start * memory.dtype.bytes, eights))
+
+
+def made_in_registers(op: Op) -> str:
+    """Why what an operation makes is no right operand, with what would help."""
+    found = chain(op.operands[0]) if op.spec.converts else [op]
+    source = found[-1] if found else op
+    line = "" if source.loc is None else f" in line {source.loc.line}"
+    given, made = op.operands[0].dtype if op.operands else op.result.dtype, op.result.dtype
+    if source.spec.accesses != "read":
+        told = f"made by '{source.spec.symbol or source.name}'{line}: a left operand alone may be computed"
+    elif given.bits == made.bits:
+        told = (
+            f"converted behind its load{line}: bitcast(v, {made}) for .to({made}) leaves its bits as they are"
+        )
+    else:
+        told = f"converted behind its load{line}: let the array have elements of {made}"
+    return f"is read as copies put it into shared memory, and this one is {told}"
 
 
 def sums_layout(shape: tuple[int, int], warps: int, mixed: bool = False) -> Layout:

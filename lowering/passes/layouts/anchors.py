@@ -335,7 +335,9 @@ class _Anchors:
         found = warpgroups(op, self.layouts.users, self.target.arch, self.warps)
         if isinstance(found, str):
             hint = "mma.sync takes any product; docs/hopper.md says what wgmma takes"
-            raise TileError("instruction", loc, f"this product cannot be one of warp groups: {found}", hint)
+            name = f" '{op.result.name}'" if op.result.name else ""
+            which = f"product{name} of line {op.loc.line}" if op.loc is not None and op.loc != loc else "this product"
+            raise TileError("instruction", loc, f"{which} cannot be one of warp groups: {found}", hint)
         return found
 
     def admits(self, i: Mma, shape: tuple[int, ...], k: int, given: Layout | None, pin: Pin | None) -> bool:

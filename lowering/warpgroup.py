@@ -275,9 +275,7 @@ def made_in_registers(op: Op) -> str:
     if source.spec.accesses != "read":
         told = f"made by '{source.spec.symbol or source.name}'{line}: a left operand alone may be computed"
     elif given.bits == made.bits:
-        told = (
-            f"converted behind its load{line}: bitcast(v, {made}) for .to({made}) leaves its bits as they are"
-        )
+        told = f"converted behind its load{line}: bitcast(v, {made}) for .to({made}) leaves its bits as they are"
     else:
         told = f"converted behind its load{line}: let the array have elements of {made}"
     return f"is read as copies put it into shared memory, and this one is {told}"

@@ -135,10 +135,10 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
     ends: dict[tuple[Value, Terms], None] | None = None
     for op in found:
         if _offset(op) in offsets:
-            mine = [_ENDS.told(flag) for flag in _flags(operand(op, "mask")) if _is_end(region.function, flag)]
+            mine = _ends_of(region, operand(op, "mask"), step is not None)
             ends = dict.fromkeys(end for end in (mine if ends is None else ends) if end is not None and end in mine)
     if not ends:
-        raise region.about.refused("nothing says where they end", "a slice, or a mask below a dim: c < cols")
+        raise region.about.refused("nothing says where they end", "a slice, or a mask of each access: c < cols")
     end = next(iter(ends))
     inside = {flag for flag in _all_flags(region) if _ENDS.told(flag) == end}
     beyond = Beyond(region, inside)
@@ -164,10 +164,17 @@ def _offset(op: Op) -> Value:
     return offset
 
 
-def _is_end(function: Function, flag: Value) -> bool:
-    """Whether a flag says where rows end: by a dim, behind which there is nothing of any row."""
-    told = _ENDS.told(flag)
-    return told is not None and (told[0] in function.dims.values() or constant_of(told[0]) is not None)
+def _ends_of(region: WideRegion, mask: Value | None, said: bool) -> list[tuple[Value, Terms]]:
+    """Where rows end by the flags of a mask: by a dim first, behind which there is nothing of any row. said: by other
+    numbers of the whole block, too, as extents of a reshaped tensor are."""
+    told = [end for flag in _flags(mask) if (end := _ENDS.told(flag)) is not None]
+    dims = [end for end in told if end[0] in region.function.dims.values() or constant_of(end[0]) is not None]
+    return dims + [end for end in told if said and end not in dims and _stands_ahead(region, end[0])]
+
+
+def _stands_ahead(region: WideRegion, value: Value) -> bool:
+    """Whether a number is known ahead of what is computed of the rows."""
+    return not value.tile.shape and not set(slice_of(region.block.ops, [value])) & region.sinks.keys()
 
 
 def _wides(region: WideRegion) -> Iterator[Wide]:

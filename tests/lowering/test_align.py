@@ -176,6 +176,46 @@ schedule s of k:
     assert np.array_equal(args["y"], v + whole.max(axis=1, keepdims=True))
 
 
+ENDS = {
+    "a reshaped tensor": "v = reshape(x, [rows // 2, 2 * cols])[r, 0 : COLS]\n"
+    "out = where(c < 2 * cols, v, -inf)\nreshape(y, [rows // 2, 2 * cols])[r, 0 : COLS] = v - max(out)",
+    "a length": "i, n = ends[r].to(index), r * cols + c\nv = load(flat(x)[n], mask=c < i, other=1.0)\n"
+    "store(flat(y)[n], v - sum(v), mask=c < i)",
+    "a length, and the dim": "i = ends[r].to(index)\nv = load(x[r, 0 : COLS], mask=c < i, other=-1.0)\n"
+    "store(y[r, 0 : COLS], v - sum(v), mask=c < i)",
+}
+
+
+@pytest.mark.parametrize("lines", ["align v: 4", "align v: 4\n    loop v, 0: 64", "align v: 1"])
+@pytest.mark.parametrize("name", ENDS)
+def test_rows_may_end_where_numbers_of_the_block_say(name: str, lines: str) -> None:
+    """An extent of another shape, or a length that is loaded."""
+    body = "".join(f"    {line}\n" for line in ENDS[name].split("\n"))
+    text = f"""
+kernel k(y: f32[rows, cols], x: f32[rows, cols], ends: s32[rows]; COLS = 512):
+    grid rows
+    r, c = block(0), arange(COLS)
+{body}
+schedule s of k:
+    warps = 2
+    {lines}
+"""
+    random = np.random.default_rng(0)
+    x, ends = random.standard_normal((6, 203)).astype(np.float32), np.array([0, 1, 3, 200, 203, 77], np.int32)
+    args = {"y": np.zeros_like(x), "x": x, "ends": ends}
+    kernel = compile_kernel(text, args)
+    launch(kernel, args)
+    assert ("align.v" in kernel.variant.function.choices.keyed()) is ("4" in lines)
+    wanted, other = np.zeros_like(x), -1.0 if "dim" in name else 1.0
+    if name == "a reshaped tensor":
+        pairs = x.reshape(3, 406)
+        wanted = (pairs - pairs.max(axis=1, keepdims=True)).reshape(x.shape)
+    else:
+        for row, end in enumerate(ends):
+            wanted[row, :end] = x[row, :end] - (x[row, :end].sum() + other * (512 - end))
+    assert np.allclose(args["y"], wanted, atol=1e-3)
+
+
 REFUSED = {
     "no tile": ("align u: 8", "v = x[r, 0 : N]\ny[r, 0 : N] = v - max(v)", "name", "has no tile 'u'"),
     "a number": ("align v: 8", "v = x[r, 0]\ny[r, 0 : N] = zeros(f32[N]) + v", "schedule", "it is a number"),

@@ -125,17 +125,21 @@ class KernelBuilder(Tiles):
 
     def named(self, value: Binding, name: str) -> Binding:
         """What a name is bound to: a value is called as it was first, unless the schedule speaks of it by this name, as
-        of what a def returns and calls otherwise. `recompute` speaks of the elements of a tuple, too."""
+        of what a def returns and calls otherwise. A schedule that speaks of a tuple speaks of its elements."""
         function = self.function
         if not isinstance(value, Value):
-            if isinstance(value, tuple) and name in function.by_subject("recompute", Loc):
-                return tuple(self.named(element, name) for element in value)
+            if isinstance(value, tuple) and name in function.scheduled:
+                return tuple(self.element(element, name) for element in value)
             return value
         if (name in function.pins or name in function.instructions) and isinstance(value.type, TileType):
             value = self.ir.own(value) if value.tile.shape else value
         if value.name is None or (name in function.scheduled and value.name not in function.scheduled):
             value.name = name
         return value
+
+    def element(self, value: Binding, name: str) -> Binding:
+        """Of a tuple that the schedule speaks of. One that was in it before has the name already."""
+        return value if isinstance(value, Value) and value.name == name else self.named(value, name)
 
     def _expr_statement(self, node: ast.ExprStatement) -> None:
         block, made, chosen = self.ir.block, len(self.ir.block.ops), self.chosen

@@ -27,7 +27,8 @@ def check_names(function: Function) -> None:
             function.void.append((name, pin.loc))
         elif name not in named.laid_out:
             message = f"kernel '{function.name}' has no value '{name}' to lay out"
-            hint = closest(name, named.laid_out) or listed("values", named.laid_out)
+            tiles = {each for each in named.laid_out if each in named.tiles or each.endswith(".copy")}
+            hint = closest(name, tiles) or listed("tiles", tiles)
             errors.append(TileError("layout", pin.loc, message, hint))
     for name, instruction in function.instructions.items():
         if name not in named.laid_out and name in function.in_branches:

@@ -353,3 +353,31 @@ def test_a_chain_of_definitions_has_an_end() -> None:
     lines = "".join(f"    X{i} = X{i + 1} + 1\n" for i in range(2000))
     with pytest.raises(TileError, match="definitions read one another more than 64 deep"):
         said("deep", more=f"schedule deep of k:\n    A = X0\n{lines}    X2000 = 1\n")
+
+
+TUPLES = """
+def two(x, i):
+    return x[i : i + 64], x[i + 64 : i + 128]
+
+kernel k(y: f32[n], x: f32[n]):
+    grid 1
+    {lines}
+    y[0 : 64] = a[1] + a[0]
+
+schedule s of k:
+    warps = 1
+    layout a: vector [2], lanes [32], warps [1]
+"""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "a = two(x, 0)",
+        "a = tuple()\n    for static j in range(2):\n        a = append(a, x[j * 64 : j * 64 + 64])",
+        "a = two(x, 0)\n    for j in range(3):\n        a = a[1], a[0] + 1.0",
+    ],
+)
+def test_a_layout_of_a_tuple_is_that_of_its_tiles(lines: str) -> None:
+    kernel = dsl.parse(TUPLES.replace("{lines}", lines), device="emulator").compile("k", "s", n=128)
+    assert kernel.ptx.count("ld.global.nc.v2") + kernel.ptx.count("ld.global.v2") == 2

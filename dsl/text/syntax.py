@@ -698,7 +698,9 @@ def _others(source: Source, block: str, start: int, wrong: TileError | None) -> 
         rest = without_line(block, start, wrong.loc.start)
         if rest is None:
             break
-        block = rest
+        block, before = rest, wrong
         _, wrong = _blocks(source, block)
+        if wrong is not None and wrong.loc == before.loc:  # it is not of this line's text: its indentation, say
+            break
         found += [] if wrong is None else [wrong]
     return found

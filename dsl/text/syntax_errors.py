@@ -51,6 +51,10 @@ def explain(source: Source, error: UnexpectedInput) -> TileError:
     where = Loc(source, at, max(stop, at + 1))
     if expected == {"_INDENT"}:
         hint = "the lines of a block stand four columns further in, and a block has at least one"
+        if token.type in _FOUND or (str(token) in BLOCKS and source.position(at)[1] == 1):  # which is right itself
+            return TileError(
+                "syntax", _line_before(source, at), "this line is to begin a block, and has no lines", hint
+            )
         return TileError("syntax", where, f"unexpected {found}; expected an indented block", hint)
     bracket = _bracket(source, at, str(token))
     if bracket is not None:
@@ -234,6 +238,12 @@ def mismatched_indentation(source: Source, end: int) -> TileError:
     """For the line at offset `end`, further out than its block but at no outer one."""
     loc = line_loc(source, source.position(end)[0])
     return TileError("syntax", loc, "this line's indentation fits no block above", "align it with a line above")
+
+
+def _line_before(source: Source, at: int) -> Loc:
+    """The last line of text, no comment, ahead of an offset."""
+    *_, last = re.finditer(r"^[ \t]*[^\s#]", source.text[:at], re.M)
+    return line_loc(source, source.position(last.end() - 1)[0])
 
 
 def line_loc(source: Source, line: int) -> Loc:

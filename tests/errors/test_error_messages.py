@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from dsl.studies.check import check_file
+from dsl.text.syntax import read
+from lowering.location import TileError
 
 FOLDER = Path(__file__).parent
 CASES = sorted(FOLDER.glob("*.tile"))
@@ -24,6 +26,16 @@ def test_message(path: Path, update_golden: bool) -> None:
     if update_golden:
         expected.write_text(rendered)
     assert rendered == expected.read_text()
+
+
+@pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
+def test_each_mistake_of_a_text_is_found_once(path: Path) -> None:
+    """Whoever parses alone, as `dsl run` does, prints them as they are found."""
+    try:
+        found = [error.render() for error in read(path.read_text(), path.name).errors]
+    except TileError:  # of the whole text
+        return
+    assert len(set(found)) == len(found)
 
 
 def test_every_expectation_has_a_program() -> None:

@@ -102,7 +102,7 @@ def _hint(finding: Finding, file: str | None) -> str | None:
             )
     elif finding.kind == "uninitialised read" and "global memory" not in finding.message:
         return None
-    elif finding.kind == "out of bounds" and "the nearest array" in finding.message:
+    elif finding.kind == "out of bounds" and "an index that is negative" in finding.message:
         return FAR_OUTSIDE
     elif finding.kind == "out of bounds" and finding.message.split("out of bounds: ")[-1].startswith("writes"):
         return OF_A_STORE

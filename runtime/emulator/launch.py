@@ -139,6 +139,7 @@ class RunningLaunch:
         self.spare_registers: list[WaveRegisters] = []
         self.addresses: dict[str, int] = {}
         self.allocations: list[EmulatedAllocation] = []
+        self.meant: dict[int, EmulatedAllocation | None] = {}  # by instructions whose address was out of bounds
         clusters = (self.cluster, self.cluster_grid, self.first_cluster)
         self.origins = Origins(self.block, self.block_lanes, *clusters, program.code.stamped)
         self.active: list[Wave] = []
@@ -243,6 +244,7 @@ class RunningLaunch:
         allocation = self.memory.reserve(np.frombuffer(bytes(image), np.uint8), len(image), "the parameters", True)
         self.allocations.append(allocation)
         self.parameter_memory = allocation
+        self.memory.own.add(allocation.address)
         self.addresses.update({name: allocation.address + at for name, at in offsets.items()})
         padded = bytes(image) + bytes(64)
         self.constants = [self.constant(entry, padded, offsets) for entry in self.program.code.entries]
@@ -280,6 +282,15 @@ class RunningLaunch:
             words = range(offsets[name], offsets[name] + size - 7, 8)
             reached += [self.memory.find(int.from_bytes(image[at : at + 8], "little")) for at in words]
         return {allocation.address for allocation in reached if allocation is not None}
+
+    def meant_by(self, site: Site) -> EmulatedAllocation | None:
+        """The only array whose pointer the address of an instruction is computed from."""
+        if site.number not in self.meant:
+            names = self.program.accessed_through(site.ins)
+            found = {address for name in names for address in self.pointed_to(name, *self.parameters)}
+            found.discard(self.parameter_memory.address)
+            self.meant[site.number] = self.memory.find(found.pop()) if len(found) == 1 else None
+        return self.meant[site.number]
 
     def stores_to(self, address: int) -> list[PtxInstruction]:
         """The stores and atomic operations of the program that may reach the allocation that starts there."""

@@ -125,6 +125,7 @@ class Memory:
         """Takes an allocation out of the table; the space at the end of memory is used again."""
         self.allocations.remove(allocation)
         self.starts.remove(allocation.address)
+        self.own.discard(allocation.address)
         start = allocation.address - GLOBAL_WINDOW
         self.data[start : start + allocation.size] = 0
         if not self.allocations or self.allocations[-1].address < allocation.address:
@@ -138,21 +139,23 @@ class Memory:
             return self.allocations[index]
         return None
 
-    def nearest(self, address: int) -> str:
-        """In words, the allocation that an address out of bounds lies closest to."""
+    def nearest(self, address: int, meant: EmulatedAllocation | None = None) -> str:
+        """In words, where an address out of bounds lies: of the allocation that is meant, or of the closest one."""
         if not self.allocations:
             return "there is no allocation"
 
         def distance(one: EmulatedAllocation) -> int:
             return one.address - address if address < one.address else address - one.end + 1
 
-        best = min([a for a in self.allocations if a.address not in self.own] or self.allocations, key=distance)
+        near = min([a for a in self.allocations if a.address not in self.own] or self.allocations, key=distance)
+        best = near if meant is None else meant
         side = "before" if address < best.address else "past the end of"
         gap = distance(best) - (address >= best.end)  # the first byte past the end is no byte past it
         far = "just" if gap == 0 else f"{gap} byte{'s' * (gap != 1)}"
         place = f"{far} {side} {best.name} ({best.size} bytes at {best.address:#x})"
         if gap > FAR:
-            return f"{place}, the nearest array: an index that is negative, or more than its type holds"
+            which = "" if meant is not None else ", the nearest array"
+            return f"{place}{which}: an index that is negative, or more than its type holds"
         return place + (best.elements.outside(address) if best.elements is not None else "")
 
     def read(self, pointer: DevicePointer, dtype: Any, count: int) -> Any:

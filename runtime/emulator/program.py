@@ -6,7 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from .alike import constant_stores
@@ -26,7 +26,7 @@ from .liveness import Living
 from .logical_time import CLOCKS
 from .matrix import NO_PRODUCT, WarpProduct, warp_product
 from .order import components, weak_topological_order
-from .provenance import stored_through
+from .provenance import accessed_through, stored_through
 from .reader import (
     TYPE_BYTES,
     ArgumentList,
@@ -177,6 +177,9 @@ class EmulatedProgram:
         self.granules = self.smallest_accesses(body)
         self.reads_maps, self.element_sizes = maps_in_memory(body)
         self.stored_through = stored_through(body, self.function, inliner.registers)
+        self.accessed_through = partial(
+            accessed_through, body=body, function=self.function, registers=inliner.registers
+        )
         opcodes = {item.opcode for item in body if isinstance(item, PtxInstruction)}
         self.tracks_copies = any(map(is_tracked, opcodes))
         self.relaxes = any({"mbarrier", "cluster"} & {*each[:2]} and "relaxed" in each for each in opcodes)

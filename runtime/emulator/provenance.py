@@ -61,22 +61,40 @@ def stored_through(
             # What a map in memory says comes from anywhere.
             anywhere = makes_maps and isinstance(address, TensorAddress)
             stores.append((ins, [ANYWHERE] if anywhere else names_in(address)))
-    sources = sources_of_addresses(instructions, [name for _, names in stores for name in names], parameters, registers)
-    known: dict[str, set[str]] = {name: set() for name in sources}
-    changed = True
-    while changed:
-        changed = False
-        for target, origins in sources.items():
-            size = len(known[target])
-            for name in origins:
-                known[target] |= known[name] if name in registers else {name}
-            changed |= len(known[target]) > size
+    known = origins(instructions, [name for _, names in stores for name in names], parameters, registers)
     reached: dict[str, list[PtxInstruction]] = {}
     for ins, names in stores:
         for name in names:
             for source in known[name] if name in registers else {name}:
                 reached.setdefault(source, []).append(ins)
     return reached
+
+
+def origins(
+    instructions: list[PtxInstruction], addresses: list[str], parameters: set[str], registers: dict[str, str]
+) -> dict[str, set[str]]:
+    """By register, of those that `addresses` come from: the parameters and variables that it is computed from."""
+    sources = sources_of_addresses(instructions, addresses, parameters, registers)
+    known: dict[str, set[str]] = {name: set() for name in sources}
+    changed = True
+    while changed:
+        changed = False
+        for target, found in sources.items():
+            size = len(known[target])
+            for name in found:
+                known[target] |= known[name] if name in registers else {name}
+            changed |= len(known[target]) > size
+    return known
+
+
+def accessed_through(
+    ins: PtxInstruction, body: list[PtxInstruction | Label], function: PtxFunction, registers: dict[str, str]
+) -> set[str]:
+    """The parameters and variables that the address of one instruction comes from, beside what is loaded."""
+    instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
+    names = [name for operand in ins.operands if isinstance(operand, PtxAddress) for name in names_in(operand)]
+    known = origins(instructions, names, {variable.name for variable in function.params}, registers)
+    return set().union(*(known.get(name, {name}) for name in names)) - {ANYWHERE}
 
 
 def sources_of_addresses(

@@ -148,7 +148,7 @@ class GlobalSpace(Space):
             address = int(offsets[lane]) + GLOBAL_WINDOW
             verb = "writes" if write else "reads"
             inside = which[lane] >= 0 and offsets[lane] + size <= self.ends[which[lane]]
-            reason = "read-only memory" if inside else self.memory.nearest(address)
+            reason = "read-only memory" if inside else self.memory.nearest(address, g.launch.meant_by(site))
             message = f"{verb} {size} bytes at global address {address & (1 << 64) - 1:#x}: {reason}"
             g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
             raise BadLanes(bad)

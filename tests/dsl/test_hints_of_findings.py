@@ -81,7 +81,7 @@ PLACES = {
     ),
     "before": (np.ones((5, 8), np.float32), -1, 7, "before x", "index -1 of axis 0, which has 5"),
     "columns first": (np.ones((8, 5), np.float32).T, 0, 9, "past the end of x", "index 9 of axis 1, which has 8"),
-    "far": (np.ones((5, 8), np.float32), 1 << 27, 0, "the nearest array", "negative, or more than its type holds"),
+    "far": (np.ones((5, 8), np.float32), 1 << 27, 0, "past the end of x", "negative, or more than its type holds"),
 }
 
 
@@ -90,6 +90,30 @@ def test_a_place_outside_is_told_as_an_index(place: str, tmp_path: Path) -> None
     x, of, at, where, index = PLACES[place]
     text = told(OUTSIDE, tmp_path / "k.tile", np.zeros(x.shape, np.float32), x, of, at)
     assert where in text and index in text and "assert record" not in text and "i < n" in text
+
+
+AMONG = """\
+kernel k(y: f32[n], x: f32[n], at: {type}[n]; CHOSEN = 0):
+    grid 1
+    i = at[0].to(s32) + arange(32)
+    {line}
+"""
+
+
+@pytest.mark.parametrize("type", ["s32", "u64"])
+@pytest.mark.parametrize("index", [2_000_000, -2_000_000])
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [("store(y[i], x[0 : 32])", "y"), ("y[0 : 32] = load(x[i])", "x"), ("old = atomic_add(y[i], 1.0)", "y")],
+)
+def test_a_place_outside_is_told_of_the_array_that_is_indexed(
+    line: str, meant: str, index: int, type: str, tmp_path: Path
+) -> None:
+    """Others lie nearer, and the parameters. A number that is loaded is no pointer to anywhere."""
+    x, at = np.ones(32, np.float32), np.full(32, index, np.int64).astype(np.int32 if type == "s32" else np.uint64)
+    text = told(AMONG.format(type=type, line=line), tmp_path / "k.tile", np.ones_like(x), x, at)
+    assert f"{'before' if index < 0 else 'past the end of'} {meant} (128 bytes" in text
+    assert f": index {index} of axis 0, which has 32" in text
 
 
 NUMBERS = [

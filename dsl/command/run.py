@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, failed, records, render
+from dsl.command.failures import (
+    DEVICE_FAILED,
+    DIFFERS,
+    WRONG_INPUT,
+    ChildFailure,
+    failed,
+    records,
+    render,
+    show,
+    told,
+)
 from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
 from dsl.command.request import CommandRequest, execute
 from lowering.location import TileError, printable
@@ -85,24 +95,58 @@ def command(
     """Run the example of FILE (.tile), and compare, measure and count it. NAME=VALUE sets dims, types, constants and
     options. A saved .ptx with its header runs on random arrays.
 
-    Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed.
+    Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed; of several examples the
+    greatest.
     """
     reports: list[Report] = []
+    broken = BrokenExamples(file, as_json) if run_all else None
     try:
         settings["bounds"] = roofline is not None
         check_roofline(roofline, settings)
-        for report in run(file, values, device, as_json, example, run_all, time_limit, ncu, settings):
+        for report in run(file, values, device, as_json, example, run_all, time_limit, ncu, settings, broken):
             reports.append(report)
             if not as_json:
                 show_run(report, settings)
         show_roofline(roofline, reports, as_json)
     except Exception as error:
-        if output := getattr(error, "output", ""):
-            click.echo(printable(output.rstrip("\n")), err=as_json)
+        show_printed(error, as_json)
         return failed(error, file, as_json, passed=False)
     if as_json:
-        click.echo(json.dumps(told_reports(file, reports, run_all)))
-    return DIFFERS if any(report.passed is False for report in reports) else 0
+        said = told_reports(file, reports, run_all)
+        click.echo(json.dumps(said if broken is None else broken.add_to(said)))
+    status = DIFFERS if any(report.passed is False for report in reports) else 0
+    return status if broken is None else max(status, *broken.statuses, 0)
+
+
+def show_printed(error: Exception, as_json: bool) -> None:
+    """What the kernel of a launch that failed has printed."""
+    if output := getattr(error, "output", ""):
+        click.echo(printable(output.rstrip("\n")), err=as_json)
+
+
+class BrokenExamples:
+    """The examples of a file that gave no report, each told when it is its turn: the others run all the same."""
+
+    def __init__(self, file: str, as_json: bool):
+        self.file, self.as_json = file, as_json
+        self.records: list[dict[str, Any]] = []
+        self.statuses: list[int] = []
+
+    def add(self, name: str | None, error: Exception) -> None:
+        title = self.file if name is None else f"{self.file}, example {name}"
+        show_printed(error, self.as_json)
+        if not self.as_json:
+            click.echo(printable(title))
+        self.statuses.append(show(error, self.file))
+        self.records.append({"example": name, "passed": False, **told(error, self.file)})
+
+    def add_to(self, said: dict[str, Any]) -> dict[str, Any]:
+        """The same, as data, behind the examples that have reports."""
+        if not self.records:
+            return said
+        errors = [each for record in self.records for each in record["errors"]]
+        said = {**said, "examples": [*said["examples"], *self.records], "passed": False}
+        return {**said, "errors": errors, "status": max(self.statuses)}
 
 
 def check_roofline(path: str | None, settings: dict[str, Any]) -> None:
@@ -165,9 +209,12 @@ def run(
     time_limit: float,
     ncu: str | None,
     settings: dict[str, Any],
+    broken: BrokenExamples | None = None,
 ) -> Iterator[Report]:
-    """The reports of the examples that are asked for, one after the other."""
+    """The reports of the examples that are asked for, one after the other. An example that has none is an exception, or
+    one of `broken`."""
     from dsl.examples.profile import add_profile
+    from dsl.text.program import load
 
     settings = {**settings, "choose": choices_of(settings["choose"], settings["skip_pass"])}
     del settings["skip_pass"]
@@ -180,15 +227,27 @@ def run(
     settings["time_limit"] = time_limit
     for request in requests_for(file, values, place, why, example, run_all, settings):
         try:
-            report = run_request(request, as_json, time_limit)
-        except ChildFailure as failure:
-            if failure.status == DEVICE_FAILED:
-                text, found = repeated(request)
-                raise ChildFailure(failure.text + "\n" + text, DEVICE_FAILED, failure.records + found) from None
+            report = reported(request, as_json, time_limit)
+            if ncu is not None:
+                add_profile(report.launches, Path(ncu))
+        except Exception as error:
+            if broken is None or request.index is None:
+                raise
+            broken.add(load(file).examples[request.index].name, error)
+        else:
+            yield report
+
+
+def reported(request: CommandRequest, as_json: bool, time_limit: float) -> Report:
+    """The report of one request. What failed on a GPU is repeated on the emulator, which says more."""
+    try:
+        report: Report = run_request(request, as_json, time_limit)
+        return report
+    except ChildFailure as failure:
+        if failure.status != DEVICE_FAILED:
             raise
-        if ncu is not None:
-            add_profile(report.launches, Path(ncu))
-        yield report
+        text, found = repeated(request)
+        raise ChildFailure(failure.text + "\n" + text, DEVICE_FAILED, failure.records + found) from None
 
 
 def show_run(report: Report, settings: dict[str, Any]) -> None:

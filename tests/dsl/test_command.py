@@ -146,6 +146,39 @@ def test_all_examples_run(double: str) -> None:
     assert run_json(double, "--example", "small")["dims"] == {"n": 1}
 
 
+SEVERAL = """
+example:
+    y = empty(f32[300])
+    double(y, q)
+
+example wrong:
+    x, y = ones(f32[300]), empty(f32[300])
+    double(y, x)
+    expect y == 3.0
+
+example right:
+    x, y = ones(f32[300]), empty(f32[300])
+    double(y, x)
+    expect y == 2.0
+"""
+
+
+def test_all_examples_run_though_one_is_no_example(tmp_path: Path) -> None:
+    """The first one's launch is refused: it ended the run, and the others were not mentioned."""
+    path = tmp_path / "several.tile"
+    path.write_text(ADD[: ADD.index("\nexample")] + SEVERAL)
+    result = dsl("run", str(path), "--all", "--device", "emulator")
+    assert result.exit_code == 2 and result.stderr.count("error[") == 1
+    assert [result.stdout.count(each) for each in ("FAILED", "passed", f"{path}\n")] == [1, 1, 1]
+    told = json.loads(dsl("run", str(path), "--all", "--json", "--device", "emulator").stdout)
+    named = {each["example"]: each["passed"] for each in told["examples"]}
+    assert named == {None: False, "wrong": False, "right": True}
+    assert (told["passed"], told["status"], len(told["errors"])) == (False, 2, 1)
+    assert dsl("run", str(path), "--example", "wrong", "--device", "emulator").exit_code == 1
+    path.write_text(path.read_text().replace("double(y, q)", "x = y"))
+    assert dsl("run", str(path), "--all", "--device", "emulator").exit_code == 1
+
+
 def test_counters_of_imported_lines_stand_behind_the_source(tmp_path: Path) -> None:
     """They were left out: 22,752 of a kernel's 119,440 instructions were shown."""
     (tmp_path / "more.tile").write_text("# here\ndef twice(x, i):\n    v = x[i : i + 128]\n    return v + v\n")

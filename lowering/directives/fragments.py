@@ -180,7 +180,8 @@ class _Round:
         self.pieces = list(dict.fromkeys(p for op in self.products for p in self.operands_of(op)))
         extents = {(value.shape[axis], value.dtype.bits) for value, axis in self.pieces}
         if len(extents) > 1:
-            return "they sum over different lengths", "products of one k-tile"
+            lengths = ", ".join(dict.fromkeys(map(self._length, self.products)))
+            return f"they sum over different lengths: {lengths}", "products that all sum over one extent, of one type"
         extent, bits = extents.pop()
         self.step = STEP_BYTES * 8 // bits
         if extent % self.step:
@@ -194,6 +195,13 @@ class _Round:
                     self.unstaged = wrong
                 return wrong, "stage both operands"
         return self._misfit_of_rest(loads)
+
+    def _length(self, op: Op) -> str:
+        """Over what a product sums, in words."""
+        value, axis = self.operands_of(op)[0]
+        name = f"'{op.result.name}'" if op.result.name else "one"
+        line = "" if op.loc is None else f" in line {op.loc.line}"
+        return f"{name}{line} over {value.shape[axis]} of {value.dtype}"
 
     def _comes_from_rings(self, value: Value, axis: int, loads: set[Op]) -> bool:
         """Whether parts of an operand can be made from parts of what copies brought. loads: what brought it."""

@@ -146,7 +146,11 @@ class _Growing:
 
     def follow(self, user: Op, value: Value, axis: int) -> None:
         """What is computed from a value."""
-        if self.home[user] is not self.region.block or user.spec.ends or user.spec.flows:
+        if self.home[user] is self.region.block and user.spec.ends:
+            made = "it" if value.name == self.about.name else f"'{name_of(value)}', which is computed of it,"
+            said = f"{made} is carried by the loop, or left by the branch, in which it stands{where(user)}"
+            raise self.about.refused(said, "leave it whole")
+        if self.home[user] is not self.region.block or user.spec.flows:
             raise self.about.refused(f"a loop or a branch uses it{where(user)}", "leave it whole, or load it in there")
         if is_reduction(user, axis):
             self.check_join(user)

@@ -410,6 +410,11 @@ WRONG = {
         "v = zeros(f32[N])\nfor p in range(n):\n    v = v * 2.0 + x[0 : N]\ny[0 : N] = v",
         "schedule", "a loop or a branch uses it",
     ),
+    "what its loop carries": (
+        "loop v, 0: 64",
+        "s = zeros(f32[N])\nfor p in range(n):\n    v = x[0 : N]\n    s = s + v\ny[0 : N] = s",
+        "schedule", "'s', which is computed of it, is carried by the loop, or left by the branch, in which it stands",
+    ),
     "a loop that reads it": (
         "loop v, 0: 64", "v = x[0 : N]\nfor p in range(n):\n    y[0 : N] = v + p.to(f32)", "schedule",
         "a loop or a branch uses it",

@@ -139,7 +139,6 @@ class RunningLaunch:
         self.spare_registers: list[WaveRegisters] = []
         self.addresses: dict[str, int] = {}
         self.allocations: list[EmulatedAllocation] = []
-        self.meant: dict[int, EmulatedAllocation | None] = {}  # by instructions whose address was out of bounds
         clusters = (self.cluster, self.cluster_grid, self.first_cluster)
         self.origins = Origins(self.block, self.block_lanes, *clusters, program.code.stamped)
         self.active: list[Wave] = []
@@ -282,6 +281,11 @@ class RunningLaunch:
             words = range(offsets[name], offsets[name] + size - 7, 8)
             reached += [self.memory.find(int.from_bytes(image[at : at + 8], "little")) for at in words]
         return {allocation.address for allocation in reached if allocation is not None}
+
+    @cached_property
+    def meant(self) -> dict[int, EmulatedAllocation | None]:
+        """What `meant_by` has found, by the numbers of instructions."""
+        return {}
 
     def meant_by(self, site: Site) -> EmulatedAllocation | None:
         """The only array whose pointer the address of an instruction is computed from."""

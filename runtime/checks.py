@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from math import prod
 
-from runtime.arrays import HOST_ALIGNMENT, Array
+from runtime.arrays import HOST_ALIGNMENT, MOST_TRIED, Array, share_memory
 from runtime.dtypes import in_type
 from runtime.errors import LaunchError
 from runtime.expressions import Expression, ExpressionError, Number, compile_expression, show
@@ -21,8 +22,34 @@ GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 """Blocks along x, y and z (CUDA programming guide, "Technical specifications per compute capability")."""
 
 
-Overlap = tuple[int, int, int, int]
-"""(a, b, low, high): tensors number a and b share memory when low < pointer a − pointer b < high (bytes)."""
+KEPT_DISTANCES = 64
+"""Distances of two tensors of a class, with the answer whether they share memory: those of a model's layers are few."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPair:
+    """Tensors number `a` and `b`: the ranges that they span meet when low < pointer a − pointer b < high (bytes).
+    `shares`: whether elements meet then, of that distance; None where it is too hard to tell."""
+
+    a: int
+    b: int
+    low: int
+    high: int
+    shares: Callable[[int], bool | None]
+
+    def meet(self, pointers: Sequence[int]) -> bool | None:
+        """Whether an element of one lies on one of the other; None where it is too hard to tell."""
+        distance = pointers[self.a] - pointers[self.b]
+        return self.low < distance < self.high and self.shares(distance)
+
+    def apart(self, distance: int) -> bool:
+        """Of tensors whose ranges meet: whether their elements surely do not."""
+        return self.shares(distance) is False
+
+
+def surely(distance: int) -> bool:
+    """Arrays without gaps share memory where their ranges meet."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +67,7 @@ class CallClass:
     names: Mapping[str, Number]
     grid: tuple[int, int, int]
     alignments: tuple[tuple[int, int], ...]
-    overlaps: tuple[Overlap, ...]
+    overlaps: tuple[TensorPair, ...]
     fits: Callable[[Sequence[int]], bool]
     workspaces: Mapping[str, int]
     maps: Mapping[Argument, TensorMap]
@@ -48,16 +75,23 @@ class CallClass:
 
 
 def pointer_test(
-    alignments: Sequence[tuple[int, int]], overlaps: Sequence[Overlap], in_place: Collection[tuple[int, int]] = ()
+    alignments: Sequence[tuple[int, int]], overlaps: Sequence[TensorPair], in_place: Collection[tuple[int, int]] = ()
 ) -> Callable[[Sequence[int]], bool]:
     """Whether pointers are there, aligned and apart, or one of those that may be `in_place`: one expression of Python,
     since the loops over two arrays took twice as long, in every launch with new addresses. It is made of numbers
-    alone."""
+    alone, and of `apart` of the overlaps, which is asked where ranges meet."""
     terms = [f"p[{number}] and not p[{number}] & {mask}" for number, mask in alignments]
-    for a, b, low, high in overlaps:
-        apart = f"not {low} < p[{a}] - p[{b}] < {high}"
-        terms.append(f"({apart} or p[{a}] == p[{b}])" if (a, b) in in_place else apart)
-    test: Callable[[Sequence[int]], bool] = eval(f"lambda p: {' and '.join(terms) or True}")
+    names: dict[str, Callable[[int], bool]] = {}
+    for i, each in enumerate(overlaps):
+        a, b = each.a, each.b
+        apart = f"not {each.low} < p[{a}] - p[{b}] < {each.high}"
+        if (a, b) in in_place:
+            apart += f" or p[{a}] == p[{b}]"
+        if each.shares is not surely:
+            names[f"apart{i}"] = each.apart
+            apart += f" or apart{i}(p[{a}] - p[{b}])"
+        terms.append(f"({apart})")
+    test: Callable[[Sequence[int]], bool] = eval(f"lambda p: {' and '.join(terms) or True}", names)
     return test
 
 
@@ -138,14 +172,22 @@ class Checker:
         for number, mask in call.alignments:
             if pointers[number] & mask or not pointers[number]:
                 raise self._pointer_error(self.header.tensors[number], pointers[number])
-        for a, b, low, high in call.overlaps:
-            is_one = pointers[a] == pointers[b] and (a, b) in call.in_place
-            if low < pointers[a] - pointers[b] < high and not is_one:
-                first, second = self.header.tensors[a].name, self.header.tensors[b].name
-                hint = f"pass a copy of {second}"
-                if pointers[a] == pointers[b]:
-                    hint += "; this variant is not known to read each element before it is written, by the same thread"
-                raise self.fail("overlap", f"{first} and {second} share memory, and one of them is written", hint)
+        for each in call.overlaps:
+            is_one = pointers[each.a] == pointers[each.b]
+            meet = each.meet(pointers)
+            if meet is False or (is_one and (each.a, each.b) in call.in_place):
+                continue
+            first, second = self.header.tensors[each.a].name, self.header.tensors[each.b].name
+            hint = f"pass a copy of {second}"
+            if meet is None:
+                message = (
+                    f"{first} and {second} may share memory, and one of them is written: their ranges meet, and "
+                    f"{MOST_TRIED} trials do not tell whether elements of theirs do"
+                )
+                raise self.fail("overlap", message, f"{hint}, or views with fewer axes")
+            if is_one:
+                hint += "; this variant is not known to read each element before it is written, by the same thread"
+            raise self.fail("overlap", f"{first} and {second} share memory, and one of them is written", hint)
 
     def _pointer_error(self, tensor: HeaderTensor, pointer: int) -> LaunchError:
         if not pointer:
@@ -242,12 +284,20 @@ class Checker:
         pairs = [(y, x) for y, x in self.header.in_place if y in number and x in number and lie[y] == lie[x]]
         return frozenset((min(number[y], number[x]), max(number[y], number[x])) for y, x in pairs)
 
-    def _overlaps(self, arrays: Mapping[str, Array]) -> tuple[Overlap, ...]:
+    def _overlaps(self, arrays: Mapping[str, Array]) -> tuple[TensorPair, ...]:
         """Each pair of tensors of which one is written."""
         tensors = self.header.tensors
-        spans = [arrays[tensor.name].span for tensor in tensors]
+        lying = [arrays[tensor.name] for tensor in tensors]
+        spans = [array.span for array in lying]
+        gaps = [array.has_gaps for array in lying]
+
+        def shares(a: int, b: int) -> Callable[[int], bool | None]:
+            if not gaps[a] and not gaps[b]:
+                return surely
+            return lru_cache(KEPT_DISTANCES)(partial(share_memory, lying[a], lying[b]))
+
         return tuple(
-            (a, b, spans[b][0] - spans[a][1], spans[b][1] - spans[a][0])
+            TensorPair(a, b, spans[b][0] - spans[a][1], spans[b][1] - spans[a][0], shares(a, b))
             for a in range(len(tensors))
             for b in range(a + 1, len(tensors))
             if (tensors[a].written or tensors[b].written) and spans[a] != (0, 0) and spans[b] != (0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from runtime.arguments import ParamLayout
-from runtime.arrays import Array
+from runtime.arrays import Array, elements_in, host_view
 from runtime.checks import CallClass, Checker
 from runtime.errors import DeviceAssertError, DeviceError, FindingError, LaunchError
 from runtime.header import RECORD_WORDS, Argument, Header, HeaderTensor
@@ -308,7 +307,7 @@ class EmulatedCopy:
         import numpy
 
         low, high = array.span
-        self.memory, self.size, self.low = memory, high - low, low
+        self.memory, self.array, self.size, self.low = memory, array, high - low, low
         self.start = array.pointer + low
         self.host = host_view(array, array.pointer)
         image = numpy.zeros(array.copy_offset + self.size, numpy.uint8)
@@ -318,10 +317,11 @@ class EmulatedCopy:
             memory.describe(self.pointer, array.shape, array.strides, array.itemsize)
 
     def copy_back(self) -> None:
-        """Writes the bytes to the host array."""
+        """Writes the elements to the host array. What lies between may be of another argument."""
         import numpy
 
-        self.host[:] = self.memory.read(self.pointer + self.low, numpy.uint8, self.size)
+        made = self.memory.read(self.pointer + self.low, numpy.uint8, self.size)
+        elements_in(self.host, self.array)[...] = elements_in(made, self.array)
 
     def written(self, result: Any) -> WrittenArray:
         """Who wrote what of the host array in the launch of a result that watched this copy."""
@@ -337,13 +337,3 @@ def moved(touched: Touched, copies: Iterable[EmulatedCopy], is_host: bool) -> It
         part = touched.moved(here, here + each.size, there - here)
         if part is not None:
             yield part
-
-
-def host_view(array: Array, pointer: int) -> Any:
-    """A one-dimensional numpy array of the bytes that a host array at `pointer` spans, not a copy."""
-    import numpy
-
-    low, high = array.span
-    if low == high:
-        return numpy.empty(0, numpy.uint8)
-    return numpy.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(pointer + low))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from runtime.arrays import Array, row_major
+from runtime.arrays import Array, elements_in, host_view, row_major
 from runtime.cuda import driver
 from runtime.cuda.context import Context, context
 from runtime.dtypes import BIT_FIELDS, DTYPES, numpy_dtype
@@ -59,20 +59,28 @@ class Allocation:
 class HostCopy:
     """A host array's bytes on the device for one launch, its address unchanged modulo HOST_ALIGNMENT.
 
-    `pointer` is what the kernel gets. `copy_back` writes the bytes to the host array.
+    `pointer` is what the kernel gets. `copy_back` writes the elements to the host array.
     """
 
     def __init__(self, owner: Context, array: Array) -> None:
         low, high = array.span
-        self.host, self.size = array.pointer + low, high - low
+        self.array, self.host, self.size = array, array.pointer + low, high - low
         self.offset = array.copy_offset
         self.allocation = Allocation(owner, self.offset + self.size)
         self.allocation.copy_in(self.host, self.size, self.offset)
         self.pointer = self.allocation.pointer + self.offset - low
 
     def copy_back(self) -> None:
-        """Call it after the launch has ended."""
-        self.allocation.copy_out(self.host, self.size, self.offset)
+        """Call it after the launch has ended. What lies between elements may be of another argument, and stays."""
+        if not self.array.has_gaps:
+            self.allocation.copy_out(self.host, self.size, self.offset)
+            return
+        import numpy
+
+        made = numpy.empty(self.size, numpy.uint8)
+        self.allocation.copy_out(made.ctypes.data, self.size, self.offset)
+        host = host_view(self.array, self.array.pointer)
+        elements_in(host, self.array)[...] = elements_in(made, self.array)
 
 
 class DeviceArray:

@@ -78,6 +78,48 @@ def test_views_of_all_kinds_one_after_the_other(module: Any, kernel: str, dtype:
             assert np.array_equal(y, x)
 
 
+PACKED: dict[str, Any] = {
+    "heads": lambda m: (m[:, :8], m[:, 8:16]),
+    "taking turns": lambda m: (m[:, 1::2], m[:, ::2]),
+    "rows from below": lambda m: (m[::-2], m[::2]),
+    "columns": lambda m: (m[:, :8].T, m[:, 24:].T),
+    "corner": lambda m: (m[:16, 16:], m[16:, :16]),
+}
+"""(y, x): views of one array of 32 rows and columns whose ranges meet, and no elements."""
+
+
+@pytest.mark.parametrize("view", PACKED)
+def test_views_of_one_array_without_a_common_element(module: Any, view: str) -> None:
+    """They were refused by the ranges that they span: a model that works on its packed q and k had to copy them. What
+    lies between the elements of the output, and is the input's, comes back as it was."""
+    for start in (0, 0, 4):  # a class that is new, one that is known, other addresses
+        memory = space(np.float16, 36 * 32)[start * 32 :][: 32 * 32].reshape(32, 32)
+        y, x = PACKED[view](memory)
+        wanted = memory.copy()
+        PACKED[view](wanted)[0][...] = x
+        module.copied(y, x)
+        assert np.array_equal(memory, wanted)
+
+
+def test_views_with_a_common_element_are_refused(module: Any) -> None:
+    """Also where the class of the call is known, and only addresses tell, and of a bound launch."""
+    memory = space(np.float16, 32, 32)
+    for _ in range(2):
+        module.copied(memory[:, :8], memory[:, 8:16])
+        with pytest.raises(LaunchError, match="y and x share memory") as caught:
+            module.copied(memory[:, :8], memory[:, 7:15])
+        assert caught.value.code == "overlap" and "pass a copy of x" in str(caught.value)
+        with pytest.raises(LaunchError, match="y and x share memory"):
+            module.copied(memory[:, ::2], memory[:, 1:17])
+    y, x = memory[:16, :8], memory[:16, 8:16]
+    kernel = module.variant(module.copied.plan(module.copied.facts({"y": y, "x": x})).steps[0].request)
+    y[...] = 0
+    kernel.bind(y, x)()
+    assert np.array_equal(y, x)
+    with pytest.raises(LaunchError, match="share memory"):
+        kernel.bind(y, memory[1:17, :8])()
+
+
 def widest(module: Any, x: np.ndarray) -> int:
     """Bytes of the widest access of a copy of x to an array like it."""
     y = np.empty_like(x)

@@ -6,6 +6,7 @@ taken here.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from contextlib import ExitStack, nullcontext
 from types import SimpleNamespace
@@ -182,13 +183,29 @@ class FakeCuda(ExitStack):
     def kernel(self, text: str | None = None) -> runtime.Kernel:
         """Loaded: that of `text`, else a copy of f32."""
         kernel = runtime.Kernel(text or hand_written.copy(), device="cuda")
-        context = SimpleNamespace(ordinal=0, cu_context=1, launched={}, check=self.check)
+        context = SimpleNamespace(ordinal=0, cu_context=1, launched={}, check=self.check, poison=None)
         context.current, context.call = nullcontext, lambda function, *given: next(iter(function(*given)[1:]), None)
         loaded: Any = SimpleNamespace(
             header=kernel.header, context=context, record=0, timeline=0, says_cluster=True, function="copy"
         )
         kernel._loaded[0] = loaded
         return kernel
+
+    def keep_memory(self) -> None:
+        """From now on the driver has memory, which is the host's."""
+        self.memory: dict[int, Any] = {}
+        fake: Any = self.driver
+        fake.cuMemAlloc, fake.cuMemFree = self.allocate, lambda pointer: (SUCCESS,)
+        fake.cuMemcpyHtoD = fake.cuMemcpyDtoH = self.copy
+
+    def allocate(self, size: int) -> tuple[Any, int]:
+        memory = ctypes.create_string_buffer(b"\xa5" * size, size)  # what was there before
+        self.memory[ctypes.addressof(memory)] = memory
+        return SUCCESS, ctypes.addressof(memory)
+
+    def copy(self, target: int, source: int, size: int) -> tuple[Any]:
+        ctypes.memmove(target, source, size)
+        return (SUCCESS,)
 
     def check(self, code: Any, what: str) -> None:
         raise runtime.DeviceError("launch", f"{what}: {code}")

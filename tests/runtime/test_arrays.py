@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import runtime.frameworks
 from runtime import LaunchError, describe, empty_like, is_array
-from runtime.arrays import Array, row_major
+from runtime.arrays import Array, row_major, share_memory
 from runtime.frameworks import dlpack, find_framework
 
 
@@ -285,3 +285,42 @@ def test_a_framework_is_one_file_that_the_folder_lists(monkeypatch: pytest.Monke
         assert describe(grid()) == Array("wibble", 4096, (3,), (1,), "f32", None)
     finally:
         runtime.frameworks.frameworks.cache_clear()
+
+
+def lying(shape: tuple[int, ...], strides: tuple[int, ...], dtype: str = "f32") -> Array:
+    return Array("numpy", 64, shape, strides, dtype, None)
+
+
+def bytes_of(array: Array, at: int) -> set[int]:
+    index = np.indices(array.shape).reshape(len(array.shape), -1)
+    starts = at + array.itemsize * (np.array(array.strides)[:, None] * index).sum(0)
+    return {int(start) + i for start in starts for i in range(array.itemsize)}
+
+
+views = st.lists(st.tuples(st.integers(1, 4), st.integers(-7, 9)), min_size=1, max_size=3)
+
+
+@given(views, views, st.integers(-40, 40), st.sampled_from(["u8", "f16", "f32"]))
+def test_two_arrays_share_the_bytes_of_their_elements(first: Any, second: Any, distance: int, dtype: str) -> None:
+    a, b = lying(*zip(*first, strict=True), dtype), lying(*zip(*second, strict=True))
+    assert share_memory(a, b, distance) == bool(bytes_of(a, distance) & bytes_of(b, 0))
+
+
+def test_heads_of_one_packed_array_share_nothing() -> None:
+    """Whatever their number: millions of tokens, too, and those of which q, k and v take turns."""
+    q, k = lying((1 << 22, 32, 128), (48 * 128, 128, 1)), lying((1 << 22, 8, 128), (48 * 128, 128, 1))
+    assert share_memory(k, q, 32 * 128 * 4) is False and share_memory(k, q, 31 * 128 * 4) is True
+    turn = lying((1 << 22, 16, 128), (48 * 128, 3 * 128, 1))
+    assert share_memory(turn, turn, 128 * 4) is False and share_memory(turn, turn, 3 * 128 * 4) is True
+
+
+def test_what_is_too_hard_to_tell_is_said_to_be() -> None:
+    a = lying((56, 26, 50), (1911804256, 903190602, 86959546), "u8")
+    b = lying((18, 34, 33), (869609436, 1971913208, 1683214652), "u8")
+    assert share_memory(a, b, 1_000_000) is None
+
+
+def test_gaps_are_what_lies_between_elements() -> None:
+    assert not lying((4, 5), (5, 1)).has_gaps and not lying((4, 5), (1, 4)).has_gaps
+    assert not lying((4, 5), (-5, 1)).has_gaps and not lying((0, 5), (50, 1)).has_gaps
+    assert lying((4, 5), (6, 1)).has_gaps and lying((2, 2), (0, 3)).has_gaps  # 4 elements over 4, of which it has 2

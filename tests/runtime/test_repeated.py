@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import hand_written
+import numpy as np
 import pytest
-from fake_cuda import FakeCuda
+from fake_cuda import ARRAYS, POINTER, FakeCuda
 
-from runtime import DeviceError, LaunchError
+from runtime import DeviceError, LaunchError, describe
+from runtime.cuda.memory import HostCopy
 
 
 @pytest.fixture
@@ -44,6 +48,68 @@ def test_addresses_are_checked(cuda: FakeCuda, framework: str) -> None:
     with pytest.raises(LaunchError, match="share memory"):
         kernel(y, y)
     assert len(cuda.driver.launches) == 1
+
+
+STRIDED = tuple(replace(each, strided=True) for each in hand_written.header().params[:2])
+
+
+def every_other(framework: str, at: int, extent: int = 8) -> Any:
+    """An array of f32 of a stride of two elements."""
+    made = ARRAYS[framework]((extent,), at)
+    made.stride, made.strides, made._c_contiguous = lambda: (2,), (8,), False
+    return made
+
+
+@pytest.mark.parametrize("framework", ["torch", "cupy"])
+def test_ranges_that_meet_are_looked_into(cuda: FakeCuda, framework: str) -> None:
+    """Elements that take turns share nothing: with a class that is new, with one that is known, and bound."""
+    kernel, at = cuda.kernel(hand_written.copy(params=STRIDED)), POINTER
+    for _ in range(2):
+        for move in (0, 0, 1 << 20):
+            y, x = every_other(framework, at + move), every_other(framework, at + move + 4)
+            kernel(y, x)
+            assert pointers(cuda.driver.launches[-1]) == [at + move, at + move + 4]
+        with pytest.raises(LaunchError, match="y and x share memory"):
+            kernel(every_other(framework, at), every_other(framework, at + 8))
+    kernel.bind(y, x)()
+    assert len(cuda.driver.launches) == 7
+    with pytest.raises(LaunchError, match="y and x share memory"):
+        kernel.bind(y, every_other(framework, at + (1 << 20) - 8))
+
+
+def test_elements_that_are_not_known_to_be_apart_are_refused(cuda: FakeCuda, monkeypatch: Any) -> None:
+    kernel = cuda.kernel(hand_written.copy(params=STRIDED))
+    monkeypatch.setattr("runtime.checks.share_memory", lambda a, b, distance: None)
+    with pytest.raises(LaunchError, match=r"y and x may share memory.* 10000 trials do not tell") as caught:
+        kernel(every_other("torch", POINTER), every_other("torch", POINTER + 4))
+    assert caught.value.code == "overlap" and str(caught.value.hint).startswith("pass a copy of x")
+
+
+def test_arrays_without_gaps_are_judged_by_ranges_alone(cuda: FakeCuda, monkeypatch: Any) -> None:
+    """And so are others whose ranges do not meet: nothing else is asked, at no launch."""
+    monkeypatch.setattr("runtime.checks.share_memory", lambda a, b, distance: 1 / 0)
+    kernel, (y, x) = cuda.kernel(), cuda.pair("torch")
+    kernel(y, x)
+    with pytest.raises(LaunchError, match="share memory"):
+        kernel(y, cuda.pair("torch")[0])
+    strided = cuda.kernel(hand_written.copy(params=STRIDED))
+    for _ in range(2):
+        strided(every_other("torch", POINTER), every_other("torch", POINTER + 64))
+
+
+def test_a_copy_on_the_host_gets_its_elements_alone(cuda: FakeCuda) -> None:
+    """What lies between those of an output may be another output's: each was copied back over the other."""
+    cuda.keep_memory()
+    memory = np.zeros((4, 6), np.float32)
+    context = cuda.kernel()._loaded[0].context
+    views = memory[:, :2], memory[:, 3:][::-1], memory[:0], memory[:, 2]
+    copies = [HostCopy(context, describe(view)) for view in views]
+    for number, copy in enumerate(copies):
+        image = (ctypes.c_float * (copy.size // 4)).from_address(copy.allocation.pointer + copy.offset)
+        image[:] = [number + 1.0] * len(image)
+    for copy in copies:
+        copy.copy_back()
+    assert memory.tolist() == [[1, 1, 4, 2, 2, 2]] * 4
 
 
 @pytest.mark.parametrize("framework", ["torch", "cupy"])

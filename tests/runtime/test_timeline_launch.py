@@ -7,7 +7,7 @@ from typing import Any
 
 import hand_written
 import pytest
-from fake_cuda import SUCCESS, FakeCuda
+from fake_cuda import FakeCuda
 
 import runtime
 from runtime.cuda.module import LoadedKernel
@@ -32,23 +32,12 @@ class Recording(FakeCuda):
 
     def __enter__(self) -> Recording:
         super().__enter__()
-        self.memory: dict[int, Any] = {}
+        self.keep_memory()
         self.given: list[int] = []
         driver: Any = self.driver
-        driver.cuMemAlloc, driver.cuMemFree = self.allocate, lambda pointer: (SUCCESS,)
-        driver.cuMemcpyHtoD = driver.cuMemcpyDtoH = self.copy
         launch = driver.cuLaunchKernel
         driver.cuLaunchKernel = lambda *arguments: (self.record(arguments[-2]), launch(*arguments))[1]
         return self
-
-    def allocate(self, size: int) -> tuple[Any, int]:
-        memory = ctypes.create_string_buffer(b"\xa5" * size, size)  # what was there before
-        self.memory[ctypes.addressof(memory)] = memory
-        return SUCCESS, ctypes.addressof(memory)
-
-    def copy(self, target: int, source: int, size: int) -> tuple[Any]:
-        ctypes.memmove(target, source, size)
-        return (SUCCESS,)
 
     def record(self, buffer: int) -> None:
         place = ctypes.c_uint64.from_address((ctypes.c_uint64 * 4).from_address(buffer)[3]).value

@@ -27,11 +27,17 @@ from lowering.formats import (
 )
 from lowering.formats import load as load_bits
 from lowering.ir import Op
-from lowering.meaning.run import Run, Undecided, meaning
+from lowering.meaning.run import Run, Undecided, meaning, wider
 from lowering.ops.elementwise import FUNCTIONS
 from lowering.types import BF16, F32, F64, FP8, I1, TF32, DType
 
 Element = Callable[..., Array]
+CONTRACTED = ("add", "sub", "mul")
+"""What fast contraction makes one of with others."""
+ROUNDED: dict[str, Element] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "fma": lambda a, b, c: a * b + c
+}  # fmt: skip
+"""What sums, products and recurrences are made of: in another order, these are rounded elsewhere."""
 
 
 def elementwise(*names: str) -> Callable[[Element], Element]:
@@ -43,8 +49,11 @@ def elementwise(*names: str) -> Callable[[Element], Element]:
             dtype = op.result.dtype
             if dtype is BF16 and op.operands[0].dtype is BF16:
                 out = to_bf16(out)
-            if run.noise is not None and run.contracts and op.name in ("add", "sub", "mul") and dtype.is_float:
-                out = run.shaken(out, dtype)
+            if run.noise is not None and dtype.is_float:
+                if run.contracts and op.name in CONTRACTED:
+                    out = run.shaken(out, dtype)
+                elif run.joining and op.name in ROUNDED:  # in an order that the language leaves open
+                    out = run.shaken_if_rounded(out, ROUNDED[op.name](*map(wider, x)), dtype)
             return [out]
 
         meaning(*names)(mean)

@@ -14,7 +14,7 @@ from lowering.formats import Array, held, load, spread, stored, to_bf16
 from lowering.formats import store as to_memory
 from lowering.ir import Op, Value
 from lowering.meaning.boxes import dims_of, of_box
-from lowering.meaning.run import MeaningMemory, Outside, Run, meaning
+from lowering.meaning.run import MeaningMemory, Outside, Run, meaning, wider
 from lowering.ops import operand
 from lowering.types import BF16, DType, SharedType
 
@@ -238,6 +238,8 @@ def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
         there = load(a.memory.data[a.at[now]], dtype)
         old[now] = there
         made = combined(action, dtype, there, value[now], None if wanted is None else wanted[now])
+        if run.noise is not None and dtype.is_float and action == "add":  # among those of other warps and blocks, too
+            made = run.shaken_if_rounded(made, wider(there) + wider(value[now]), dtype)
         a.memory.write(a.at[now], to_memory(made, dtype))
         left = np.delete(left, np.sort(first))
     _note(run, op, a)

@@ -197,6 +197,18 @@ class Run:
         value = np.asarray(value)
         return (value * (1 + self.noise.uniform(-0.5, 0.5, value.shape) * unit(dtype))).astype(value.dtype)
 
+    def shaken_if_rounded(self, value: Array, exact: Array, dtype: DType) -> Array:
+        """The same where it is not what a wider type has: what is exact in one order may be so in all."""
+        value = np.asarray(value)
+        is_exact: np.ndarray = np.equal(value, exact)
+        return np.where(is_exact, value, self.shaken(value, dtype)).astype(value.dtype)
+
+
+def wider(x: Array) -> Array:
+    """A float in a type that has its sums and products, but for what is next to nothing."""
+    x = np.asarray(x)
+    return x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
+
 
 Meaning = Callable[[Run, Op, list[Array]], Sequence[Array]]
 """From the run of a block, an operation and the values of its operands to the values of its results."""

@@ -424,6 +424,8 @@ def leads_to(function: Function, value: Value) -> str | None:
 
 ROUNDS = 3
 """Runs with noise, which say how far results may be from each other."""
+MOST = 0.9
+"""The part of the elements that differ which says how far any may, in relation to its size."""
 
 
 @dataclass
@@ -448,7 +450,8 @@ def equal_values(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inexact: bool) -> Allowed:
     """From runs with noise: four times the farthest of them at an element, and a unit of the type, as far as the tensor
-    depends on what is left open."""
+    depends on what is left open. Few runs may agree by chance: so as much again as elements differ on average, and as
+    most of those that differ do in relation to their size. Not as all do: of sums that cancel that is anything."""
     bound = np.zeros(wanted.shape)
     if not inexact or not others:
         return Allowed(wanted, bound)
@@ -460,7 +463,8 @@ def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inex
         return Allowed(wanted, bound)
     size = np.abs(np.where(np.isfinite(values), values, 0.0))
     with np.errstate(all="ignore"):
-        relative = np.max(np.where(size > 0, spread / size, 0.0), initial=0.0)
+        differing = (spread > 0) & (size > 0)
+        relative = np.quantile(spread[differing] / size[differing], MOST) if differing.any() else 0.0
     typical = float(np.mean(spread))
     one = np.maximum(unit(dtype) * size, least(dtype)) if dtype.has_fractions else 1.0
     return Allowed(wanted, 4 * spread + 4 * min(relative, 1e-3) * size + 4 * typical + one)

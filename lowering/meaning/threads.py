@@ -75,16 +75,52 @@ def _scan(run: Run, op: Op, x: list[Array]) -> list[Array]:
     rows = [np.moveaxis(np.asarray(v), axis, 0) for v in x]
     if reverse:
         rows = [r[::-1] for r in rows]
-    step = 1
-    while step < rows[0].shape[0]:
-        joined = run.join(op.regions[0], [r[:-step] for r in rows], [r[step:] for r in rows])
-        rows = [
-            np.concatenate([r[:step], np.broadcast_to(j, r[step:].shape)]) for j, r in zip(joined, rows, strict=True)
-        ]
-        step *= 2
+    if run.noise is None:
+        step = 1
+        while step < rows[0].shape[0]:
+            joined = _joined(run, op.regions[0], [r[:-step] for r in rows], [r[step:] for r in rows])
+            rows = [np.concatenate([r[:step], j]) for j, r in zip(joined, rows, strict=True)]
+            step *= 2
+    else:
+        rows = _scanned_in_parts(run, op.regions[0], rows)
     if reverse:
         rows = [r[::-1] for r in rows]
     return [np.moveaxis(r, 0, axis) for r in rows]
+
+
+def _joined(run: Run, region: Block, left: list[Array], right: list[Array]) -> list[Array]:
+    return [np.broadcast_to(j, r.shape) for j, r in zip(run.join(region, left, right), right, strict=True)]
+
+
+def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]:
+    """A scan along the first axis, associated at random: parts one after another, all that stands before a part by the
+    same once more, and the two joined. The elements keep their order: a scan may mind it."""
+    assert run.noise is not None
+    extent = rows[0].shape[0]
+    if extent == 1:
+        return rows
+    size = int(run.noise.choice(PARTS))
+    at = np.arange(extent)
+    part, place = np.divmod(at + run.noise.integers(size), size)
+    rows = [r.copy() for r in rows]
+
+    def join(left: list[Array], here: np.ndarray) -> None:
+        if here.size:
+            for row, made in zip(rows, _joined(run, region, left, [r[here] for r in rows]), strict=True):
+                row[here] = made
+
+    for number in range(1, size):
+        here = at[(place == number) & (at > 0)]
+        join([r[here - 1] for r in rows], here)
+    last = np.append(at[1:][np.diff(part) > 0] - 1, extent - 1)
+    before = _scanned_in_parts(run, region, [r[last] for r in rows])
+    behind = at[part > part[0]]
+    join([b[part[behind] - part[0] - 1] for b in before], behind)
+    return rows
+
+
+PARTS = (2, 3, 4, 8, 16)
+"""Elements that a scan joins one after another: a thread has some, a warp 32 of these."""
 
 
 @meaning("shuffle")

@@ -498,6 +498,82 @@ def test_what_is_left_open_allows_little(kernel: str, by: float, differs: bool) 
         assert found.element == ((40,) if kernel == "rows" else (1, 8)) and found.lane is not None
 
 
+ORDERS: Program = parse_program("""
+def affine(a, b, c, d):
+    return a * c, b * c + d
+
+def times(a, b):
+    return a * b
+
+def join(f, v, g, w):
+    return f | g, where(g, w, v + w)
+
+def first(v, i, w, j):
+    take = (w > v) | (w == v) & (j < i)
+    return where(take, w, v), where(take, j, i)
+
+kernel k(sums: f32[n], halves: f16[n], whole: f16[n], products: f32[n], steps: f32[n], parts: f32[n], most: f32[n],
+         places: s32[n], meet: f32[bins], x: f32[n], at: s32[n]):
+    grid cdiv(n, 256)
+    i = block(0) * 256
+    v = load(x[i : i + 256])
+    sums[i : i + 256] = cumsum(v, axis=0)
+    halves[i : i + 256] = cumsum(v.to(f16), axis=0, reverse=true)
+    whole[i : i + 256] = cumsum((v * 2.0).to(s32).to(f16), axis=0)
+    products[i : i + 256] = scan(times, 1.0 + v * 0.1, axis=0)
+    factor, step = scan(affine, (0.5 + v * 0.1, v), axis=0)
+    steps[i : i + 256] = step
+    head, part = scan(join, (arange(256) % 50 == 0, v), axis=0)
+    parts[i : i + 256] = part
+    top, place = scan(first, (v, i.to(s32) + arange(256).to(s32)), axis=0)
+    most[i : i + 256] = top
+    places[i : i + 256] = place
+    for r in range(2):
+        atomic_add(meet[load(at[i : i + 256])], v * (r + 1).to(f32), mask=i + arange(256) < n)
+
+schedule four of k:
+    warps = 2
+    layout v: vector [4], lanes [32], warps [2]
+""")  # each thread sums its four elements, then the warps join theirs: not as numpy does it
+KINDS = {"halves": np.float16, "whole": np.float16, "places": np.int32}
+NAMES = ("sums", "halves", "whole", "products", "steps", "parts", "most", "places")
+"""Tensors with an element for each of x."""
+
+
+def given_orders(seed: int) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    made: dict[str, Any] = {name: np.zeros(300, KINDS.get(name, np.float32)) for name in NAMES}
+    x, at = random.standard_normal(300).astype(np.float32), random.integers(0, 3, 300, np.int32)
+    return {**made, "meet": np.zeros(3, np.float32), "x": x, "at": at}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_scans_and_atomics_of_floats_may_be_joined_in_any_order(seed: int) -> None:
+    """A plain cumsum was called wrong: its PTX sums what a thread has first, and the meaning knew one order alone."""
+    found = verify_kernel(ORDERS, Request("k", "four", {"n": 300, "bins": 3}), given_orders(seed))
+    assert found.divergence is None and found.undecided is None, str(found.divergence)
+
+
+def test_an_order_that_is_open_hides_no_wrong_element() -> None:
+    """What is rounded may differ by units; what is exact in each order, maxima, places and whole numbers, by none but
+    the unit that any tensor may that hangs on what is open."""
+    given = given_orders(0)
+    variant = build_variant(ORDERS, Request("k", "four", {"n": 300, "bins": 3}))
+    run_passes(variant.function, variant.target)
+    grid = grid_of(variant, given)
+    blocks = blocks_of(grid)
+    left = run_stage(variant.function, given, grid, blocks).memories
+    assert compare_ptx(variant.function, given, {name: m.data for name, m in left.items()}, grid, blocks) is None
+    rounded = dict.fromkeys(("sums", "products", "steps", "parts"), 1e-4) | {"halves": 0.25, "meet": 1e-3}
+    for name, by in {**rounded, "whole": 0.25, "most": 1e-6, "places": 1}.items():
+        for at in (2, -1):
+            made = {name: left[name].data.copy()}
+            made[name][at] += by
+            assert made[name][at] != left[name].data[at], name
+            found = compare_ptx(variant.function, given, made, grid, blocks)
+            assert found is not None and f"tensor '{name}' differs at {at % made[name].size}" in found.message, name
+
+
 # ---- the command ----
 
 

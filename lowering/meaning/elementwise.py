@@ -52,7 +52,7 @@ def elementwise(*names: str) -> Callable[[Element], Element]:
             if run.noise is not None and dtype.is_float:
                 if run.contracts and op.name in CONTRACTED:
                     out = run.shaken(out, dtype)
-                elif run.joining and op.name in ROUNDED:  # in an order that the language leaves open
+                elif run.is_scan and op.name in ROUNDED:  # in an order that the language leaves open
                     out = run.shaken_if_rounded(out, ROUNDED[op.name](*map(wider, x)), dtype)
             return [out]
 

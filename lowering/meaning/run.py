@@ -111,6 +111,7 @@ class Run:
         self.values: dict[Value, Array] = dict(self.arguments.numbers)
         self.active: np.ndarray | None = None
         self.joining = 0
+        self.is_scan = False  # what is joined is of a scan: its elements keep their order
         self.groups: list[list[tuple[MeaningMemory, np.ndarray, np.ndarray]]] = []
         self.open_group: list[tuple[MeaningMemory, np.ndarray, np.ndarray]] = []
         self.stores: list[list[Callable[[], None]]] = []
@@ -201,7 +202,7 @@ class Run:
         """The same where it is not what a wider type has: what is exact in one order may be so in all."""
         value = np.asarray(value)
         is_exact: np.ndarray = np.equal(value, exact)
-        return np.where(is_exact, value, self.shaken(value, dtype)).astype(value.dtype)
+        return np.asarray(np.where(is_exact, value, self.shaken(value, dtype)), value.dtype)
 
 
 def wider(x: Array) -> Array:

@@ -82,7 +82,9 @@ def _scan(run: Run, op: Op, x: list[Array]) -> list[Array]:
             rows = [np.concatenate([r[:step], j]) for j, r in zip(joined, rows, strict=True)]
             step *= 2
     else:
+        run.is_scan = True
         rows = _scanned_in_parts(run, op.regions[0], rows)
+        run.is_scan = False
     if reverse:
         rows = [r[::-1] for r in rows]
     return [np.moveaxis(r, 0, axis) for r in rows]

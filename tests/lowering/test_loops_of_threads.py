@@ -255,3 +255,80 @@ def test_what_a_loop_of_threads_cannot_do_is_a_located_error(line: str, warps: i
     with pytest.raises(dsl.TileError, match=message) as caught:
         compile_kernel(BODY.format(line, warps), {})
     assert caught.value.loc is not None
+
+
+LOADS = """
+kernel k(y: f32[n], z: s32[n], x: f16[m], start: s32[n], stop: s32[n], next: s32[c], of: s32[8]; TILE = {tile}):
+    grid cdiv(n, TILE)
+    at = block(0) * TILE + arange(TILE)
+    i, end = load(start[at], mask=at < n), load(stop[at], mask=at < n)
+    shared s: f32[TILE]
+    s[0 : TILE] = (arange(TILE) % 7).to(f32)
+    total = zeros(f32[TILE])
+    while i < end:
+        total = total + x[i].to(f32)
+        for r in range(2):
+            total = total + load(x[i + r], mask=i + r < end, other=1.0).to(f32)
+        if i % 3 == 0:
+            total = total + x[end - 1].to(f32) * 2.0
+        else:
+            total = total - x[i - 1].to(f32)
+        total = total + x[0].to(f32) + s[i - start[at]]
+        i = i + 1
+    if end < m.to(s32):
+        total = total + x[end].to(f32)
+    else:
+        total = total - x[end - m.to(s32)].to(f32)
+    store(y[at], total, mask=at < n)
+    p = reshape(load(start[at], mask=at < n) % c.to(s32), [TILE / 4, 4])
+    steps = zeros(s32[TILE / 4, 4])
+    while next[p] != p:
+        p = next[p]
+        steps = steps + reshape(of[reshape(p, [TILE]) % 8], [TILE / 4, 4])
+    store(z[at], reshape(steps, [TILE]), mask=at < n)
+
+schedule s of k:
+    warps = 1
+    layout total, i: vector [{vector}], lanes [32], warps [1]
+"""
+
+
+@pytest.mark.parametrize("vector", [4, 1])
+def test_a_thread_with_several_elements_loads_for_those_that_go_on(vector: int) -> None:
+    """A load is no effect, and was refused as one. Elements that are done load nothing: here they would pass the end of
+    x. What a condition loads, it loads again from the same place."""
+    random = np.random.default_rng(4)
+    n, m, c = 150, 64, 16
+    x = random.integers(-9, 10, m).astype(np.float16)
+    start = random.integers(1, m, n, dtype=np.int32)
+    stop = np.minimum(start + random.integers(0, 6, n, dtype=np.int32), m)
+    following = np.maximum(np.arange(c, dtype=np.int32) - random.integers(1, 4, c, dtype=np.int32), 0)
+    of = random.integers(0, 100, 8, dtype=np.int32)
+    y, z = np.zeros(n, np.float32), np.zeros(n, np.int32)
+    text = LOADS.format(tile=32 * vector, vector=vector)
+    run(text, {"y": y, "z": z, "x": x, "start": start, "stop": stop, "next": following, "of": of})
+    for at, (first, last) in enumerate(zip(start.tolist(), stop.tolist(), strict=True)):
+        total = 0.0
+        for i in range(first, last):
+            total += x[i] + x[i] + (x[i + 1] if i + 1 < last else 1.0)
+            total += (2 * x[last - 1] if i % 3 == 0 else -x[i - 1]) + x[0] + (i - first) % 7
+        total += x[last] if last < m else -x[last - m]
+        p, steps = first % c, 0
+        while following[p] != p:
+            p = int(following[p])
+            steps += int(of[p % 8])
+        assert (y[at], z[at]) == (total, steps)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("v = v - y[t] - 1", "loads 'y', which the kernel writes, needs one"),
+        ("v = v - load(x[t], cache=volatile)", "loads 'x' anew each time needs one"),
+        ("v = v - load(x[arange(64)])[0 : 1]", r"loads 64 elements of 'x', and decides about 128, needs one"),
+    ],
+)
+def test_loads_that_several_elements_of_a_thread_cannot_make(line: str, message: str) -> None:
+    with pytest.raises(dsl.TileError, match=message) as caught:
+        compile_kernel(BODY.format(line, 1), {})
+    assert caught.value.code == "layout" and caught.value.loc is not None

@@ -14,6 +14,7 @@ from lowering.ops.control import handed_on, parting
 from lowering.ops.memory import moved_by, subject_of
 from lowering.ops.placing import in_one
 from lowering.passes.layouts.anchors import access_layout
+from lowering.passes.layouts.parted_loads import mask_loads, obstacle
 from lowering.passes.layouts.spread import Layouts
 from lowering.passes.lower_matrix_accesses import feeding
 from lowering.schedule import resolve_pin
@@ -221,6 +222,8 @@ class Rebuilding:
             layout = self.branch_layout(op, decides)
             if layout.count == 1 or op.spec.loops:
                 self.branch = layout
+            if layout.count > 1:
+                mask_loads(self, op, decides, layout)
         results = [self.chosen(r) for r in op.results]
         first = op.spec.leading
         operands = [self.get(o, layout) for o in op.operands[:first]]
@@ -263,7 +266,7 @@ class Rebuilding:
 
     def branch_layout(self, op: Op, condition: Value) -> Layout:
         """A branch or a loop of single threads: its condition has one element a thread, unless what is inside has no
-        effects."""
+        effects: loads are none."""
         shape = condition.tile.shape
         layout = self.chosen(condition)
         pinned = (
@@ -289,13 +292,8 @@ class Rebuilding:
                 if isinstance(v.type, TileType) and v.tile.shape == shape and v in self.layouts
             ]
             layout = inside[0] if inside else Layout.default(shape, self.warps)
-        plain = all(
-            o.spec.pure or o.spec.ends or (o.spec.flows and not (o.spec.loops and parting(o) is not None))
-            for region in op.regions
-            for o in walk(region)
-        )
-        if layout.count != 1 and not (plain and all(r.tile.shape == shape for r in op.results)):
-            self.refuse_branch(op, condition, layout)
+        if layout.count != 1:
+            self.check_elements(op, condition, layout)
         joint = [o for region in op.regions for o in walk(region) if o.spec.joins_lanes]
         if joint and not self.keeps_warps(condition, layout):
             raise TileError(
@@ -305,6 +303,23 @@ class Rebuilding:
                 "lay the condition out so that 32 neighbours are the lanes of a warp",
             )
         return layout
+
+    def check_elements(self, op: Op, condition: Value, layout: Layout) -> None:
+        """What a branch of threads with several elements each cannot have inside."""
+        shape = condition.tile.shape
+        inside = [o for region in op.regions for o in walk(region)]
+        loads = [o for o in inside if o.name == "load"]
+        plain = all(
+            o.spec.pure or o.spec.ends or (o.spec.flows and not (o.spec.loops and parting(o) is not None))
+            for o in inside
+            if o.name != "load"
+        )
+        if not plain or any(r.tile.shape != shape for r in op.results):
+            self.refuse_branch(op, condition, layout)
+        for load in loads:
+            why = obstacle(self.function, load, shape)
+            if why is not None:
+                self.refuse_branch(op, condition, layout, f"that {why}")
 
     def refuse_pins(self, op: Op, pinned: dict[Value, Layout], layout: Layout) -> None:
         """Values in a branch of single threads stay where they are: all lie as the condition does."""
@@ -325,11 +340,13 @@ class Rebuilding:
         same = self.analysis.of(condition).same
         return all(c < group for basis in layout.lane for c, group in zip(layout.coordinates(basis), same, strict=True))
 
-    def refuse_branch(self, op: Op, condition: Value, layout: Layout) -> NoReturn:
+    def refuse_branch(
+        self, op: Op, condition: Value, layout: Layout, what: str = "with effects or loops of threads in it"
+    ) -> NoReturn:
         raise TileError(
             "layout",
             op.loc,
-            f"a tile '{op.name}' with effects or loops of threads in it needs one element a thread; "
+            f"a tile '{op.name}' {what} needs one element a thread; "
             f"{condition.tile} has {layout.count} on {self.function.threads} threads",
             f"use {'masks' if op.spec.loops else 'where()'}, or a tile as large as the block has threads",
         )

@@ -332,3 +332,29 @@ def test_loads_that_several_elements_of_a_thread_cannot_make(line: str, message:
     with pytest.raises(dsl.TileError, match=message) as caught:
         compile_kernel(BODY.format(line, 1), {})
     assert caught.value.code == "layout" and caught.value.loc is not None
+
+
+def test_loads_inside_lie_as_the_condition_does() -> None:
+    """However wide they would be by themselves, rows here and columns there: nothing changes its layout inside."""
+    text = """
+kernel k(y: f32[8, 32], x: f16[8, 32], t: f16[32, 8], c: s32[8, 32]):
+    grid 1
+    i, j = arange(8)[:, None], arange(32)[None, :]
+    total, left = zeros(f32[8, 32]), load(c[0 : 8, 0 : 32])
+    if left > 1:
+        total = total + load(x[0 : 8, 0 : 32]).to(f32)
+    else:
+        total = total - t[j, i].to(f32)
+    while left > 0:
+        total = total + t[j, i].to(f32) + load(x[0 : 8, 0 : 32]).to(f32)
+        left = left - 1
+    y[0 : 8, 0 : 32] = total
+
+schedule s of k:
+    warps = 1
+"""
+    random = np.random.default_rng(5)
+    x, t = (random.integers(-9, 10, shape).astype(np.float16) for shape in ((8, 32), (32, 8)))
+    c, y = random.integers(-2, 4, (8, 32), dtype=np.int32), np.zeros((8, 32), np.float32)
+    run(text, {"y": y, "x": x, "t": t, "c": c})
+    assert np.array_equal(y, np.where(c > 1, x, -t.T) + np.maximum(c, 0) * (x + t.T))

@@ -220,7 +220,8 @@ class Rebuilding:
         outer, decides, layout = self.branch, parting(op), None
         if decides is not None:
             layout = self.branch_layout(op, decides)
-            if layout.count == 1 or op.spec.loops:
+            loads = any(o.name == "load" for region in op.regions for o in walk(region))
+            if layout.count == 1 or op.spec.loops or loads:
                 self.branch = layout
             if layout.count > 1:
                 mask_loads(self, op, decides, layout)

@@ -71,7 +71,7 @@ def mask_loads(a: Inserted, op: Op, condition: Value, layout: Layout) -> None:
 def _loads(region: Block) -> Iterator[tuple[Block, Op]]:
     """Those of tiles, each with its block."""
     for op in region.ops:
-        if op.name == "load" and op.result.tile.shape:
+        if op.spec.accesses == "read" and op.result.tile.shape:
             yield region, op
         for inner in op.regions:
             yield from _loads(inner)

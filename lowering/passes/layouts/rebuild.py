@@ -220,7 +220,7 @@ class Rebuilding:
         outer, decides, layout = self.branch, parting(op), None
         if decides is not None:
             layout = self.branch_layout(op, decides)
-            loads = any(o.name == "load" for region in op.regions for o in walk(region))
+            loads = any(o.spec.accesses == "read" for region in op.regions for o in walk(region))
             if layout.count == 1 or op.spec.loops or loads:
                 self.branch = layout
             if layout.count > 1:
@@ -309,11 +309,11 @@ class Rebuilding:
         """What a branch of threads with several elements each cannot have inside."""
         shape = condition.tile.shape
         inside = [o for region in op.regions for o in walk(region)]
-        loads = [o for o in inside if o.name == "load"]
+        loads = [o for o in inside if o.spec.accesses == "read"]
         plain = all(
             o.spec.pure or o.spec.ends or (o.spec.flows and not (o.spec.loops and parting(o) is not None))
             for o in inside
-            if o.name != "load"
+            if o.spec.accesses != "read"
         )
         if not plain or any(r.tile.shape != shape for r in op.results):
             self.refuse_branch(op, condition, layout)

@@ -350,9 +350,7 @@ def test_a_dispatch_that_leaves_out_an_argument_is_told(tmp_path: Path) -> None:
     assert [error.message for error in check_file(path).errors] == ["'scaled' needs 'by'"]
 
 
-@pytest.mark.parametrize(
-    ("block", "message"), [(8, "has no value along x: a division by zero"), (4, "has -75 blocks")]
-)
+@pytest.mark.parametrize(("block", "message"), [(8, "has no value along x: a division by zero"), (4, "has -75 blocks")])
 def test_the_grid_of_a_planned_launch_is_evaluated(tmp_path: Path, block: int, message: str) -> None:
     kernel = KERNEL.replace("cdiv(n, BLOCK)", "cdiv(n, BLOCK - 8)").replace("BLOCK = 64", f"BLOCK = {block}")
     (error,) = of_check(tmp_path, f"{kernel}    scaled(y, x, None, 2.0) with a\n")

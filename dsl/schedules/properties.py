@@ -433,7 +433,8 @@ _ROWS = (
         None,
         Word("ascending", "descending"),
         "In which order blocks take the tiles along the grid's first axis. By itself descending where the rounds of a "
-        "loop grow with `block(0)`: the longest blocks start first, so that none is left to run alone.",
+        "loop grow with `block(0)` and no block may wait for another one: the longest blocks start first, so that none "
+        "is left to run alone.",
         "order descending",
     ),
     PropertyRow(

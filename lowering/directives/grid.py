@@ -7,7 +7,9 @@ about as much of both, which the L2 holds. By itself it is done where a product 
 
 **order.** Blocks start in the order of their numbers, and the device waits for the last one. `descending` gives the
 first of them the greatest `block(0)`. By itself it is so where the rounds of a loop grow with `block(0)`, as those of
-causal attention do: the longest blocks start first, and none is left to run alone. Not where blocks wait for others.
+causal attention do: the longest blocks start first, and none is left to run alone. Not where blocks may wait for
+others, as those that load what is volatile, or ask what an atomic operation found: one that waits for the block before
+it would wait for one that starts later. Nothing but a line of the schedule changes an order there.
 
 **columns.** Where rounds grow or shrink so, each column of tiles (`block(1)`, a head) begins with its longest blocks,
 the last one, too: these run on when all others are done. So 4 columns go side by side, the longest tiles of all first.
@@ -133,7 +135,7 @@ def _columns_of_group(function: Function, falls: bool) -> int:
 
 def _may_go_abreast(function: Function, falls: bool) -> bool:
     """Whether each column of tiles begins with its longest blocks."""
-    return _growth(function) == (1 if falls else -1) and _reads_both(function) and _bond(function) is None
+    return _growth(function) == (1 if falls else -1) and _reads_both(function) and not _asks(function)
 
 
 def _deals_pairs(function: Function, falls: bool) -> bool:
@@ -182,7 +184,7 @@ def _descends(function: Function) -> bool:
 
 def _may_descend(function: Function) -> bool:
     """Whether anything is to be said of the order along the first axis."""
-    return function.word("order") is not None or (_growth(function) > 0 and _bond(function) is None)
+    return function.word("order") is not None or (_growth(function) > 0 and not _asks(function))
 
 
 def _is_first(op: Op) -> bool:
@@ -265,7 +267,7 @@ def _line(function: Function, name: str) -> Loc | None:
 
 def _may_group(function: Function) -> bool:
     """Whether there is an order of tiles to choose."""
-    return _reads_both(function) and ("grouped" in function.attrs or _crosses(function))
+    return _reads_both(function) and ("grouped" in function.attrs or (_crosses(function) and not _asks(function)))
 
 
 def _reads_both(function: Function) -> bool:
@@ -304,6 +306,16 @@ def _bond(function: Function) -> str | None:
         if op.spec.effects is not None and any(e.kind in BONDS for e in op.spec.effects(op)):
             return f"'{op.name}'" + ("" if op.loc is None else f" in line {op.loc.line}")
     return None
+
+
+def _asks(function: Function) -> bool:
+    """Whether a block may wait for another one: then nothing but a line of the schedule changes which one is first."""
+    users = uses(function.body)
+    return _bond(function) is not None or any(
+        (op.name == "load" and op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global")
+        or (op.spec.accesses == "update" and any(users.get(result) for result in op.results))
+        for op in walk(function.body)
+    )
 
 
 def _blocks_of_cluster(function: Function) -> int:

@@ -280,6 +280,36 @@ def test_the_longest_blocks_start_first(rounds: str) -> None:
     assert order_of(GROWING.format(rounds=rounds, more="")) == GROWS[rounds]
 
 
+ASKS = {
+    "a volatile load": "\n    w = done[0]\n    while w == 0:\n        w = load(done[0], cache=volatile)",
+    "an atomic that asks": "\n    while atomic_add(done[0], 0, order=relaxed) == 0:\n        i = block(0)",
+}
+
+
+@pytest.mark.parametrize("waits", ASKS)
+def test_blocks_that_may_wait_for_others_start_in_their_order_by_themselves(waits: str) -> None:
+    """The last one first would wait for one that starts later: look-back hung so on a full GPU."""
+    text = GROWING.format(rounds="0, i + 1", more=ASKS[waits])
+    assert order_of(text) is None
+    assert order_of(text + "    order descending\n") == "descending"
+    counts = GROWING.format(rounds="0, i + 1", more="\n    atomic_add(done[0], 1, order=relaxed)")
+    assert order_of(counts) == "descending"
+
+
+WORD = "    w = c[0, 0]\n    while w == 0.0:\n        w = load(c[0, 0], cache=volatile)\n"
+
+
+@pytest.mark.parametrize("rounds", ["0, k, TK", "i, m + 1, TK"])
+def test_tiles_of_blocks_that_may_wait_for_others_keep_the_order_of_the_grid(rounds: str) -> None:
+    """Neither groups of rows nor columns side by side by themselves: either puts a later tile ahead of an earlier."""
+    args = {"c": np.ones((48, 48), np.float32)} | dict.fromkeys("ab", np.ones((48, 48), np.float16))
+    text = PRODUCT.format(first=0, second=1).replace("0, k, TK", rounds)
+    orders = {"grouped.grid", "columns.grid", "order.grid"}
+    assert orders & {*compile_kernel(text, args).variant.function.choices.keyed()}
+    waits = text.replace("    acc = zeros", WORD + "    acc = zeros")
+    assert not orders & {*compile_kernel(waits, args).variant.function.choices.keyed()}
+
+
 def test_blocks_that_wait_for_others_start_in_their_order() -> None:
     text = GROWING.format(rounds="0, i + 1", more="\n    before = atomic_add(done[0], 1, order=acq_rel)")
     assert order_of(text) is None

@@ -77,6 +77,11 @@ STORED_TWICE = (
     "this statement stores an element twice: let tiles of blocks lie apart (the step from block to block is as long as "
     "what the mask leaves on), or atomic_add(part, value) if all values count"
 )
+STARTS_LAST = (
+    "'order descending' (line {lines}) starts the blocks with the greatest block(0) first, so that a smaller one may "
+    "not have started: leave out that line where blocks wait for smaller ones, or let them take their numbers from a "
+    "counter"
+)
 ENDLESS = (
     "let the condition become false for every element: loads give 0 behind the end of an array, or what other= says; "
     "or count the rounds, and stop after so many"
@@ -109,7 +114,8 @@ def _hint(finding: Finding, file: str | None) -> str | None:
     elif finding.kind == "deadlock" and (finding.last_writer or "").startswith(GOES_ON):
         return ENDLESS
     elif finding.kind == "deadlock" and finding.last_writer is not None and "not started" in finding.last_writer:
-        return WAITS_AHEAD
+        lines = _lines_with("order descending", finding.file or file)
+        return STARTS_LAST.format(lines=" or ".join(map(str, lines))) if lines else WAITS_AHEAD
     return FINDING_HINTS.get(finding.kind)
 
 

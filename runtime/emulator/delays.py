@@ -34,8 +34,6 @@ class Delays:
 
     def wrote(self, place: SpacePlace, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
         """A strong write has happened; `before` is what was there."""
-        if self.space is g.launch.device:
-            g.launch.spins.forward.wrote(g)
         granule = self.shadow.granule
         stamps = g.stamps(site)
         column = stamps[:, None] if place.size != granule else stamps

@@ -19,6 +19,7 @@ from .code import DTYPES, OperandEntry, Site, array_of_bits, constant_array
 from .counters import Counters, LaunchCounters
 from .delays import Delays
 from .findings import DividedError, EmulatorError, Finding, Kind, LaunchRefusedError, Location
+from .forward import FEW, MOST_STEPS, WAITS_FOR_LATER, doubled
 from .legal import check_module
 from .legal.forms import number_of
 from .limits import MOST_LOCAL, MOST_SHARED
@@ -49,6 +50,8 @@ WAVES_BY_CHANCE = 4  # each time that waves spin in turns costs some millisecond
 SPINS = 4  # turns without an end before a wave lets another one start
 NEEDS_ORDER = {Kind.RACE, Kind.IN_FLIGHT, Kind.UNINITIALISED}  # what a wait would have prevented
 Extent = int | Sequence[int]
+Shape = tuple[Extent, Extent, Extent, tuple[int, int]]
+"""Grid, block and cluster; bytes and alignment of the dynamic shared memory."""
 
 
 @dataclass
@@ -81,6 +84,15 @@ def align(offset: int, to: int) -> int:
 
 class BudgetSpent(Exception):
     """The launch stops here; what it spent is already reported."""
+
+
+class StandsStillError(Exception):
+    """A rehearsal has come to where every thread repeats its loop and nothing changes; `finding` is what that is where
+    more blocks are to come."""
+
+    def __init__(self, finding: Finding):
+        super().__init__(str(finding))
+        self.finding = finding
 
 
 class RunningLaunch:
@@ -125,8 +137,7 @@ class RunningLaunch:
         self.first_cluster = left_out // 2 if from_middle else 0
         if self.blocks * self.block_lanes >> THREAD_BITS:
             raise LaunchRefusedError(f"{self.blocks} blocks are too many to emulate")
-        self.findings: list[Finding] = []
-        self.notes: list[Finding] = []
+        self.findings, self.notes = list[Finding](), list[Finding]()
         self.divided = self.judges_divisions = False  # integers, by 0
         self.seen: set[tuple[Kind, int]] = set()
         self.output: list[str] = []
@@ -144,6 +155,7 @@ class RunningLaunch:
         self.active: list[Wave] = []
         self.waiting: list[Any] = []  # blocks of the waves to come, the next one last
         self.begun = 0  # threads
+        self.rehearses = self.hurries = False  # only to see whether it stands still; with short turns
         self.spins = Spins(self)
         self.lay_out_variables(*shared)
 
@@ -396,6 +408,26 @@ class RunningLaunch:
             raise DividedError
         self.end_scratch()
 
+    def rehearse(self, phases: list[Any]) -> bool:
+        """Runs the clusters of each phase at once, when those before have ended. Whether all have come to their end:
+        StandsStillError where they stand still, False where it takes longer than a rehearsal should."""
+        self.rehearses, self.hurries = True, not self.program.has_mbarriers  # which deny 128 times (`mbarriers.py`)
+        size = self.wave_blocks()
+        with np.errstate(all="ignore"), suppress(BudgetSpent):
+            for clusters in phases:
+                blocks = (clusters[:, None] * self.cluster_size + np.arange(self.cluster_size)).reshape(-1)
+                self.waiting = [blocks[start : start + size] for start in range(0, len(blocks), size)][::-1]
+                while self.active or self.waiting:
+                    if not self.active:
+                        self.admit()
+                    self.rotate()
+            return True
+        return False
+
+    @property
+    def begun_clusters(self) -> int:
+        return self.begun // self.threads // self.cluster_size
+
     def admit(self) -> None:
         """Lets the next wave start."""
         wave = Wave(self, self.waiting.pop())
@@ -405,14 +437,16 @@ class RunningLaunch:
     def rotate(self) -> None:
         """Runs each active wave until it ends or only spins; when all spin, further blocks are admitted."""
         for wave in list(self.active):
-            start = wave.turns
-            while wave.turns < start + SPINS or (len(self.active) == 1 and not self.may_admit(wave, start)):
+            until = wave.turns + (1 if self.hurries else SPINS)
+            while wave.turns < until or (len(self.active) == 1 and not self.may_admit(wave, until)):
                 if not wave.step():
                     self.active.remove(wave)
                     self.end(wave)
                     return
                 if self.spins.stepped(wave):
                     self.stuck()
+                if self.rehearses and self.spins.steps > MOST_STEPS:
+                    raise BudgetSpent
         is_stuck = self.spins.rotated(self.active)
         resident = sum(wave.lanes for wave in self.active)
         if self.waiting and (len(self.active) < RESIDENT_WAVES or (is_stuck and resident < RESIDENT_LANES)):
@@ -454,9 +488,9 @@ class RunningLaunch:
                 return spare
         return WaveRegisters(self, lanes)
 
-    def may_admit(self, wave: Wave, start: int) -> bool:
+    def may_admit(self, wave: Wave, until: int) -> bool:
         """Only a program with flags in memory can wait for other blocks; a wave of any other runs on."""
-        return self.program.waits_for_memory and wave.turns >= start + SPINS
+        return self.program.waits_for_memory and wave.turns >= until
 
     # Findings
 
@@ -529,6 +563,11 @@ class RunningLaunch:
         """Every thread that can run repeats a loop, and nothing changes any more."""
         message = "every thread that can run repeats its loop, and nothing changes any more"
         polls, wave = self.spins.current(), self.active[0]
+        if self.rehearses:
+            g = polls[0].group if polls else wave.lanes_at(np.flatnonzero(wave.live))
+            text = self.spins.text(self.blocks - self.begun_clusters * self.cluster_size)
+            site = polls[0].site if polls else None
+            raise StandsStillError(self.described(Kind.DEADLOCK, WAITS_FOR_LATER, g, 0, site, text))
         if polls or not wave.pending:
             g = polls[0].group if polls else wave.lanes_at(np.flatnonzero(wave.live))
             self.stop(Kind.DEADLOCK, message, g, None)
@@ -674,6 +713,14 @@ def emulate(
     told = barriers or {}, after, keeps, watch, ptx_lines, divisions
     program = program_of(ptx, entry)
     check_target(program.module.target, arch)
+    if program.may_wait and not program.reads_clocks and blocks is None:
+        stands = wait_for_later(program, args, shape, limits, barriers or {})
+        if stands is not None and stands.found is not None:
+            if on_finding != "raise":
+                return Result(LaunchCounters(), [stands.found], stands.output)
+            error = EmulatorError(stands.found)
+            error.output = stands.output
+            raise error
     try:
         return run_once(program, args, shape, limits, *told)
     except DividedError:
@@ -683,7 +730,7 @@ def emulate(
 def run_once(
     program: EmulatedProgram,
     args: Sequence[Any],
-    shape: tuple[Extent, Extent, Extent, tuple[int, int]],
+    shape: Shape,
     limits: tuple[Any, ...],
     barriers: Mapping[int, str],
     after: Sequence[Touched] | None,
@@ -716,6 +763,62 @@ def run_once(
         arguments.release(launch.allocations if launch else [])
         if launch is not None:
             launch.dissolve()
+
+
+@dataclass
+class Rehearsed:
+    """Where a rehearsal stands still, and what had been printed; whether it has come to its end, and clusters that have
+    begun."""
+
+    found: Finding | None
+    output: str
+    has_ended: bool
+    begun: int
+
+
+def rehearsed(
+    program: EmulatedProgram,
+    args: Sequence[Any],
+    shape: Shape,
+    limits: tuple[Any, ...],
+    barriers: Mapping[int, str],
+    phases: list[Any],
+) -> Rehearsed:
+    """A launch whose clusters run phase after phase; memory is as before, and what else is found is left to the launch
+    itself."""
+    arguments = Arguments(program, args)
+    memory = arguments.memory
+    before = memory.data[: memory.top].copy()
+    launch: RunningLaunch | None = None
+    try:
+        _, budget, _, _, time_limit, _ = limits
+        launch = RunningLaunch(program, *shape, memory, 0, budget, "collect", None, time_limit)
+        launch.prepare(arguments.images(), barriers, None, False)
+        return Rehearsed(None, "", launch.rehearse(phases), launch.begun_clusters)
+    except StandsStillError as error:
+        assert launch is not None
+        found = error.finding if not launch.findings else None
+        return Rehearsed(found, "".join(launch.output), False, launch.begun_clusters)
+    finally:
+        memory.data[: len(before)] = before
+        arguments.release(launch.allocations if launch else [])
+        if launch is not None:
+            launch.dissolve()
+
+
+def wait_for_later(
+    program: EmulatedProgram, args: Sequence[Any], shape: Shape, limits: tuple[Any, ...], barriers: Mapping[int, str]
+) -> Rehearsed | None:
+    """Where the first blocks of a launch stand still that wait for later ones, which do not wait for them."""
+    told = program, args, shape, limits, barriers
+    cluster = program.function.required_cluster or shape[2]
+    clusters = np.arange(volume(extent(shape[0])) // volume(extent(cluster)))
+    stands = rehearsed(*told, doubled(clusters[:FEW]))
+    first, later = np.split(clusters, [stands.begun])
+    if stands.found is None or not len(later):
+        return None
+    last = doubled(later[::-1][:FEW]) + ([first] if len(later) <= FEW else [])
+    return stands if rehearsed(*told, last).has_ended or rehearsed(*told, [later, first]).has_ended else None
 
 
 @lru_cache(maxsize=32)

@@ -127,6 +127,13 @@ class Mbarriers:
         self.doubt = np.full(wave.lanes, -1)  # by thread: the wait that told it so, and was not asked again
         self.refused = np.zeros(wave.lanes, bool)  # waited for an object that is none, which is reported
 
+    def state(self) -> list[tuple[int, ...]]:
+        """Of each object what decides whether those that wait for it go on."""
+        return [
+            (key, one.pending, one.phase, one.bytes, len(one.deferred), len(one.loads))
+            for key, one in sorted(self.objects.items())
+        ]
+
     # Where they are
 
     def place(self, g: Any, memory: Space, address: Any, site: Site, own: bool) -> SpacePlace:

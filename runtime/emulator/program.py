@@ -14,7 +14,7 @@ from .answers import Answers
 from .code import PACKED, REGISTER_BYTES, REGISTER_DTYPE, BarrierOperands, Code, Op, Record, Site
 from .counters import Counters
 from .findings import PtxError
-from .forward import only_looks
+from .forward import may_wait
 from .guesses import guesses
 from .inlining import Inliner
 from .instructions import build
@@ -190,6 +190,7 @@ class EmulatedProgram:
         self.waits_for_memory = any(
             isinstance(item, PtxInstruction) and can_wait(item, self.code.uses) for item in body
         )
+        self.may_wait = self.waits_for_memory and may_wait(self.segments)
 
     def check_static_memory(self) -> None:
         """What the kernel declares or names of `.shared`, and all of `.const` and of local memory, have room in an SM;
@@ -359,10 +360,6 @@ class EmulatedProgram:
             if any(step.effect and step.site is not segment.end.site for step in segment.steps):
                 return None
         return segment.end.site if segment.end.kind == "exit" else None
-
-    def only_looks(self, site: Site) -> bool:
-        """Does the loop around a strong read do nothing but look at words?"""
-        return only_looks(self.segments, site)
 
     # Registers
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from .code import Site
-from .forward import ForwardWaits
-from .logical_time import CLOCKS
 from .memory import GLOBAL_WINDOW
 from .reader import PtxInstruction
 from .shadow import SpacePlace
@@ -48,18 +46,19 @@ class Spins:
         self.written: list[int] = []
         self.rotations = 0
         program = launch.program
-        names = {entry.name for _, entry in program.special_entries}
-        self.is_decidable = not program.has_mbarriers and not names & CLOCKS
         self.asks = program.waits_for_memory
         self.steps, self.looks, self.window = 0, 0, 1
-        self.forward = ForwardWaits(launch)
 
-    def read(self, site: Site, place: SpacePlace, memory: Space, values: Any, g: Any) -> None:
+    @property
+    def is_decidable(self) -> bool:
+        """A rehearsal ends at a standstill alone, which a look at the phases tells, too."""
+        program = self.launch.program
+        return not program.reads_clocks and (self.launch.rehearses or not program.has_mbarriers)
+
+    def read(self, site: Site, place: SpacePlace, memory: Space, g: Any) -> None:
         """A strong read, or an atomic operation whose result is used."""
         if site.in_loop and place.lanes:
             self.polls[site.number] = Poll(site, place, memory, g, self.launch.spent)
-            if self.asks and memory is self.launch.device:
-                self.forward.read(site, place, memory, values, g)
 
     def rotated(self, active: list[Any]) -> bool:
         """All waves have had their turn: is it certain that they go on like this for ever?"""

@@ -34,6 +34,8 @@ from .visits import Visits
 
 # Loop iterations before a group lets the others of the wave run, in programs whose loops may wait for other threads.
 BACK_EDGES = 64
+# The same in a rehearsal, which mostly ends there: after 12, loops over 1, 2, 3, 4 or 6 words are where they began.
+FEW_BACK_EDGES = 12
 SHARED_BASE_BITS = 36  # more than the shared memory of a wave
 LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
@@ -267,7 +269,7 @@ class Wave:
     def move(self, segment: Segment, g: Group, target: int) -> None:
         if target <= segment.number and self.program.waits_for_memory:
             g.back_edges += 1
-            if g.back_edges >= BACK_EDGES:
+            if g.back_edges >= (FEW_BACK_EDGES if self.launch.hurries else BACK_EDGES):
                 g.back_edges = 0
                 g.turn += 1
         self.put(g, target)
@@ -354,8 +356,8 @@ class Wave:
         return min((g.turn for groups in self.pending.values() for g in groups), default=0)
 
     def state(self) -> Any:
-        """What decides how the groups of the wave go on, besides memory: where they are, and their live registers; and
-        all registers of those that wait."""
+        """What decides how the groups of the wave go on, besides memory: where they are, and their live registers; all
+        registers of those that wait; and the phases of the mbarriers."""
         turns = self.turns
         found: list[Any] = []
         parked = self.live.copy()
@@ -369,7 +371,7 @@ class Wave:
                 found.append((number, g.turn - turns, hash(index.tobytes()), values))
         if parked.any():
             found.append(tuple(hash(row[parked].tobytes()) for row in self.rows))
-        return self.blocks[0], found
+        return self.blocks[0], found, self.mbarriers.state()
 
     def wake_waiters(self) -> None:
         self.mbarriers.waiting.clear()

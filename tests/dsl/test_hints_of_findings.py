@@ -70,6 +70,30 @@ def test_a_race_in_shared_memory_names_the_line_that_left_barriers_out(tmp_path:
     assert (y == x[::-1]).all()
 
 
+CHAIN = """\
+kernel k(y: s32[n], flags: s32[n]):
+    grid n
+    i = block(0)
+    store(y[i], 1, cache=volatile)
+    if i > 0:
+        while load(flags[i - 1], cache=volatile) == 0:
+            i = block(0)
+    store(flags[i], 1, cache=volatile)
+
+schedule s of k:
+    warps = 1
+    order {order}
+"""
+
+
+def test_a_wait_for_a_later_block_names_the_line_that_starts_it_later(tmp_path: Path) -> None:
+    text = told(CHAIN.format(order="descending"), tmp_path / "k.tile", np.zeros(4, np.int32), np.zeros(4, np.int32))
+    assert "comes later in the grid" in text and "hint: 'order descending' (line 12)" in text
+    module = dsl.parse(CHAIN.format(order="ascending"), device="emulator")
+    module.k(np.zeros(4, np.int32), flags := np.zeros(4, np.int32))
+    assert (flags == 1).all()
+
+
 PLACES = {
     "behind": (np.ones((5, 8), np.float32), 5, 0, "just past the end of x", "index 5 of axis 0, which has 5"),
     "two rows further": (

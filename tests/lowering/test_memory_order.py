@@ -60,7 +60,7 @@ LOCK = f"""
     atomic_exchange(flag[0], 0, order=release)
 """
 WAITING = f"""
-    if block(0) == 1:
+    if block(0) == 0:
         store(y[0 : {PER_BLOCK}], load(x[0 : {PER_BLOCK}]))
         atomic_exchange(flag[0], 1, order=release)
     else:

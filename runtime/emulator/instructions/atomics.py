@@ -132,7 +132,7 @@ class Element:
             wrote[order] = old == operand[order]
         note_changes(memory, place, g, site, before)
         if d is not None:
-            g.launch.spins.read(site, place, memory, result, g)
+            g.launch.spins.read(site, place, memory, g)
         strong = as_heard(strong, site, g)
         if late is not None:
             g.wave.observe_late(place, g, memory, strong, late)

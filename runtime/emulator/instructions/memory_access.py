@@ -159,7 +159,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
                 v[target][...] = values[:, index]
         if strong is not None:
             g.wave.observe(place, g, memory, as_heard(strong, site, g), late)
-            g.launch.spins.read(site, place, memory, np.broadcast_to(values, (g.n, *values.shape[1:])), g)
+            g.launch.spins.read(site, place, memory, g)
 
     return access(code, space, ins.operands[1], body)
 

@@ -216,15 +216,20 @@ def test_a_spin_lock_among_all_threads_and_more_blocks_than_a_wave_has(seed: int
     assert y[16] == 40
 
 
-def test_blocks_that_wait_for_later_blocks_are_run_together() -> None:
-    """Block 0 waits for the last block, which is not in its wave."""
+def test_blocks_that_wait_for_each_other_are_run_together() -> None:
+    """Block 0 and the last block, which is not in its wave, meet."""
     body = """
     mov.u32 %r10, %nctaid.x;
     sub.u32 %r10, %r10, 1;
-    setp.eq.u32 %p2, %r7, %r10;
-    @%p2 st.release.gpu.global.u32 [%rd1], 1;
-    setp.ne.u32 %p3, %r7, 0;
-    @%p3 exit;
+    setp.eq.u32 %p3, %r7, 0;
+    @%p3 st.release.gpu.global.u32 [%rd1+8], 1;
+    setp.ne.u32 %p2, %r7, %r10;
+    @%p2 bra FIRST;
+    MEET: ld.acquire.gpu.global.u32 %r11, [%rd1+8];
+    setp.eq.u32 %p2, %r11, 0;
+    @%p2 bra MEET;
+    st.release.gpu.global.u32 [%rd1], 1;
+    FIRST: @!%p3 exit;
     WAIT: ld.acquire.gpu.global.u32 %r11, [%rd1];
     setp.eq.u32 %p2, %r11, 0;
     @%p2 bra WAIT;

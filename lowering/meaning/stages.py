@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import is_
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from lowering.ops.matrix import factors_of
 from lowering.passes import Pass, passes_of
 from lowering.targets import WARP, Target
 from lowering.types import DType, TileType
-from lowering.verify import Malformed, verify
+from lowering.verify import Known, Malformed, are_same, verify
 
 Array = Any
 Block = tuple[int, int, int]
@@ -293,7 +292,7 @@ def compare_stages(
     passes = passes_of(function.choices.plugins) if passes is None else passes
     comparison = StageComparison(None)
     before = run_stage(function, given, grid, blocks, comparison)
-    found = Stages(before)
+    found, known = Stages(before), Known()
     for each in passes:
         name, deals = each.name, function.deals
         may_deal = each.deals is not None and each.deals(function)
@@ -304,7 +303,7 @@ def compare_stages(
         found.passes += 1
         comparison = StageComparison(before)
         try:
-            verify(function, name)
+            verify(function, name, known)
             if function.deals > deals:
                 grid = grid if grid_of is None else grid_of()
                 blocks = carried_blocks(function, grid, len(blocks))
@@ -353,11 +352,6 @@ def parts_of(function: Function) -> list[object]:
 
     add(function.body)
     return found
-
-
-def are_same(before: list[object], now: list[object]) -> bool:
-    """Whether these are the same objects, not just equal ones: 1 is no 1.0."""
-    return len(before) == len(now) and all(map(is_, before, now))
 
 
 def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[StageOutcome]:

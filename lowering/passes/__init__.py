@@ -54,7 +54,7 @@ from lowering.passes import (
 from lowering.plugins import Added, Plugins, current, guarded
 from lowering.structure import flaw_of_structure
 from lowering.targets import Target
-from lowering.verify import Malformed, verify
+from lowering.verify import Known, Malformed, verify
 
 LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies lowered", "shared memory placed"
 
@@ -240,7 +240,7 @@ def run_passes(
     TileError `call` for a pass that is none, or whose need nothing gives."""
     passes = passes_of(function.choices.plugins) if passes is None else passes
     named(print_after, passes)
-    trace = Trace()
+    trace, known = Trace(), Known()
     for each in passes:
         sound = each.sound and (each.by_hand or function.word("barriers") != "manual")
         unsafe = () if sound else ("off",)
@@ -252,7 +252,7 @@ def run_passes(
             each.apply(function, target)
         trace.seconds[each.name] = time.perf_counter() - start
         if check:
-            verify(function, each.name)
+            verify(function, each.name, known)
         if each.name in print_after:
             trace.printed[each.name] = to_mlir(function, annotate=True)
     return trace

@@ -74,9 +74,10 @@ class Counters:
         kinds = self.global_load_bytes, self.global_store_bytes, self.global_atomic_bytes
         self.global_ideal_sectors = sum(-(-each // SECTOR) for each in kinds)
 
-    def add(self, other: Counters, times: int = 1) -> None:
+    def add(self, other: Counters) -> None:
         for name in NAMES:
-            setattr(self, name, getattr(self, name) + times * getattr(other, name))
+            if value := getattr(other, name):  # most are 0
+                setattr(self, name, getattr(self, name) + value)
 
     def __add__(self, other: Counters) -> Counters:
         total = Counters()

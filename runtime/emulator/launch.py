@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from .origins import Origins, Writers, writers_of
 from .overlap import Overlap, Touched
 from .printf import c_string
 from .products import ProxyFences
-from .program import EmulatedProgram, Segment, static_counters
+from .program import EmulatedProgram, Segment, count_alike
 from .provenance import ANYWHERE
 from .reader import PtxFunction, PtxInstruction, Variable, read_module
 from .scratch import end_scratch, unwritten_granules
@@ -597,7 +596,7 @@ class RunningLaunch:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
             for site, kind, product in segment.counters if warps else ():
                 runs[site.ptx_line] = max(runs[site.ptx_line], warps)
-                found.setdefault(site.ptx_line, Counters()).add(static_counters(kind, product, warps, lanes))
+                count_alike(found.setdefault(site.ptx_line, Counters()), kind, product, warps, lanes)
         for number, counters in self.site_counters.items():
             found.setdefault(self.program.code.sites[number].ptx_line, Counters()).add(counters)
 
@@ -605,25 +604,25 @@ class RunningLaunch:
         main = self.main_file()
         result = LaunchCounters(by_array=self.device.counted(), file=main)
 
-        def add(location: Location | None, counters: Counters, times: int = 1) -> None:
-            result.totals.add(counters, times)
+        def of_line(location: Location | None) -> Counters | None:
             line = line_in(location, main)
             if line is not None:
-                result.at(line).add(counters, times)
-            elif location is not None and location.line:
-                result.outside(location.file, location.line).add(counters, times)
+                return result.at(line)
+            return result.outside(location.file, location.line) if location is not None and location.line else None
 
         for segment in self.program.segments:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
-            if not warps:
-                continue
-            places = {id(site.location): site.location for site, *_ in segment.counters}
-            alike = Counter((id(site.location), kind, product) for site, kind, product in segment.counters)
-            for (place, kind, product), times in alike.items():  # 1,137 for 10,581 instructions
-                add(places[place], static_counters(kind, product, warps, lanes), times)
+            for location, kinds in segment.alike if warps else ():
+                own = of_line(location)
+                for (kind, product), times in kinds.items():
+                    for counters in (result.totals, own):
+                        if counters is not None:
+                            count_alike(counters, kind, product, warps * times, lanes * times)
         for number, counters in self.site_counters.items():
             counters.atomic_waits += self.device.waits(number)
-            add(self.program.code.sites[number].location, counters)
+            result.totals.add(counters)
+            if (own := of_line(self.program.code.sites[number].location)) is not None:
+                own.add(counters)
         if ptx_lines:
             self.count_ptx_lines(result)
         for each in (*result.by_line.values(), *result.elsewhere.values(), *result.by_ptx_line.values()):

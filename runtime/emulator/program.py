@@ -13,7 +13,7 @@ from .alike import constant_stores
 from .answers import Answers
 from .code import PACKED, REGISTER_BYTES, REGISTER_DTYPE, BarrierOperands, Code, Op, Record, Site
 from .counters import Counters
-from .findings import PtxError
+from .findings import Location, PtxError
 from .forward import may_wait
 from .guesses import guesses
 from .inlining import Inliner
@@ -107,6 +107,14 @@ class Segment:
     only_leaves: bool = False
     living: Living | None = None
     slots: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def alike(self) -> list[tuple[Location | None, Counter[tuple[str, WarpProduct]]]]:
+        """How many of its instructions of each place count as what: 1,137 kinds for 10,581 instructions."""
+        found: dict[int, tuple[Location | None, Counter[tuple[str, WarpProduct]]]] = {}
+        for site, kind, product in self.counters:
+            found.setdefault(id(site.location), (site.location, Counter()))[1][kind, product] += 1
+        return list(found.values())
 
     @cached_property
     def live_slots(self) -> frozenset[int]:
@@ -599,10 +607,13 @@ def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, 
     return {name: bits for name, bits in found.items() if definitions[name] == 1}
 
 
-def static_counters(kind: str, product: WarpProduct, warps: int, lanes: int) -> Counters:
-    """What one instruction adds when a group of warps and lanes runs it. product: what each warp multiplies in it."""
-    counters = Counters(instructions=warps, thread_instructions=lanes)
-    counters.products, counters.operand_bytes = product.products * warps, product.operand_bytes * warps
+def count_alike(counters: Counters, kind: str, product: WarpProduct, warps: int, lanes: int) -> None:
+    """Adds what instructions of one kind do that groups of so many warps and lanes run. product: what each warp
+    multiplies in each."""
+    counters.instructions += warps
+    counters.thread_instructions += lanes
+    if product is not NO_PRODUCT:
+        counters.products += product.products * warps
+        counters.operand_bytes += product.operand_bytes * warps
     if kind:
-        setattr(counters, kind, warps)
-    return counters
+        setattr(counters, kind, getattr(counters, kind) + warps)

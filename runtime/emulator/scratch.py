@@ -28,9 +28,18 @@ def unwritten_granules(shadow: Shadow, placed: list[Placed]) -> Any:
             continue
         if found is None:
             found = np.zeros(shadow.count, bool)
-        bytes_unwritten = np.flatnonzero(scratch.unwritten) + (pointer.address - GLOBAL_WINDOW)
-        found[bytes_unwritten // shadow.granule] = True
+        first, before, behind = granules_of(pointer, scratch, shadow.granule)
+        parts = np.pad(scratch.unwritten, (before, behind)) if before or behind else scratch.unwritten
+        words = parts.view(f"u{min(shadow.granule, 8)}").reshape(-1, max(shadow.granule // 8, 1))
+        found[first : first + len(words)] |= words.any(axis=1)
     return found
+
+
+def granules_of(pointer: DevicePointer, scratch: Scratch, granule: int) -> tuple[int, int, int]:
+    """The first granule of a workspace, the bytes that it has before the workspace, and those that the last one has
+    behind it."""
+    start = pointer.address - GLOBAL_WINDOW
+    return start // granule, start % granule, -(start + scratch.size) % granule
 
 
 def end_scratch(shadow: Shadow, data: Any, placed: list[Placed], writer: WrittenBy) -> None:
@@ -40,11 +49,14 @@ def end_scratch(shadow: Shadow, data: Any, placed: list[Placed], writer: Written
         if scratch.must_be_zero:
             left = np.flatnonzero(data[start : start + scratch.size])
             note_left(shadow, scratch, start, int(left[0]) if len(left) else None, writer)
-        elif scratch.unwritten is not None:
-            granules = np.arange(start, start + scratch.size) // shadow.granule
+        elif scratch.unwritten is not None and scratch.unwritten.any():
+            first, before, behind = granules_of(pointer, scratch, shadow.granule)
+            last = (start + scratch.size + behind) // shadow.granule
+            left = np.ones(last - first, bool)
             for kind, record in shadow.records.items():
                 if kind.base in WRITES:
-                    scratch.unwritten &= record[granules] == 0
+                    left &= record[first:last] == 0
+            scratch.unwritten &= np.repeat(left, shadow.granule)[before : before + scratch.size]
 
 
 def note_left(shadow: Shadow, scratch: Scratch, start: int, byte: int | None, writer: WrittenBy) -> None:

@@ -188,20 +188,19 @@ class Code:
 
     def read(self, operand: Operand, type_name: str) -> int:
         """The entry of a source operand, seen as `type_name`; packed types give two columns."""
-        if isinstance(operand, Integer):
-            return self.constant(operand.value, type_name)
-        if isinstance(operand, Float):
-            return self.float_constant(operand, type_name)
-        if isinstance(operand, Symbol):
-            return self.symbol(operand.name, operand.offset, type_name)
         if not isinstance(operand, Register):
+            if isinstance(operand, Integer):
+                return self.constant(operand.value, type_name)
+            if isinstance(operand, Float):
+                return self.float_constant(operand, type_name)
+            if isinstance(operand, Symbol):
+                return self.symbol(operand.name, operand.offset, type_name)
             raise self.error(f"unexpected operand {operand}")
         name = operand.name
         if name in self.registers:
             self.record.uses.append(name)
-        if name in self.known:
-            return self.known_constant(*self.known[name], type_name)
-        if name in self.registers:
+            if name in self.known:
+                return self.known_constant(*self.known[name], type_name)
             self.record.reads.append(name)
             return self.register(name, type_name)
         if name in THREAD_SPECIALS or name in LAUNCH_SPECIALS:

@@ -33,7 +33,7 @@ class Used(Exception):
 def guesses(segments: list[Any]) -> frozenset[int]:
     """The numbers of the sites of loads whose values are guesses."""
     steps = [step for segment in segments for step in segment.steps]
-    if not any(is_swap(step) for step in steps):
+    if not any(map(swaps, {step.ins.opcode for step in steps})):
         return frozenset()
     words = LoadedWords(steps)
     swapped = {words.of(step) for step in steps if is_swap(step)} - {None}
@@ -42,7 +42,11 @@ def guesses(segments: list[Any]) -> frozenset[int]:
 
 
 def is_swap(step: RegisterStep) -> bool:
-    return step.ins.opcode[0] == "atom" and "cas" in step.ins.opcode
+    return swaps(step.ins.opcode)
+
+
+def swaps(opcode: tuple[str, ...]) -> bool:
+    return opcode[0] == "atom" and "cas" in opcode
 
 
 def is_load(step: RegisterStep) -> bool:

@@ -378,7 +378,7 @@ class EmulatedProgram:
         first, last = self.lives(living)
         free: dict[int, list[int]] = {size: [] for size in REGISTER_DTYPE}
         active: list[tuple[int, int, int]] = []
-        for name in sorted(first, key=lambda each: first[each]):
+        for name in sorted(first, key=first.__getitem__):
             size = self.code.bytes_of(name)
             while active and active[0][0] < first[name]:
                 _, slot, width = heapq.heappop(active)
@@ -392,8 +392,8 @@ class EmulatedProgram:
             heapq.heappush(active, (last[name], slot, size))
         kinds = {"register", "special", "symbol"}
         for number, segment in enumerate(self.segments):
-            segment.exposed_slots = tuple(sorted({self.slots[name] for name in exposed[number]}))
-            segment.written_slots = frozenset(self.slots[name] for name in written[number])
+            segment.exposed_slots = tuple(sorted(set(map(self.slots.__getitem__, exposed[number]))))
+            segment.written_slots = frozenset(map(self.slots.__getitem__, written[number]))
             segment.living, segment.slots = living, self.slots
             entries = dict.fromkeys(each for record in segment.records for each in record.entries)
             segment.entries = [each for each in entries if self.code.entries[each].kind in kinds]
@@ -433,7 +433,7 @@ class EmulatedProgram:
         """Bytes of the smallest access to each space; generic ones count for all."""
         smallest = {"global": 16, "shared": 16, "local": 16}
         for item in body:
-            if not isinstance(item, PtxInstruction):
+            if not isinstance(item, PtxInstruction) or item.opcode[0] not in ACCESSES:
                 continue
             size = access_bytes(item)
             if size is None:
@@ -511,6 +511,9 @@ def orders_memory(opcode: tuple[str, ...]) -> bool:
 def names_narrow_scope(opcode: tuple[str, ...]) -> bool:
     """Is this a strong operation or a fence for fewer threads than those of the device?"""
     return opcode[0] in {"ld", "st", "atom", "red", "fence", "membar", "tensormap"} and scope_of(opcode) != GPU
+
+
+ACCESSES = {"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "mbarrier"}
 
 
 def access_bytes(ins: PtxInstruction) -> int | None:

@@ -7,6 +7,8 @@ memory, or packed from parts, may point anywhere.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from .reader import (
     Label,
     Operand,
@@ -43,8 +45,8 @@ def names_in(operand: Operand | None) -> list[str]:
     return []
 
 
-def spaces_of(ins: PtxInstruction) -> set[str]:
-    return {word.split("::")[0] for word in ins.opcode}
+def spaces_of(opcode: tuple[str, ...]) -> set[str]:
+    return {word.split("::")[0] for word in opcode}
 
 
 def stored_through(
@@ -53,7 +55,8 @@ def stored_through(
     """Parameters and variables (or `ANYWHERE`) that the addresses of global stores may come from, and these stores."""
     parameters = {variable.name for variable in function.params}
     instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
-    makes_maps = any("tensormap::generic" in ins.opcode and "acquire" in ins.opcode for ins in instructions)
+    opcodes = {ins.opcode for ins in instructions}
+    makes_maps = any("tensormap::generic" in each and "acquire" in each for each in opcodes)
     stores = []
     for ins in instructions:
         if is_global_store(ins):
@@ -118,12 +121,19 @@ def sources_of_addresses(
 
 
 def is_global_store(ins: PtxInstruction) -> bool:
-    words = tuple(word for word in ins.opcode[:5] if word != "reduce")[:4]
+    found = stores_globally(ins.opcode)
+    return isinstance(ins.operands[0], TensorAddress) if found is None else found
+
+
+@lru_cache(maxsize=1024)
+def stores_globally(opcode: tuple[str, ...]) -> bool | None:
+    """None where the operands tell."""
+    words = tuple(word for word in opcode[:5] if word != "reduce")[:4]
     if words == ("cp", "async", "bulk", "tensor"):
-        return isinstance(ins.operands[0], TensorAddress)
-    if words == ("cp", "async", "bulk", "global") or ins.opcode[:2] == ("tensormap", "cp_fenceproxy"):
+        return None
+    if words == ("cp", "async", "bulk", "global") or opcode[:2] == ("tensormap", "cp_fenceproxy"):
         return True
-    return ins.opcode[0] in STORES and not spaces_of(ins) & PRIVATE
+    return opcode[0] in STORES and not spaces_of(opcode) & PRIVATE
 
 
 def sources_of(ins: PtxInstruction, parameters: set[str], registers: dict[str, str]) -> list[str]:
@@ -131,7 +141,7 @@ def sources_of(ins: PtxInstruction, parameters: set[str], registers: dict[str, s
     root = ins.opcode[0]
     if root in {"ld", "ldu", "atom"}:
         names = [name for operand in ins.operands[1:] for name in names_in(operand)]
-        if root != "atom" and "param" in spaces_of(ins) and any(name in parameters for name in names):
+        if root != "atom" and "param" in spaces_of(ins.opcode) and any(name in parameters for name in names):
             return names
         return [ANYWHERE] if ins.opcode[-1][1:] == "64" else []
     if root in STORES or root == "setp":

@@ -991,9 +991,16 @@ class Reader:
         self.root = token.text.partition(".")[0]
         self.in_call = self.root == "call"
         if not self.accept(";"):
-            operands.append(self.operand())
-            while self.accept(","):
-                operands.append(self.operand())
+            texts, plain, comma = self.texts, self.plain, True
+            while comma:
+                known = plain.get(texts[self.at])
+                if known is not None and texts[self.at + 1] in ENDS:  # as most are
+                    self.at += 1
+                    operands.append(known)
+                else:
+                    operands.append(self.operand())
+                comma = texts[self.at] == ","
+                self.at += comma
             self.expect(";")
         opcode, takes_braces = opcode_of(token.text)
         if not takes_braces:
@@ -1003,10 +1010,6 @@ class Reader:
     def operand(self) -> Operand:
         self.check_end()
         text = self.texts[self.at]
-        known = self.plain.get(text)
-        if known is not None and self.texts[self.at + 1] in ENDS:
-            self.at += 1
-            return known
         if text == "{" or (text == "(" and self.in_call):
             self.at += 1
             return self.operand_list("}" if text == "{" else ")")

@@ -144,20 +144,26 @@ def kinds_of(ins: PtxInstruction, scope: RegisterScope) -> tuple | None:
     of a thousand unrolled instructions one is checked."""
     if ins.opcode[0] in {"bra", "brx", "call"}:  # their names are no registers
         return None
-    kinds: list[object] = [ins.opcode, "" if ins.guard is None else scope.registers.get(ins.guard.name)]
-    if any(isinstance(operand, TensorAddress) for operand in ins.operands):
-        return None
+    registers = scope.registers
+    kinds: list[object] = [ins.opcode, "" if ins.guard is None else registers.get(ins.guard.name)]
     for operand in ins.operands:
+        if isinstance(operand, Register):  # as most are
+            if (kind := registers.get(operand.name)) is None:
+                return None
+            kinds.append(kind)
+            continue
+        if isinstance(operand, TensorAddress):
+            return None
         for item in operand.items if isinstance(operand, Vector) else (operand,):
             base = item.base if isinstance(item, PtxAddress) else item
-            kind: object = scope.registers.get(base.name) if isinstance(base, Register) else None
+            of: object = registers.get(base.name) if isinstance(base, Register) else None
             if isinstance(item, Integer):
-                kind = item.value
+                of = item.value
             elif isinstance(item, Float):
-                kind = (str(item), item.bits, item.width)
-            if kind is None:
+                of = (str(item), item.bits, item.width)
+            if of is None:
                 return None
-            kinds.append((type(item), kind))
+            kinds.append((type(item), of))
         kinds.append(type(operand))
     return tuple(kinds)
 

@@ -21,7 +21,8 @@ def split_wide(function: PtxFunction, module: PtxModule) -> None:
     """Puts two registers in the place of each of 128 bits, and instructions on those. Raises `PtxError` where that
     cannot be."""
     wide = {name for name, kind in function.registers.items() if kind == WIDE}
-    if not wide and not any(isinstance(item, PtxInstruction) and WIDE in item.opcode for item in function.body):
+    opcodes = {item.opcode for item in function.body if isinstance(item, PtxInstruction)}
+    if not wide and not any(WIDE in each for each in opcodes):
         return
     body: list[PtxInstruction | Label] = []
     for item in function.body:

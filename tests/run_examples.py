@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
-from dsl.text.program import Program, reached_kernels, type_parameters
+from dsl.text.program import Program, load, reached_kernels, type_parameters
 from dsl.text.tree import Example, Name, walk
+
+
+@cache
+def loaded(path: Path) -> Program:
+    """The program of a file, read once by a worker: of calls, too, many share one."""
+    return load(path)
 
 
 def check(program: Program, example: Example, given: list[str], device: str, contracts: bool = False) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from dsl.examples.overrides import assigned_names
-from dsl.text.program import load
-from tests.run_examples import check, types_of
+from tests.run_examples import check, loaded, types_of
 
 BY_HAND = Path(__file__).parents[2] / "benchmarks" / "peers" / "by_hand"
 SMALL = ("m=17 n=63 k=33", "rows=8", "n=3000")
@@ -16,12 +15,12 @@ SMALL = ("m=17 n=63 k=33", "rows=8", "n=3000")
 SHAPES = ("rows=5 cols=31", "rows=2 cols=5003", "n=4099")
 IMAGES = ("images=1 c=32 h=1 k=32 r=1", "images=3 c=96 h=7 k=96 r=3", "images=1 c=32 h=9 k=64 r=5")
 """Of convolutions, whose own shape is large."""
-EXAMPLES = [(path.name, i) for path in sorted(BY_HAND.glob("*.tile")) for i in range(len(load(path).examples))]
+EXAMPLES = [(path.name, i) for path in sorted(BY_HAND.glob("*.tile")) for i in range(len(loaded(path).examples))]
 
 
 @pytest.mark.parametrize(("name", "index"), EXAMPLES)
 def test_kernels_by_hand_are_right(name: str, index: int) -> None:
-    program = load(BY_HAND / name)
+    program = loaded(BY_HAND / name)
     example = program.examples[index]
     known = set(assigned_names(example))
 

@@ -8,17 +8,17 @@ import pytest
 
 from dsl.examples.overrides import assigned_names
 from dsl.studies.verify import verify_example
-from dsl.text.program import load
 from lowering.passes import PASSES
+from tests.run_examples import loaded
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SMALL = {"rows": 2, "n": 300, "m": 40}
-EXAMPLES = [(path.name, i) for path in sorted(SAMPLES.glob("*.tile")) for i in range(len(load(path).examples))]
+EXAMPLES = [(path.name, i) for path in sorted(SAMPLES.glob("*.tile")) for i in range(len(loaded(path).examples))]
 
 
 @pytest.mark.parametrize(("name", "index"), EXAMPLES)
 def test_every_stage_of_a_sample_agrees(name: str, index: int) -> None:
-    program = load(SAMPLES / name)
+    program = loaded(SAMPLES / name)
     example = program.examples[index]
     small = [f"{dim}={extent}" for dim, extent in SMALL.items() if dim in assigned_names(example)]
     found = verify_example(program, example, small, most=2, boundaries=())

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from dsl.examples.overrides import assigned_names
-from dsl.text.program import load
 from dsl.text.tree import Contract
-from tests.run_examples import check, types_of
+from tests.run_examples import check, loaded, types_of
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SHAPES = {
@@ -69,13 +68,13 @@ SMALL = {"rows": 8, "n": 3000, "m": 40}
 
 
 def examples() -> list[tuple[str, int]]:
-    return [(path.name, i) for path in sorted(SAMPLES.glob("*.tile")) for i in range(len(load(path).examples))]
+    return [(path.name, i) for path in sorted(SAMPLES.glob("*.tile")) for i in range(len(loaded(path).examples))]
 
 
 @pytest.mark.parametrize(("name", "index"), examples())
 def test_examples_pass_for_all_types(name: str, index: int) -> None:
     """Of the first types as it is written, with what it says of its code; of the others with fewer rows."""
-    program = load(SAMPLES / name)
+    program = loaded(SAMPLES / name)
     example = program.examples[index]
     small = [f"{dim}={extent}" for dim, extent in SMALL.items() if dim in assigned_names(example)]
     first, *others = types_of(program, example)
@@ -86,7 +85,7 @@ def test_examples_pass_for_all_types(name: str, index: int) -> None:
 
 @pytest.mark.parametrize(("name", "shape"), [(name, shape) for name in SHAPES for shape in SHAPES[name]])
 def test_boundary_shapes(name: str, shape: str) -> None:
-    program, names = load(SAMPLES / name), {word.partition("=")[0] for word in shape.split()}
+    program, names = loaded(SAMPLES / name), {word.partition("=")[0] for word in shape.split()}
     examples = [example for example in program.examples if names <= set(assigned_names(example))]
     assert examples
     for example in examples:
@@ -96,14 +95,14 @@ def test_boundary_shapes(name: str, shape: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize(("name", "index"), examples())
 def test_examples_pass_on_a_gpu(name: str, index: int) -> None:
-    program = load(SAMPLES / name)
+    program = loaded(SAMPLES / name)
     for types in types_of(program, program.examples[index]):
         check(program, program.examples[index], types, "cuda:0", contracts=True)
 
 
 def test_every_sample_says_what_its_code_costs() -> None:
     for path in SAMPLES.glob("*.tile"):
-        lines = [line for example in load(path).examples for line in example.lines]
+        lines = [line for example in loaded(path).examples for line in example.lines]
         assert any(isinstance(line, Contract) for line in lines), path.name
 
 

@@ -203,6 +203,11 @@ def conflicts(maps: SharedMaps, op: Op) -> int | None:
     return None
 
 
+MOST_ALIGNMENT = 1024
+"""Bytes that the block's shared memory begins at a multiple of, whatever `.align` says: on an H200 (driver 580) it is
+at 0x400 with `.align 2048`, too."""
+
+
 def period(swizzle: Swizzle) -> int:
     """Bytes after which a swizzle repeats."""
     return max((2 << bit for bit, _ in swizzle), default=1)

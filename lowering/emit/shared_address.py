@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lowering.access_width import slot_bytes
 from lowering.layout import apply
 from lowering.ops import operand
-from lowering.shared_map import SharedMap, Swizzle, matrix_lanes, period, swizzled
+from lowering.shared_map import MOST_ALIGNMENT, SharedMap, Swizzle, matrix_lanes, period, swizzled
 from lowering.types import SharedType
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class SharedAddress:
         """The address of what lies `register_part` bytes (by XOR) from a thread's first element, by the linear map.
 
         Tiles, slots and terms are multiples of the swizzle's period: bits below it are XORed at last, so that one base
-        in registers serves all registers' parts.
+        in registers serves all registers' parts. Bits that shared memory itself may begin at are XORed ahead of it.
         """
         w = self.w
         assert self.map is not None
@@ -115,7 +115,7 @@ class SharedAddress:
         # are XORed.
         met = part & self.moved
         if met not in self.bases:
-            last = met % period(self.swizzle)
+            last = met % min(period(self.swizzle), MOST_ALIGNMENT)
             base = self.based(met ^ last)
             self.bases[met] = w.let(f"xor i32 {base}, {last}") if last else base
         number = (part ^ met) + tile_offset(self.memory)

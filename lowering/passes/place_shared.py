@@ -7,7 +7,7 @@ from lowering.ir import Block, Function, Op
 from lowering.lifetimes import Lifetimes, members
 from lowering.location import TileError
 from lowering.ops import OPS
-from lowering.shared_map import period
+from lowering.shared_map import MOST_ALIGNMENT, period
 from lowering.targets import Target
 
 ALIGN = 16
@@ -50,7 +50,7 @@ def place_shared(function: Function, target: Target) -> None:
     for op, offset in placed.items():
         op.attrs["offset"] = offset
     function.attrs["shared_bytes"] = total
-    function.attrs["shared_align"] = max(map(_align, placed), default=ALIGN)
+    function.attrs["shared_align"] = min(max(map(_align, placed), default=ALIGN), MOST_ALIGNMENT)
     if total > target.shared:
         largest = max(placed, key=lambda op: op.attrs["type"].bytes)
         raise TileError(

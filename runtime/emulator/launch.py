@@ -23,7 +23,7 @@ from .legal import check_module
 from .legal.forms import number_of
 from .limits import MOST_LOCAL, MOST_SHARED
 from .map_proxy import MapProxy
-from .memory import GLOBAL_WINDOW, SHARED_START, EmulatedAllocation, Memory
+from .memory import GLOBAL_WINDOW, MOST_ALIGNMENT, SHARED_START, EmulatedAllocation, Memory
 from .origins import Origins, Writers, writers_of
 from .overlap import Overlap, Touched
 from .printf import c_string
@@ -209,6 +209,7 @@ class RunningLaunch:
                 self.reserve(variable)
         self.shared_start = SHARED_START
         # Dynamic shared memory has its declared alignment, or the launch's, and no more.
+        dynamic = min(dynamic, MOST_ALIGNMENT)
         dynamic_start = align(shared, 2 * dynamic) + dynamic if dynamic > 1 else shared
         for variable in variables:
             if variable.space == "shared" and variable.external:

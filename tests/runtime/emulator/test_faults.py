@@ -1099,6 +1099,28 @@ def test_dynamic_shared_memory_may_be_aligned_to_more(alignment: int, fits: bool
     assert [each.kind for each in found] == ([] if fits else [Kind.MISALIGNED])
 
 
+@pytest.mark.parametrize("declared", [512, 1024, 2048, 4096])
+def test_dynamic_shared_memory_has_no_more_than_1024_of_what_it_declares(declared: int) -> None:
+    """An H200 puts it at 0x400 for .align 2048."""
+    body = f"""
+.extern .shared .align {declared} .b8 s[];
+.visible .entry kernel(.param .u64 y)
+{{
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [y];
+  cvta.to.global.u64 %rd2, %rd1;
+  mov.u32 %r1, s;
+  st.global.u32 [%rd2], %r1;
+  ret;
+}}
+"""
+    y = np.zeros(1, np.uint32)
+    emulate(".version 7.0\n.target sm_80\n.address_size 64\n" + body, "kernel", 1, 1, [y], shared_bytes=64)
+    most = min(declared, 1024)
+    assert y[0] % most == 0 and y[0] % (2 * most) != 0
+
+
 def test_a_finding_tells_the_lines_that_are_known_and_no_others() -> None:
     """A workspace that nobody wrote has neither."""
     place = Location("kernel.src", 7)

@@ -15,6 +15,9 @@ SECONDS = 20.0
 AGAIN = 1.0
 """Seconds after which a call is interrupted once more, where it has caught the first time."""
 
+TURNS = 1000
+"""Of the thread, in which an interrupt that is on its way arrives: the first one is enough."""
+
 
 class Overdue(Exception):
     """A call took longer than it may."""
@@ -69,9 +72,11 @@ def _end(call: _Call) -> None:
             if not call.is_overdue:
                 raise
     if call.is_overdue:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(call.thread), None)
-        with suppress(KeyboardInterrupt):
-            time.sleep(0)
+        with suppress(_Interrupt, KeyboardInterrupt):
+            if not _is_ended_by_a_signal(call.thread):
+                _raise_in(call.thread)  # in place of one that is on its way
+            for _ in range(TURNS):
+                time.sleep(0)
 
 
 def _watch() -> None:
@@ -88,8 +93,18 @@ def _watch() -> None:
 
 def _interrupt(thread: int) -> None:
     """In the main thread as Ctrl-C does, which ends a wait, too; else before the next step of Python's."""
-    is_main = thread == threading.main_thread().ident
-    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if _is_ended_by_a_signal(thread):
         signal.pthread_kill(thread, signal.SIGINT)
     else:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupt))
+        _raise_in(thread)
+
+
+def _is_ended_by_a_signal(thread: int) -> bool:
+    is_main = thread == threading.main_thread().ident
+    return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _raise_in(thread: int) -> None:
+    """One at most is on its way, and none is taken back: CPython would go on looking for it at each call, and under a
+    profiler 3.11 never comes out of that."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupt))

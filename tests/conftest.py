@@ -26,10 +26,10 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None) and "PYTHONPYCACHEPREFIX" not
     os.environ["PYTHONPYCACHEPREFIX"] = BYTECODE.name
 
 # What the tests of a file make is garbage behind the last of them, all at once: the collector looks there, and never
-# again at what is left. Not behind each file: it looks at what lives, too, 0.6 s a million objects, of which the caches
-# alone have two, and at garbage for twice as long. Five million objects are a gigabyte of a worker.
+# again at what is left. Not behind each file: it looks at what lives, too, 0.6 s a million objects, and at garbage for
+# twice as long. With five million a worker grew to 12 GB.
 gc.disable()
-MOST_OBJECTS = 5_000_000
+MOST_OBJECTS = 1_500_000
 
 settings.register_profile("tests", deadline=None, print_blob=True)  # a busy machine is no failure
 settings.load_profile("tests")

@@ -172,6 +172,10 @@ class Checker:
         for number, mask in call.alignments:
             if pointers[number] & mask or not pointers[number]:
                 raise self._pointer_error(self.header.tensors[number], pointers[number])
+        self.check_overlaps(call, pointers)
+
+    def check_overlaps(self, call: CallClass, pointers: Sequence[int]) -> None:
+        """The same of memory that two arrays share, alone. Raises LaunchError `overlap`."""
         for each in call.overlaps:
             is_one = pointers[each.a] == pointers[each.b]
             meet = each.meet(pointers)

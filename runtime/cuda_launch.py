@@ -346,6 +346,7 @@ class HostLaunch(CudaLaunch):
         return partial(self.launch, values, arguments, stream)
 
     def _copy_in(self, values: Sequence[Any]) -> tuple[list[Any], list[HostCopy]]:
+        self._checker.check_overlaps(self.call, values)  # as where a kernel works on the arrays themselves
         arrays = [self.call.arrays[tensor.name] for tensor in self.kernel.header.tensors]
         copies = [
             HostCopy(self.kernel.context, replace(array, pointer=pointer))

@@ -312,7 +312,7 @@ def _asks(function: Function) -> bool:
     """Whether a block may wait for another one: then nothing but a line of the schedule changes which one is first."""
     users = uses(function.body)
     return _bond(function) is not None or any(
-        (op.name == "load" and op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global")
+        (op.attrs.get("cache") == "volatile" and op.spec.accesses == "read" and space_of(op.operands[0]) == "global")
         or (op.spec.accesses == "update" and any(users.get(result) for result in op.results))
         for op in walk(function.body)
     )

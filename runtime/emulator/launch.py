@@ -198,7 +198,7 @@ class RunningLaunch:
             if variable.space == "shared" and variable.external:
                 dynamic = max(dynamic, variable.align)
             elif variable.space == "shared":
-                shared = align(shared, variable.align)
+                shared = SHARED_START + align(shared - SHARED_START, variable.align)
                 self.addresses[variable.name] = shared
                 shared += variable.size
             elif variable.space in {"local", "param"}:

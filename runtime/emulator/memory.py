@@ -22,7 +22,7 @@ WINDOW_BYTES = 1 << 32
 # A shared::cluster address holds 1 + the block's rank above this bit; 0 there means the thread's own block.
 RANK_SHIFT = 24
 SHARED_START = 0x400  # the first bytes of shared memory belong to the system, so that no variable has address 0
-MOST_ALIGNMENT = 1024  # of dynamic shared memory, whatever .align says: 0x400 on an H200 (driver 580) for 2048, too
+MOST_ALIGNMENT = 1024  # of shared memory: a variable is at 0x400 on an H200 (driver 580), with .align 8192, too
 ALIGNMENT = 256
 FAR = 1 << 30  # bytes from an array: no row or two
 GAP = 1 << 16  # between allocations, so that an index that is off by a row or two does not meet another array

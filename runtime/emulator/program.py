@@ -173,10 +173,8 @@ class EmulatedProgram:
         self.slot_bytes: list[int] = []
         check_sums(self.segments, self.start)
         self.guesses, self.constant_stores = guesses(self.segments), constant_stores(self.segments)
-        self.divisions, self.divides = (
-            divisions,
-            any(map(is_division, (step for each in self.segments for step in each.steps))),
-        )
+        self.divisions = divisions
+        self.divides = any(map(is_division, (step for each in self.segments for step in each.steps)))
         self.undefined = Undefined(self.segments, self.start, self.code, divisions)
         self.answers = Answers(self.segments)
         self.allocate_slots()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Fit a cost model to logs, and tell how well it orders points.")
 @click.argument("logs", nargs=-1, required=True, type=click.Path(), metavar="LOG.jsonl...")
 @click.option("--model", "name", default="linear", show_default=True, metavar="NAME", help="The model.")
-@click.option("--of", default="time", show_default=True, metavar="FIGURE", help="What it predicts; also work, sectors.")
+@click.option("--of", metavar="FIGURE", help="What it predicts: time, without one work; or any counter.")
 @click.option("--device", metavar="NAME", help="Only trials of this device, where the logs have several.")
 @click.option("-o", "output", type=click.Path(dir_okay=False), metavar="FILE.json", help="For dsl tune --model.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -37,12 +37,13 @@ def command(logs: tuple[str, ...], as_json: bool, **options: Any) -> int:
         return show(error, logs[0])
 
 
-def run(logs: list[Path], as_json: bool, name: str, of: str, device: str | None, output: str | None) -> int:
+def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str | None, output: str | None) -> int:
     from dsl.lab.by_users import called
     from dsl.lab.model import model_named, save, state_of
-    from dsl.lab.models import evaluate, fitted, read_trials
+    from dsl.lab.models import FIGURES, evaluate, fitted, has_figure, read_trials
 
     notes: list[str] = []
+    of = of or next((each for each in FIGURES if has_figure(logs, each)), FIGURES[0])
     trials = read_trials(logs, of, device, notes.append)
     made = fitted(lambda: model_named(name), trials, of)
     with called(made, "has_order"):

@@ -104,6 +104,16 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
+FIGURES = (TIME, "work")
+"""What a model predicts if nobody says it: the first that trials have."""
+
+
+def has_figure(paths: Sequence[Path], of: str) -> bool:
+    """Whether a trial of these logs has it."""
+    trials = (trial for path in paths if path.is_file() for trial in Log(path).trials.values())
+    return any(figure_of(trial, of) is not None for trial in trials)
+
+
 def read_trials(
     paths: Sequence[Path], of: str, device: str | None, note: Callable[[str], None] = lambda text: None
 ) -> list[Trial]:

@@ -17,7 +17,7 @@ from typing import Any
 from .answers import AMONG_LANES, READS, STRONG
 
 FEW = 32  # clusters of a rehearsal: a chain stands still with the first of them
-MOST_STEPS = 50_000  # of a rehearsal, some seconds: what takes longer is not known to stand still
+MOST_STEPS = 10_000  # of a rehearsal, 0.4 s: what takes longer is not known to stand still
 WAITS_FOR_LATER = (
     "waits for a block that comes later in the grid and may not have started: let a block wait for earlier ones only, "
     "or let blocks take numbers from a counter"

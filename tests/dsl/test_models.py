@@ -177,9 +177,9 @@ def test_a_model_is_fitted_reported_and_used(scale: Path, tmp_path: Path) -> Non
     (other := tmp_path / "other.tile").write_text(text)
     outcome(scale, "--log", log)
     outcome(other, "--log", log)
-    result = dsl("model", log)
+    result = dsl("model", log, "--of", "time")
     assert result.return_value == 2 and "no trial of the logs has a figure 'time'" in result.stderr
-    assert "--of work" in result.stderr
+    assert "--of work" in result.stderr and dsl("model", log).stdout.startswith("linear: work of ")
     assert "did you mean 'work'?" in dsl("model", log, "--of", "wrk").stderr
     shown = dsl("model", log, "--of", "work", "-o", path)
     assert shown.return_value == 0 and "each kernel fitted to the others" in shown.stdout, shown.output

@@ -26,7 +26,7 @@ from dsl.text.program import dim_names, load
 from lowering.location import TileError
 from runtime import DeviceError, LaunchError
 
-COUNT = int(os.environ.get("DSL_MUTATIONS", "1500"))
+COUNT = int(os.environ.get("DSL_MUTATIONS", "600"))
 BATCH = 125
 HANG = 120  # seconds, after which a batch is stopped; a quiet core takes 3
 COMPILED = 25  # survivors that go through LLVM as well

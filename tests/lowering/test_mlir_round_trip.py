@@ -32,6 +32,7 @@ from lowering.location import Loc, Source
 from lowering.mlir import to_mlir
 from lowering.passes import PASSES, run_passes
 from lowering.types import DTYPES, F32, I1, INDEX, DType, SharedType, TableType, TensorType, TileType
+from tests.whole import some
 
 GOLDEN = Path(__file__).with_name("golden")
 CASES = cases()
@@ -133,7 +134,7 @@ FIRST = list({(case.kernel, case.schedule): case for case in reversed(CASES)}.va
 SMALL = 150  # operations; the independent reader takes seconds for a thousand
 
 
-@pytest.mark.parametrize("case", FIRST, ids=str)
+@pytest.mark.parametrize("case", some(FIRST, 3), ids=str)
 def test_kernels_of_the_samples_before_and_after_each_pass(case: Case) -> None:
     """After each pass that changes it where the kernel is small, and after all of them."""
     variant = case.build()

@@ -116,15 +116,34 @@ def most_spilled(case: Case, arch: str) -> int:
     return 8 if case.schedule == "folded" and TARGETS[arch].number == 120 else 0
 
 
+def check_lines(case: Case, ptx: str) -> None:
+    """Every `.loc` names a `.file`, and a line there that says something; every line of the sample's own has code."""
+    files = {
+        number: name.rpartition("/")[2] for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', ptx, re.M)
+    }
+    places = {(files[f], int(line)) for f, line in re.findall(r"^\s*\.loc\s+(\d+)\s+(\d+)", ptx, re.M)}
+    own = {line for file, line in places if file == case.file}
+    text = (SAMPLES / case.file).read_text().splitlines()
+    own.discard(0)  # DWARF: no line; the entry of the function
+    assert own
+    assert all(text[line - 1].strip() and not text[line - 1].startswith("#") for line in own)
+    for number, line in enumerate(text, 1):
+        if number in own or "store(" not in line or any(name in line for name in ABSENT.get(case.kernel, ())):
+            continue
+        block = next(n for n in range(number, 0, -1) if text[n - 1][:1].strip())
+        assert not text[block - 1].startswith(f"kernel {case.kernel}("), f"line {number} has no code: {line}"
+
+
 @pytest.mark.parametrize(("case", "arch"), variants(), ids=str)
 def test_ptx_is_as_golden_and_ptxas_takes_it_without_spilling(
     case: Case, arch: str, update_golden: bool, request: pytest.FixtureRequest
 ) -> None:
-    """Both in one, since it takes longer to compile than to compare."""
+    """And its lines lead back to the sample: all in one, since to compile takes longest."""
     ptx, _ = compiled(case, arch)
     made_by, digests = golden()
     if made_by == THIS and not update_golden:
         assert digests[named(case, arch)] == digest(case, arch)
+    check_lines(case, ptx)
     request.getfixturevalue("assembler")
     figures = assemble(ptx, target_in(ptx), case.kernel)
     if most := most_spilled(case, arch):
@@ -168,26 +187,6 @@ def test_the_emulated_chip_is_the_row_s(arch: str) -> None:
     assert chip.shared_per_sm - chip.shared_per_block == chip.reserved_shared == RESERVED_SHARED
     assert (chip.threads_per_sm, chip.blocks_per_sm) == (row.threads_per_sm, row.blocks_per_sm)
     assert chip.registers_per_sm == row.registers
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_lines_of_code_lead_back_to_the_sample(case: Case) -> None:
-    """Every `.loc` names a `.file`, and a line there that says something; every line of the sample's own has code."""
-    ptx, _ = compiled(case, "sm_90")
-    files = {
-        number: name.rpartition("/")[2] for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', ptx, re.M)
-    }
-    places = {(files[f], int(line)) for f, line in re.findall(r"^\s*\.loc\s+(\d+)\s+(\d+)", ptx, re.M)}
-    own = {line for file, line in places if file == case.file}
-    text = (SAMPLES / case.file).read_text().splitlines()
-    own.discard(0)  # DWARF: no line; the entry of the function
-    assert own
-    assert all(text[line - 1].strip() and not text[line - 1].startswith("#") for line in own)
-    for number, line in enumerate(text, 1):
-        if number in own or "store(" not in line or any(name in line for name in ABSENT.get(case.kernel, ())):
-            continue
-        block = next(n for n in range(number, 0, -1) if text[n - 1][:1].strip())
-        assert not text[block - 1].startswith(f"kernel {case.kernel}("), f"line {number} has no code: {line}"
 
 
 def test_an_unknown_target_is_a_located_error_with_a_hint() -> None:

@@ -1,6 +1,6 @@
 """Takes the synchronisation of kernels apart, one statement or branch at a time, and asks whether that is found.
 
-    python tests/runtime/emulator/sync_mutations.py [NAME …] [--jobs 2]
+    PYTHONPATH=. python tests/runtime/emulator/sync_mutations.py [NAME …] [--jobs 2]
 
 tells of each change that was neither found nor shown to be redundant; the rest is counted. Found is: a finding, a text
 that is refused, a wrong result, or a launch without an end.

@@ -17,9 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent / "litmus"))
 import suite
 
 from runtime.emulator import EmulatorError, emulate
+from tests.whole import some
 
 TESTS = suite.suite()
-seeds = pytest.mark.parametrize("seed", [0, 5])
+seeds = pytest.mark.parametrize("seed", some([0, 5], 2))
 every_test = pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)
 
 

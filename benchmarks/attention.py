@@ -28,8 +28,8 @@ from harness import Benchmark, Call, LeftOut, Shape, Yardstick, parser, run
 from matmul_arrays import TYPES as ALL_TYPES
 from matmul_arrays import registers
 
-from runtime.dtypes import numpy_dtype
-from runtime.errors import LaunchError
+from dsl.runtime.dtypes import numpy_dtype
+from dsl.runtime.errors import LaunchError
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "samples" / "attention.tile"

@@ -25,10 +25,10 @@ from pathlib import Path
 import llvmlite.binding as llvm
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.emit import emit
+from dsl.lowering.emit.codegen import level_for, to_ptx
+from dsl.lowering.passes import PASSES
 from dsl.text.program import dim_names, parse_program
-from lowering.codegen import level_for, to_ptx
-from lowering.emit import emit
-from lowering.passes import PASSES
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
 BOUND = 50.0

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import dsl
-from runtime.emulator import Counters, emulate
+from dsl.runtime.emulator import Counters, emulate
 
 ROOT = Path(__file__).parent.parent
 FOREIGN = ROOT / "tests" / "runtime" / "emulator" / "foreign"

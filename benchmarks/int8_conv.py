@@ -37,8 +37,8 @@ from harness.timing import ROUNDS
 from int8_conv_shapes import BLOCK, RESNET50, Operands, Shape, blocked, blocked_filters, innermost
 
 import dsl
+from dsl.runtime import device_facts, gpu_reason
 from dsl.values.facts import ArrayFacts
-from runtime import device_facts, gpu_reason
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "samples" / "int8_conv.tile"

@@ -29,9 +29,9 @@ import dsl
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.calls.tuned import Entry, StepChoice, Tuned, branch_steps, read_tuned, text_digest, tuned_path
 from dsl.lab.contest import contest, median_interval, tying
+from dsl.runtime import Kernel, device_facts
+from dsl.runtime.cuda.timing import measure_rounds
 from dsl.text import tree as ast
-from runtime import Kernel, device_facts
-from runtime.cuda.timing import measure_rounds
 
 SERVED = {1: (1, 5), 32: (6, 90), 256: (91, None)}
 """Numbers of images that an entry serves, by the tuned one."""

@@ -28,8 +28,8 @@ from int8_conv_shapes import RESNET50, Operands, Shape, blocked, blocked_filters
 
 import dsl
 from dsl.calls.plan import BoundPlan, Plan
+from dsl.runtime import Kernel, device_facts, gpu_reason
 from dsl.values.facts import ArrayFacts
-from runtime import Kernel, device_facts, gpu_reason
 
 TILE = ("PM", "PN", "TM", "TN", "G", "BYTES", "BLOCK", "DEPTH", "NEAR", "WARPS")
 Launch = Callable[[], object]

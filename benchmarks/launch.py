@@ -30,9 +30,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "runti
 import hand_written
 from fake_cuda import FakeCuda
 
-import runtime
-from runtime.cuda import driver
-from runtime.cuda_launch import streams
+from dsl import runtime
+from dsl.runtime.cuda import driver
+from dsl.runtime.cuda_launch import streams
 
 GOALS = {
     "torch": {"bound": 1.15, "checked": 1.3, "rotated": 1.45},
@@ -137,7 +137,7 @@ def measure(framework: str, rounds: int, calls: int, fake: FakeCuda | None) -> l
 
 def runtime_context() -> Any:
     """The primary context of GPU 0, current as it is in a program that uses torch or CuPy."""
-    from runtime.cuda.context import context
+    from dsl.runtime.cuda.context import context
 
     return context(0).current()
 

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "runti
 
 import suite
 
-import runtime
-from runtime.header import Argument, Header, HeaderTensor, Scalar, SourceRecord, write
+from dsl import runtime
+from dsl.runtime.header import Argument, Header, HeaderTensor, Scalar, SourceRecord, write
 
 TENSORS = ("memory", "table", "places", "outs")
 SETTINGS = 6  # arrangements of instances, taken in turn

@@ -11,8 +11,8 @@ import numpy as np
 from harness import LeftOut, Shape
 
 import dsl
-from runtime.dtypes import NAME_OF_NUMPY, numpy_dtype
-from runtime.errors import LaunchError
+from dsl.runtime.dtypes import NAME_OF_NUMPY, numpy_dtype
+from dsl.runtime.errors import LaunchError
 
 PEERS = Path(__file__).resolve().parent / "peers"
 
@@ -109,7 +109,7 @@ def registers(problem: Any) -> Callable[[], object]:
     of e4m3 are of f16, into which mma.sync takes them apart on sm_90."""
     import torch
 
-    from runtime import device_facts
+    from dsl.runtime import device_facts
 
     a = problem.a.half() if problem.dtype == "e4m3" else problem.a
     rows, cols = 256, 32 // a.element_size()

@@ -27,7 +27,7 @@ SAMPLES = HERE.parent.parent / "samples"
 COUNTED = {
     "lower": ("dsl.kernels.compile", "dsl.kernels.variants"),
     "resolve_schedule": ("dsl.kernels.variant",),
-    "describe": ("runtime",),
+    "describe": ("dsl.runtime",),
 }
 """Functions, and the modules through which a call reaches each."""
 COLUMNS = ("total", "planning", "lowering", *COUNTED)

@@ -24,7 +24,7 @@ from harness import Benchmark, Call, Interval, Shape, interleaved, parser, run
 from softmax_arrays import BOUNDS, fewer_rows, numpy_type, sampled_error, torch_type
 
 import dsl
-from runtime import device_facts
+from dsl.runtime import device_facts
 
 COLUMNS = (32, 64, 128, 256, 512, 1000, 1023, 1024, 2048, 4096, 5003, 8192, 16384, 32768, 50257)
 LONG = 128

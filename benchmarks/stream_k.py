@@ -32,10 +32,10 @@ from rich.console import Console
 from rich.table import Table
 
 import dsl
-import runtime
+from dsl import runtime
 from dsl.calls.plan import BoundPlan, Workspace
+from dsl.runtime.dtypes import NAME_OF_NUMPY
 from dsl.values.facts import ArrayFacts
-from runtime.dtypes import NAME_OF_NUMPY
 
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "matmul.tile"
 SQUARES = [(n, n, n) for n in (512, 1000, 1024, 2048, 3000, 4096, 8192)]

@@ -36,7 +36,7 @@ from rich.table import Table
 
 import dsl
 from dsl.kernels.compile import lower
-from lowering.passes.swizzle_shared import bank_conflicts
+from dsl.lowering.passes.swizzle_shared import bank_conflicts
 
 BY_HAND = Path(__file__).resolve().parent / "peers" / "by_hand" / "matmul.tile"
 METRICS = ("memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ideal")

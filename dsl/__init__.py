@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from dsl.command.functions import why as why
     from dsl.command.notebook import load_ipython_extension as load_ipython_extension
     from dsl.command.table import ResultTable as ResultTable
-    from lowering.location import TileError as TileError
-    from runtime.errors import DeviceError as DeviceError
-    from runtime.errors import FindingError as FindingError
-    from runtime.errors import LaunchError as LaunchError
+    from dsl.lowering.ir.location import TileError as TileError
+    from dsl.runtime.errors import DeviceError as DeviceError
+    from dsl.runtime.errors import FindingError as FindingError
+    from dsl.runtime.errors import LaunchError as LaunchError
 
 HOME = {
     "CompiledKernel": "dsl.calls.api",
-    "DeviceError": "runtime.errors",
-    "FindingError": "runtime.errors",
-    "LaunchError": "runtime.errors",
+    "DeviceError": "dsl.runtime.errors",
+    "FindingError": "dsl.runtime.errors",
+    "LaunchError": "dsl.runtime.errors",
     "Module": "dsl.calls.api",
     "ResultTable": "dsl.command.table",
-    "TileError": "lowering.location",
+    "TileError": "dsl.lowering.ir.location",
     "ablate": "dsl.command.functions",
     "bench": "dsl.command.functions",
     "bisect": "dsl.command.functions",

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from lowering.plugins import About, add
-from lowering.plugins import ChoiceOption as Option
+from dsl.lowering.ir.plugins import About, add
+from dsl.lowering.ir.plugins import ChoiceOption as Option
 
 __all__ = ["About", "Option", "directive", "instructions", "option", "pass_", "rule", "semantics"]
 
@@ -66,13 +66,13 @@ def rule(
 def semantics(form: str) -> Callable[[Function], Function]:
     """What the emulator does for an instruction that it does not know: a function of one numpy array for each source,
     of the threads that run together, which gives the destination's. form: opcode, operands and what it needs, as in
-    `"add.rn.f32x2 : =b64 b64 b64 : sm_100 8.6"` (`runtime/emulator/legal/forms.py`)."""
+    `"add.rn.f32x2 : =b64 b64 b64 : sm_100 8.6"` (`dsl/runtime/emulator/legal/forms.py`)."""
     return _marked("semantics", form)
 
 
 def instructions(file: str) -> None:
-    """Rows of instructions, a file beside the plug-in's in the form of `ptx_templates/*.toml`: what `w.template` calls
-    in a rule."""
+    """Rows of instructions, a file beside the plug-in's in the form of `dsl/ptx_templates/*.toml`: what `w.template`
+    calls in a rule."""
     add("instructions", file, instructions, sys._getframe(1).f_lineno)
 
 

@@ -40,8 +40,8 @@ class TileFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         from dsl.command.request import examples_of
-        from lowering.location import TileError
-        from runtime import gpu_reason
+        from dsl.lowering.ir.location import TileError
+        from dsl.runtime import gpu_reason
 
         devices = ["emulator"] if gpu_reason() is not None else ["emulator", "cuda:0"]
         try:

@@ -13,17 +13,17 @@ import numpy as np
 
 from dsl.kernels.variant import Request, Variant, build_variant, resolve
 from dsl.kernels.variants import kind_of
+from dsl.lowering.building.verify import verify
+from dsl.lowering.emit import emit
+from dsl.lowering.emit.codegen import level_for, to_ptx
+from dsl.lowering.hopper.boxes import BoxMap, maps_of
+from dsl.lowering.ir.function import Op, walk
+from dsl.lowering.passes import PASSES, Pass, run_passes
+from dsl.runtime.emulator import Memory, Result, TensorMapArgument, emulate
+from dsl.runtime.emulator.memory import DevicePointer
+from dsl.runtime.expressions import compile_expression
+from dsl.runtime.tensor_map import TensorMap, own_axes
 from dsl.text.program import Program, parse_program
-from lowering.boxes import BoxMap, maps_of
-from lowering.codegen import level_for, to_ptx
-from lowering.emit import emit
-from lowering.ir import Op, walk
-from lowering.passes import PASSES, Pass, run_passes
-from lowering.verify import verify
-from runtime.emulator import Memory, Result, TensorMapArgument, emulate
-from runtime.emulator.memory import DevicePointer
-from runtime.expressions import compile_expression
-from runtime.tensor_map import TensorMap, own_axes
 
 NUMPY = {
     "i1": np.dtype(bool), "s8": np.dtype("i1"), "s16": np.dtype("i2"), "s32": np.dtype("i4"), "s64": np.dtype("i8"),

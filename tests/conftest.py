@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return
-    from runtime import gpu_reason
+    from dsl.runtime import gpu_reason
 
     if (reason := gpu_reason()) is not None:
         for item in marked:
@@ -64,7 +64,7 @@ def _gpu_memory(request: pytest.FixtureRequest) -> Iterator[None]:
     if marker is None:
         yield
         return
-    from runtime import device_facts
+    from dsl.runtime import device_facts
 
     (needed,) = marker.args
     assert needed > A_FEW, f"only tests that need more than {A_FEW} GB say so"

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from runtime import gpu_reason
+from dsl.runtime import gpu_reason
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 900

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "lowering"))
 from ptxas_texts import FAULTS, HEAD, entry, kernels_of
 
-from runtime.tools import sass
+from dsl.runtime.tools import sass
 
 VERSIONS = (
     *("12.0.140", "12.3.107", "12.4.131", "12.5.82", "12.6.85", "12.8.93", "12.9.86"),

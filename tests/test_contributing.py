@@ -9,15 +9,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TRY = """
-from lowering.ops.elementwise.declare import function, neutral
+from dsl.lowering.ops.elementwise.declare import function, neutral
 {file}
 import numpy as np
 from click.testing import CliRunner
 from dsl.command import cli
-from lowering.builder import Builder
-from lowering.fold import constant_of
-from lowering.location import Loc, Source
-from lowering.types import S32
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.location import Loc, Source
+from dsl.lowering.ir.types import S32
 from tests.compile_and_run import run
 from tests.run_meaning import meant
 

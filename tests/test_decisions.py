@@ -7,27 +7,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ELSEWHERE = ("lowering/text/", "lowering/meaning/", "lowering/ops/", "lowering/choices.py", "lowering/location.py")
+ELSEWHERE = (
+    "dsl/lowering/text/",
+    "dsl/lowering/meaning/",
+    "dsl/lowering/ops/",
+    "dsl/lowering/ir/choices.py",
+    "dsl/lowering/ir/location.py",
+)
 """Texts, meanings, and rows, which say what an operation is."""
 NO_CHOICE = {
-    "lowering/passes/barriers/choose.py": "the accesses that a reason names",
-    "lowering/passes/barriers/touches.py": "the one operand that a touch is of",
-    "lowering/passes/barriers/copies.py": "of several accesses in flight, the one that an error names",
-    "lowering/passes/swizzle_shared.py:_check_accesses": "the access that an error names",
-    "lowering/tensor_cores.py:fitting": "the instructions that exist and fit, which the caller chooses among; errors",
-    "lowering/verify.py": "the first thing that is wrong",
-    "lowering/directives/roles.py:_misfit": "the loop that an error names",
-    "lowering/directives/bulk.py:flaw_of_box": "the one axis along which elements are neighbours; errors",
-    "lowering/passes/__init__.py:giver": "the one pass that gives something",
-    "lowering/emit/calls.py:template": "whether the target has the instruction that was chosen",
-    "lowering/emit/elementwise.py:_cast_one": "a conversion made anew is one instruction where there is one",
-    "lowering/emit/elementwise.py:_int_to_float": "one conversion is one instruction where there is one",
-    "lowering/emit/memory.py:_atomic": "an addition of bf16 is one instruction where there is one",
-    "lowering/emit/masks.py:ends": "the one axis along which a mask moves",
-    "lowering/passes/layouts/anchors.py:products": "the pin that a schedule has given of a product",
-    "lowering/passes/layouts/anchors.py:chained_layout": "what avoids an exchange; `neighbours` chooses it",
-    "lowering/passes/lower_matrix_accesses.py:feeding": "names of one value",
-    "lowering/directives/kept.py:_source": "the load that brings what is kept: its own, if copies can do that",
+    "dsl/lowering/passes/barriers/choose.py": "the accesses that a reason names",
+    "dsl/lowering/passes/barriers/touches.py": "the one operand that a touch is of",
+    "dsl/lowering/passes/barriers/copies.py": "of several accesses in flight, the one that an error names",
+    "dsl/lowering/passes/swizzle_shared.py:_check_accesses": "the access that an error names",
+    "dsl/lowering/machine/tensor_cores.py:fitting": "the instructions that exist and fit; the caller chooses; errors",
+    "dsl/lowering/building/verify.py": "the first thing that is wrong",
+    "dsl/lowering/directives/roles.py:_misfit": "the loop that an error names",
+    "dsl/lowering/directives/bulk.py:flaw_of_box": "the one axis along which elements are neighbours; errors",
+    "dsl/lowering/passes/__init__.py:giver": "the one pass that gives something",
+    "dsl/lowering/emit/calls.py:template": "whether the target has the instruction that was chosen",
+    "dsl/lowering/emit/elementwise.py:_cast_one": "a conversion made anew is one instruction where there is one",
+    "dsl/lowering/emit/elementwise.py:_int_to_float": "one conversion is one instruction where there is one",
+    "dsl/lowering/emit/memory.py:_atomic": "an addition of bf16 is one instruction where there is one",
+    "dsl/lowering/emit/masks.py:ends": "the one axis along which a mask moves",
+    "dsl/lowering/passes/layouts/anchors.py:products": "the pin that a schedule has given of a product",
+    "dsl/lowering/passes/layouts/anchors.py:chained_layout": "what avoids an exchange; `neighbours` chooses it",
+    "dsl/lowering/passes/lower_matrix_accesses.py:feeding": "names of one value",
+    "dsl/lowering/directives/kept.py:_source": "the load that brings what is kept: its own, if copies can do that",
 }
 """file, or file:function → why."""
 
@@ -49,7 +55,7 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
 
 def test_what_picks_among_candidates_is_a_choice() -> None:
     undeclared, used = [], set()
-    for path in sorted((ROOT / "lowering").rglob("*.py")):
+    for path in sorted((ROOT / "dsl" / "lowering").rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         if name.startswith(ELSEWHERE):
             continue
@@ -82,7 +88,7 @@ def test_a_decision_without_a_record_is_found() -> None:
 def test_every_kind_is_documented() -> None:
     """The kinds of choices in the code are the rows of docs/choices.md."""
     made = set()
-    for folder in ("lowering", "dsl"):
+    for folder in ("dsl",):
         for path in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if not isinstance(node, ast.Call):

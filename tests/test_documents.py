@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from dsl.command import COMMANDS, cli
-from lowering.passes import PASSES
+from dsl.lowering.passes import PASSES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("samples/*.md")])

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from packaging.requirements import Requirement
 
-from lowering import codegen
-from lowering.location import TileError
-from lowering.targets import target
+from dsl.lowering.emit import codegen
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import target
 from tests.lowest_versions import constraints, lowest
 
 MODULE = """target triple = "nvptx64-nvidia-cuda"

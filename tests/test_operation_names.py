@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from lowering.ops import OPS
+from dsl.lowering.ops import OPS
 
 ROOT = Path(__file__).parents[1]
 FAMILIES = ("control", "elementwise", "matrix", "memory", "shapes", "tensor", "threads")
-OWN = ("lowering/ops/", *(f"lowering/{room}/{name}.py" for room in ("emit", "meaning") for name in FAMILIES))
+OWN = ("dsl/lowering/ops/", *(f"dsl/lowering/{room}/{name}.py" for room in ("emit", "meaning") for name in FAMILIES))
 """Rows, rules of emission and meanings of operations."""
 
 
@@ -52,7 +52,7 @@ def comparisons(path: Path) -> list[int]:
 
 def test_operations_are_not_asked_for_their_names() -> None:
     found = {}
-    for folder in ("lowering", "dsl"):
+    for folder in ("dsl",):
         for path in (ROOT / folder).rglob("*.py"):
             name = path.relative_to(ROOT).as_posix()
             if not name.startswith(OWN) and (lines := comparisons(path)):

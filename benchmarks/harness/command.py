@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import dsl
-from runtime import device_facts, gpu_reason
+from dsl.runtime import device_facts, gpu_reason
 
 from .contest import A_COPY, Contest, Peer, Problem, Yardstick
 from .launches import Call, counted, facts_of

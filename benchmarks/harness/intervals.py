@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from runtime.cuda.timing import percentiles
+from dsl.runtime.cuda.timing import percentiles
 
 TIE = 0.02
 """Medians nearer than this share of the other count as equal."""

@@ -9,7 +9,7 @@ from typing import Any
 import dsl
 from dsl.calls.api import CompiledKernel
 from dsl.calls.plan import BoundPlan
-from runtime import assemble
+from dsl.runtime import assemble
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from runtime.cuda import driver
-from runtime.cuda.context import context
+from dsl.runtime.cuda import driver
+from dsl.runtime.cuda.context import context
 
 from .timing import ROUNDS, WARMUPS, microseconds, paired_events
 

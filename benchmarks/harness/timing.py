@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
-from runtime.cuda import driver
-from runtime.cuda.context import context
-from runtime.cuda.memory import Allocation
-from runtime.cuda.timing import FLUSH_FACTOR
+from dsl.runtime.cuda import driver
+from dsl.runtime.cuda.context import context
+from dsl.runtime.cuda.memory import Allocation
+from dsl.runtime.cuda.timing import FLUSH_FACTOR
 
 ROUNDS = 41
 WARMUPS = 3

@@ -19,18 +19,18 @@ from dsl.kernels.compile import Compiled
 from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request, Variant, stride_class
 from dsl.kernels.variants import Variants
+from dsl.lowering.ir.choices import Asked
+from dsl.lowering.ir.location import Errors, TileError, closest
+from dsl.lowering.ir.targets import Target, target
+from dsl.lowering.known.facts import most_elements
 from dsl.text import tree as ast
 from dsl.text.heads import KernelHead
 from dsl.text.program import Program, parse_program
 from dsl.text.program import load as load_program
-from lowering.choices import Asked
-from lowering.facts import most_elements
-from lowering.location import Errors, TileError, closest
-from lowering.targets import Target, target
 
 if TYPE_CHECKING:
-    from runtime import DeviceFacts, Kernel, LaunchResult
-    from runtime.header import Header
+    from dsl.runtime import DeviceFacts, Kernel, LaunchResult
+    from dsl.runtime.header import Header
 
 MOST_PLANS = 1024
 """Classes of calls whose plan a function keeps: a service meets other shapes with every request."""
@@ -45,8 +45,8 @@ def load(
     plugins: Sequence[str | Path] = (),
     name: str | None = None,
 ) -> Module:
-    """The module of a `.tile` file. `device` as for `runtime.Kernel`; `arch` as for `Module`. `plugins`: Python files
-    that add to the compiler, for this module alone (docs/plugins.md). Raises TileError.
+    """The module of a `.tile` file. `device` as for `dsl.runtime.Kernel`; `arch` as for `Module`. `plugins`: Python
+    files that add to the compiler, for this module alone (docs/plugins.md). Raises TileError.
 
     With `strict_bounds` its kernels assert that index tiles lie inside of their axes, wherever they run. `choose`:
     options of choices by key, for all kernels that have them; `Module.asked.check()` is an error for one that no kernel
@@ -118,7 +118,7 @@ class Module:
 
     def place(self) -> tuple[Target, DeviceFacts]:
         """The target that calls compile for, and their device in numbers. TileError `target` where no row fits it."""
-        from runtime import device_facts
+        from dsl.runtime import device_facts
 
         facts = device_facts(self.device, *([] if self._asked is None else [self._asked.arch]))
         return self._asked or target(facts.arch), facts
@@ -200,7 +200,7 @@ class Module:
 
 def is_far(head: KernelHead, name: str, dims: Mapping[str, int], strides: Sequence[int]) -> bool:
     """Whether elements of a tensor with these strides lie farther apart than 32 bits count, of dims that are known."""
-    from runtime.arrays import reach
+    from dsl.runtime.arrays import reach
 
     if (array := head.arrays.get(name)) is None or len(array.dims) != len(strides):
         return False
@@ -240,12 +240,12 @@ class CompiledKernel:
     """One variant: its stages as text, and a launch.
 
     `ir`, `llvm`, `ptx`: text. `k(y, x)` checks and launches; `k.bind(y, x)()` is a prepared launch; `k.run(…)` waits
-    and gives a `runtime.LaunchResult`. A notebook shows its figures and its source, after `run` on the emulator with
-    what each line cost.
+    and gives a `dsl.runtime.LaunchResult`. A notebook shows its figures and its source, after `run` on the emulator
+    with what each line cost.
     """
 
     def __init__(self, compiled: Compiled, device: str, program: Program):
-        from runtime import Kernel
+        from dsl.runtime import Kernel
 
         self.compiled, self.program = compiled, program
         self.kernel = Kernel(compiled.ptx, device=device)
@@ -262,7 +262,7 @@ class CompiledKernel:
         return kernel_page(self.compiled, self.program, self.result)
 
     def run(self, *arguments: Any, **named: Any) -> LaunchResult:
-        """Launches, waits, and tells about it; options as for `runtime.Kernel.run`."""
+        """Launches, waits, and tells about it; options as for `dsl.runtime.Kernel.run`."""
         self.result = self.kernel.run(*arguments, **named)
         return self.result
 
@@ -331,7 +331,7 @@ class ModuleFunction:
             if (way := short_way(self.params, arguments, named, plan)) is not None:
                 self._ways = [way, *self._ways[: MOST_WAYS - 1]]
             return None
-        from runtime import finish_like
+        from dsl.runtime import finish_like
 
         like = plan.make_outputs(given)
         plan.launch(given)

@@ -9,10 +9,10 @@ from typing import Any, SupportsFloat
 from dsl.calls.binding import BoundArguments
 from dsl.calls.called import Called, read_in_order
 from dsl.kernels.variant import stride_class
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.known.facts import most_elements
+from dsl.runtime.numbers import as_float, exact_key, is_masked, item_of, plain
 from dsl.values.facts import ArrayFacts
-from lowering.facts import most_elements
-from lowering.location import TileError
-from runtime.numbers import as_float, exact_key, is_masked, item_of, plain
 
 
 def order(
@@ -63,7 +63,7 @@ def readings(called: Called, free: list[str], count: int, makes_outputs: bool) -
 def fits(called: Called, given: Mapping[str, Any]) -> bool:
     """Whether these arguments can be those parameters: kinds, ranks, element types and shapes agree, and the shapes
     of the outputs follow."""
-    from runtime import is_array
+    from dsl.runtime import is_array
 
     bound: dict[str, BoundArguments] = {}
     for name, value in given.items():
@@ -99,7 +99,7 @@ def ambiguous(called: Called, readings: list[list[str]], by_name: Mapping[str, A
 
 def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
     """What planning needs of each argument; equal facts make one class of calls."""
-    from runtime import is_array
+    from dsl.runtime import is_array
 
     out: dict[str, Any] = {}
     for name, value in given.items():
@@ -129,7 +129,7 @@ def kind_of(value: Any) -> Hashable:
 
 def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
     """Of an array of any framework."""
-    from runtime import describe
+    from dsl.runtime import describe
 
     array = describe(value)
     strides = stride_class(array.strides) if strided else None
@@ -139,7 +139,7 @@ def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
 
 def check_kinds(called: Called, given: Mapping[str, Any]) -> None:
     """TileError for an argument that is no array where one is wanted, no number or no table."""
-    from runtime import is_array
+    from dsl.runtime import is_array
 
     for name, value in given.items():
         if value is not None and not is_array(value):
@@ -148,8 +148,8 @@ def check_kinds(called: Called, given: Mapping[str, Any]) -> None:
 
 def check_kind(called: Called, name: str, value: Any) -> None:
     """TileError for an argument, not an array, that is of another kind than its parameter."""
-    from runtime import LaunchError
-    from runtime.frameworks import framework_of
+    from dsl.runtime import LaunchError
+    from dsl.runtime.frameworks import framework_of
 
     head, p = called.heads.get(name), called.parameters.get(name, name)
     if head is not None and p in head.arrays:
@@ -182,7 +182,7 @@ def plain_number(value: Any) -> bool | int | float | None:
 
 def in_words(value: Any) -> str:
     """An argument in words."""
-    from runtime.frameworks import named
+    from dsl.runtime.frameworks import named
 
     return named(value)
 

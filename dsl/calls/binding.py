@@ -14,10 +14,10 @@ from itertools import chain, combinations, islice
 from typing import Any
 
 from dsl.kernels.variant import stride_class
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.layouts.layout import row_major
 from dsl.text.heads import ArrayParameter, KernelHead
 from dsl.values.facts import ArrayFacts
-from lowering.layout import row_major
-from lowering.location import TileError
 
 IN_ORDER = "are the arguments in their order?"
 MOST_ORDERS = 200
@@ -142,8 +142,8 @@ def _bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
 
 def check_scalar(name: str, dtype: str, value: bool | int | float) -> None:
     """TileError for a number that a scalar of this type cannot be, as a call would be told."""
-    from runtime.dtypes import DTYPES, converter
-    from runtime.errors import LaunchError
+    from dsl.runtime.dtypes import DTYPES, converter
+    from dsl.runtime.errors import LaunchError
 
     if dtype not in DTYPES:  # a type parameter that no array before it binds
         return

@@ -9,13 +9,13 @@ from typing import Any
 from dsl.calls.binding import check_array
 from dsl.calls.plan import Output
 from dsl.calls.uses import tensors_used
+from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.types import DTYPES, DType
 from dsl.text import tree as ast
 from dsl.text.heads import ArrayParameter, KernelHead
 from dsl.text.program import Program
 from dsl.text.tree import names_in
 from dsl.values.facts import ArrayFacts
-from lowering.location import TileError, closest
-from lowering.types import DTYPES, DType
 
 
 class Called:

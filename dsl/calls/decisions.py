@@ -9,8 +9,8 @@ from dsl.calls.planner import Planner
 from dsl.calls.tuned import StepChoice
 from dsl.kernels.compile import Compiled
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.choices import Choice, Choices
 from dsl.schedules import ResolvedSchedule
-from lowering.choices import Choice, Choices
 
 
 def all_choices(request: Request, compiled: Compiled, branch: Choice | None) -> Mapping[str, Choice]:

@@ -1,6 +1,7 @@
 """Which launches of a call may overlap, and what one may read while those in front of it still run.
 
-Each but the first may start before the one in front of it has ended (`lowering/passes/overlap.py` says where it waits).
+Each but the first may start before the one in front of it has ended (`dsl/lowering/passes/overlap.py` says where it
+waits).
 What stands ahead of the wait may read what no launch in front writes. That two names are not of one memory is known
 where one is a workspace of the call, or where the launch that writes takes both: such a launch is refused if they
 overlap. All launches in front count, as one may let the next one start while those in front of it still run.

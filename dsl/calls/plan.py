@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.types import DTYPES
+from dsl.lowering.known.facts import most_elements
 from dsl.text.program import Program
 from dsl.values.facts import ArrayFacts
-from lowering.facts import most_elements
-from lowering.location import Loc, TileError
-from lowering.types import DTYPES
 
 
 class Compiles(Protocol):
@@ -54,14 +54,14 @@ class Workspace:
     @property
     def location(self) -> Any:
         """Where it stands, as the emulator's findings have it."""
-        from runtime.emulator.findings import Location
+        from dsl.runtime.emulator.findings import Location
 
         return Location(self.loc.source.name, self.loc.line)
 
     @property
     def facts(self) -> ArrayFacts:
         """What a launch knows of it."""
-        from runtime.arrays import reach
+        from dsl.runtime.arrays import reach
 
         is_far = self.strides is not None and reach(self.shape, self.strides) > most_elements(32)
         return ArrayFacts(self.shape, self.dtype, strides=self.strides, is_far=is_far)
@@ -125,7 +125,7 @@ class BoundPlan:
 
     def make_outputs(self, given: dict[str, Any]) -> Any:
         """Adds the outputs that the caller left out, like the first array; what is to be returned is `finish`ed."""
-        from runtime import empty_like, is_array
+        from dsl.runtime import empty_like, is_array
 
         like = next(v for v in given.values() if v is not None and is_array(v))
         for output in self.outputs:
@@ -162,8 +162,8 @@ class BoundPlan:
         Workspaces in host memory are checked: FindingError. After a call that failed new ones are made, since a zeroed
         one may hold what its kernels have not taken back.
         """
-        from runtime.emulation import overlapping
-        from runtime.scratch import ScratchArray
+        from dsl.runtime.emulation import overlapping
+        from dsl.runtime.scratch import ScratchArray
 
         shared = [(name, w, made) for name, w, made in self.workspaces.values() if isinstance(made, ScratchArray)]
         for _, _, made in shared:
@@ -183,7 +183,7 @@ class BoundPlan:
         """Those that hold zeros at each call."""
         for _, workspace, made in self.workspaces.values():
             if workspace.zeroed:
-                from runtime.frameworks import clear
+                from dsl.runtime.frameworks import clear
 
                 clear(made)
 
@@ -226,10 +226,10 @@ def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
     """Scratch memory where the call's arrays are."""
     import numpy as np
 
+    from dsl.runtime import describe, empty_like, is_array, to_device
+    from dsl.runtime.frameworks import clear
+    from dsl.runtime.scratch import make_scratch
     from dsl.values.element_types import numpy_type
-    from runtime import describe, empty_like, is_array, to_device
-    from runtime.frameworks import clear
-    from runtime.scratch import make_scratch
 
     like = next(v for v in given.values() if v is not None and is_array(v))
     device = describe(like).device

@@ -28,6 +28,12 @@ from dsl.calls.tuned import (
 )
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request, Variant, as_parameter
+from dsl.lowering.hopper.boxes import maps_of
+from dsl.lowering.ir.function import stride_name
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import DTYPES, DType
+from dsl.runtime.numbers import exact_key
 from dsl.schedules import target_facts
 from dsl.text import tree as ast
 from dsl.text.branches import named_ways, names_of_branch
@@ -38,12 +44,6 @@ from dsl.values.arrays import Arrays
 from dsl.values.facts import ArrayFacts, CallArray
 from dsl.values.host import Shaped
 from dsl.values.table import Builtin
-from lowering.boxes import maps_of
-from lowering.ir import stride_name
-from lowering.location import Loc, TileError, closest
-from lowering.targets import Target
-from lowering.types import DTYPES, DType
-from runtime.numbers import exact_key
 
 ASKING = ("shape", "bytes", "dtype")
 """Functions of arrays that ask for nothing of their elements."""
@@ -311,7 +311,7 @@ class Planner:
     def all_hold(self, request: Request, variant: Variant, conditions: Sequence[Any]) -> bool:
         """Whether these trees of a variant are true for the dims of a request, which may be another one than that for
         which it was built."""
-        from runtime.expressions import ExpressionError, compile_expression
+        from dsl.runtime.expressions import ExpressionError, compile_expression
 
         names = {"sms": request.sms or self.target.sms, **variant.constants, **request.scalars, **request.dims}
         types = {p.name: p.dtype for p in variant.function.params if p.name in request.scalars}

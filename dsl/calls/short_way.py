@@ -25,8 +25,8 @@ def short_way(
 ) -> ShortWay | None:
     """That of the call which `plan` has just served: if all of `params` were given in order, and its one launch takes
     all of its arrays; else None."""
-    from runtime import is_array
-    from runtime.repeated import never
+    from dsl.runtime import is_array
+    from dsl.runtime.repeated import never
 
     arrays = {name: i for i, (name, x) in enumerate(zip(params, arguments, strict=False)) if is_array(x)}
     others = [(i, x) for i, x in enumerate(arguments) if i not in arrays.values()]

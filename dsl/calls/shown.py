@@ -8,15 +8,15 @@ from math import prod
 from typing import Any
 
 from dsl.kernels.compile import Compiled
+from dsl.lowering.ir.location import Source
 from dsl.text import html
 from dsl.text import tree as ast
 from dsl.text.counted import CountedLine, counted_lines
 from dsl.text.program import Program
-from lowering.location import Source
 
 
 def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
-    """HTML. result: a `runtime.LaunchResult` of the kernel; None where it did not run, or on a GPU alone."""
+    """HTML. result: a `dsl.runtime.LaunchResult` of the kernel; None where it did not run, or on a GPU alone."""
     header = compiled.header
     facts: dict[str, Any] = {"target": header.arch, "threads": header.threads, "shared bytes": header.shared_bytes}
     facts |= machine_code(compiled)
@@ -38,8 +38,8 @@ def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
 
 def machine_code(compiled: Compiled) -> dict[str, Any]:
     """Registers of a thread and bytes that it spills, by ptxas where that is installed."""
-    from runtime import assemble
-    from runtime.errors import DeviceError, LaunchError
+    from dsl.runtime import assemble
+    from dsl.runtime.errors import DeviceError, LaunchError
 
     header = compiled.header
     with suppress(DeviceError, LaunchError):

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from dsl.calls.called import Called
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.runtime.numbers import exact_key
 from dsl.text import tree as ast
 from dsl.text.files import write_text
 from dsl.text.program import Program
 from dsl.values.arithmetic import pow2_divisor
-from lowering.location import Loc, TileError, closest
-from runtime.numbers import exact_key
 
 SCHEMA = 1
 NEAR = 2

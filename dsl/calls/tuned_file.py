@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dsl.calls.tuned import AGAIN, SCHEMA, Entry, StepChoice, Tuned
+from dsl.lowering.ir.location import Loc, Source, TileError, closest
+from dsl.lowering.ir.types import DTYPES
 from dsl.text.files import MAX_TEXT, is_file, locked, read_text, sweep
-from lowering.location import Loc, Source, TileError, closest
-from lowering.types import DTYPES
 
 MOST = 1 << 62
 """Beyond every dim and every count."""

@@ -17,8 +17,8 @@ import click
 
 from dsl.command import failures
 from dsl.command.options import WORDS
-from lowering.location import printable
-from lowering.plugins import NONE, Plugins, give
+from dsl.lowering.ir.location import printable
+from dsl.lowering.ir.plugins import NONE, Plugins, give
 
 COMMANDS = {
     "run": "Run a file's example, and check and measure it.",
@@ -90,7 +90,7 @@ class Commands(click.Group):
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS:
-            from lowering.location import closest
+            from dsl.lowering.ir.location import closest
 
             hint = closest(args[0], list(COMMANDS)) or f"known: {', '.join(COMMANDS)}"
             raise click.UsageError(f"no such command '{args[0]}'; {hint}", context)

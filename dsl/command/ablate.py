@@ -11,7 +11,7 @@ import click
 
 from dsl.command.failures import DIFFERS, failed
 from dsl.command.trials import JOBS, Bar, experiments, trying
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 if TYPE_CHECKING:
     from dsl.lab.ablate import Ablation

@@ -16,9 +16,9 @@ from dsl.command.options import CHOOSE, FROM, SECONDS, SEED, SKIP_PASS, choices_
 from dsl.command.run import choose_device
 from dsl.command.show import blocks as block_count
 from dsl.command.show import columns, line, number, pairs, styled
+from dsl.lowering.ir.location import printable
 from dsl.text.counted import amount
 from dsl.text.files import write_text
-from lowering.location import printable
 
 if TYPE_CHECKING:
     from dsl.studies.bench import BenchRow

@@ -11,8 +11,8 @@ import click
 
 from dsl.command.failures import failed
 from dsl.command.trials import Bar, experiments, trying
-from lowering.location import TileError, printable
-from lowering.plugins import current
+from dsl.lowering.ir.location import TileError, printable
+from dsl.lowering.ir.plugins import current
 
 if TYPE_CHECKING:
     from dsl.lab.bisect import Bisection, Decision

@@ -7,8 +7,8 @@ import json
 import click
 
 from dsl.command.failures import DIFFERS, WRONG_INPUT, record
+from dsl.lowering.ir.location import TileError
 from dsl.studies.check import check_file
-from lowering.location import TileError
 
 
 @click.command(short_help="Report all errors of files, without generating code.")

@@ -21,8 +21,8 @@ from dsl.command.failures import DEVICE_FAILED, INTERNAL, ChildFailure, record, 
 from dsl.command.request import CommandRequest
 from dsl.examples.report import Report, from_json
 from dsl.kernels.plugin_files import load_plugins
-from lowering.location import TileError
-from lowering.plugins import current, give
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.plugins import current, give
 
 GRACE = 60.0
 """Seconds beyond the time limit of a launch on a GPU, for all else: start, compilation, what the emulator counts."""
@@ -97,7 +97,7 @@ def waits(seconds: float | None) -> AbstractContextManager[None]:
     """Around launches on a GPU, which must end in so many seconds; None: there is none."""
     if seconds is None:
         return nullcontext()
-    from runtime.cuda.context import time_limit
+    from dsl.runtime.cuda.context import time_limit
 
     return time_limit(seconds)
 

@@ -17,14 +17,14 @@ from dsl.examples.shapes import UNKNOWN, LaunchFacts, examine, find_example
 from dsl.kernels.compile import stage_after
 from dsl.kernels.stages import STAGES, stage
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.choices import Asked
+from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.targets import target
+from dsl.lowering.text.printer import printed
 from dsl.studies.check import at, plan_launch
 from dsl.text import tree as ast
 from dsl.text.files import write_text
 from dsl.text.program import Program, dim_names, load, type_parameters
-from lowering.choices import Asked
-from lowering.location import TileError, closest
-from lowering.targets import target
-from lowering.text.printer import printed
 
 
 @click.command(short_help="Show any stage of a kernel as text.")

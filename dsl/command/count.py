@@ -13,7 +13,7 @@ import click
 from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import SECONDS, SEED
 from dsl.command.run import TIME_LIMIT, choose_device
-from lowering.location import TileError, printable
+from dsl.lowering.ir.location import TileError, printable
 
 if TYPE_CHECKING:
     from dsl.studies.count import CountedFile

@@ -11,7 +11,7 @@ import click
 
 from dsl.command.show import amount, line, number, show_check, show_counted, show_resources, show_time, styled
 from dsl.examples.report import guess_in_words
-from lowering.location import printable
+from dsl.lowering.ir.location import printable
 
 if TYPE_CHECKING:
     from dsl.studies.count import CountedFile

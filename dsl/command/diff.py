@@ -14,7 +14,7 @@ from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import choices_of
 from dsl.command.sides import SideWords, side_words
 from dsl.command.trials import experiments, trying
-from lowering.location import TileError, closest
+from dsl.lowering.ir.location import TileError, closest
 
 if TYPE_CHECKING:
     from dsl.lab.diff import Difference, Side
@@ -252,7 +252,7 @@ def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Sid
     """Of a commit: its compiler makes the code and tells the choices; what it costs is found here."""
     from dsl.lab.commits import TreeQuestion, file_in_repository, git, worktree
     from dsl.lab.diff_commits import kernels_in
-    from lowering.targets import target
+    from dsl.lowering.ir.targets import target
 
     assert words.commit is not None
     commit = words.commit.removeprefix("@")

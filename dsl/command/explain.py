@@ -13,12 +13,12 @@ import click
 import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.command.error_codes import ErrorCode, read_codes
 from dsl.command.failures import show
+from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.plugins import current
 from dsl.schedules.properties import PROPERTIES, PropertyRow, rows_of
 from dsl.text.contracts import KNOWN, NAMES, TERMS, Term
 from dsl.text.program import library_names
 from dsl.values.table import PLACES, ROWS, Builtin
-from lowering.location import TileError, closest
-from lowering.plugins import current
 
 WORDS = Path(__file__).with_name("words.toml")
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dsl.lowering.ir.location import Loc, Source, TileError, printable
+from dsl.runtime.errors import FindingError, RuntimeFault
 from dsl.text.files import MAX_TEXT, read_text
-from lowering.location import Loc, Source, TileError, printable
-from runtime.errors import FindingError, RuntimeFault
 
 if TYPE_CHECKING:
-    from runtime.emulator.findings import Finding
+    from dsl.runtime.emulator.findings import Finding
 
 DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 FINDING_HINTS = {

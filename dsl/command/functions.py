@@ -38,8 +38,8 @@ from dsl.command.rows import (
     row_of,
 )
 from dsl.command.table import ResultTable, captured, shown
-from lowering.location import TileError, closest
-from runtime.errors import DeviceError, RuntimeFault
+from dsl.lowering.ir.location import TileError, closest
+from dsl.runtime.errors import DeviceError, RuntimeFault
 
 if TYPE_CHECKING:
     from dsl.examples.report import Report

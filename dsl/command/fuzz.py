@@ -10,7 +10,7 @@ import click
 from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import said_plugins
 from dsl.command.trials import Bar, experiments, trying
-from lowering.location import TileError, printable
+from dsl.lowering.ir.location import TileError, printable
 
 if TYPE_CHECKING:
     from dsl.lab.experiment import Experiment

@@ -12,7 +12,7 @@ import click
 from dsl.command.failures import show
 from dsl.command.options import ARCH, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of, said_plugins
 from dsl.command.sides import applied
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 if TYPE_CHECKING:
     from dsl.studies.inspect.counts import CountedCode
@@ -140,8 +140,8 @@ def counters(kernel: ExplainedKernel, values: Sequence[str], options: dict[str, 
     from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import find_example
+    from dsl.lowering.ir.choices import Asked
     from dsl.studies.inspect.counts import counted_code
-    from lowering.choices import Asked
 
     program = kernel.program
     example = find_example(program, options["example"])

@@ -13,13 +13,13 @@ from dsl.command.failures import show
 from dsl.command.options import ARCH
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.location import TileError, closest, printable
+from dsl.lowering.ir.targets import target
 from dsl.pictures.names import DrawnValue, fragments, named_tiles
 from dsl.pictures.tiles import drawn, summary
 from dsl.text.files import write_text
 from dsl.text.program import load
-from lowering.ir import Function
-from lowering.location import TileError, closest, printable
-from lowering.targets import target
 
 if TYPE_CHECKING:
     from rich.console import Console

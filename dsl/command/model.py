@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import show, told
-from lowering.location import TileError, printable
+from dsl.lowering.ir.location import TileError, printable
 
 if TYPE_CHECKING:
     from dsl.lab.models import Evaluation

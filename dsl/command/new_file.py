@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from dsl.command.failures import show
+from dsl.lowering.ir.location import TileError
 from dsl.text.program import parse_program
-from lowering.location import TileError
 
 TEMPLATE = """\
 # y = a * x + y, element by element. Run it with: dsl run {file}

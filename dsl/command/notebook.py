@@ -21,9 +21,9 @@ from dsl.calls.api import Module, load
 from dsl.command.failures import render
 from dsl.command.functions import command_of, examples
 from dsl.command.table import CELLS, ResultTable, shown
+from dsl.lowering.ir.location import Errors, TileError
 from dsl.studies.check import check_file
 from dsl.text.files import write_text
-from lowering.location import Errors, TileError
 
 USAGE = "%%tile [NAME|FILE.tile] [--run [NAME=VALUE]... [options of dsl run]]"
 SUFFIX = ".tile"

@@ -8,10 +8,10 @@ import click
 
 from dsl.command.failures import show
 from dsl.kernels.compile import go_through
+from dsl.lowering.passes import named
+from dsl.lowering.text.printer import printed
+from dsl.lowering.text.reader import read
 from dsl.text.files import MAX_TEXT, read_text, write_text
-from lowering.passes import named
-from lowering.text.printer import printed
-from lowering.text.reader import read
 
 
 @click.command(short_help="Run passes on a kernel's IR as text.")

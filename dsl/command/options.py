@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from lowering.location import TileError
-from lowering.plugins import current
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.plugins import current
 
 MAX_SECONDS = 1e7
 WORDS = "dsl.command.words"
@@ -74,7 +74,7 @@ def said_plugins() -> list[str]:
 
 def choices_of(choose: Sequence[str], skip: Sequence[str] = ()) -> dict[str, str]:
     """The options that `--choose` and `--skip-pass` ask for, by key. TileError."""
-    from lowering.passes import left_out
+    from dsl.lowering.passes import left_out
 
     found = dict(left_out(skip))
     for text in choose:

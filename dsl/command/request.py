@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dsl.examples.report import Report
-from lowering.plugins import current
+from dsl.lowering.ir.plugins import current
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def execute(request: CommandRequest) -> Report:
     from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.timeline import TimelineSettings
     from dsl.kernels.edited import ptx_from
+    from dsl.lowering.ir.choices import Asked
     from dsl.text.files import MAX_TEXT, read_text
-    from lowering.choices import Asked
 
     ptx = None if request.ptx is None else ptx_from(request.ptx, request.choose)
     settings = LaunchSettings(

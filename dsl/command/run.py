@@ -23,8 +23,8 @@ from dsl.command.failures import (
 )
 from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
 from dsl.command.request import CommandRequest, execute
-from lowering.location import TileError, printable
-from runtime.errors import LaunchError
+from dsl.lowering.ir.location import TileError, printable
+from dsl.runtime.errors import LaunchError
 
 if TYPE_CHECKING:
     from dsl.examples.report import Report
@@ -176,8 +176,8 @@ def show_roofline(path: str | None, reports: list[Report], is_silent: bool = Fal
 def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
     """TileError `option` for what does not go with a timeline, or is nothing without one."""
     from dsl.examples.timeline import is_trace
+    from dsl.lowering.passes.marks import parse_marks
     from dsl.text.files import is_file
-    from lowering.passes.marks import parse_marks
 
     if settings["timeline"] is None:
         for option, default in (("marks", MARKS), ("events", EVENTS), ("blocks", None)):
@@ -271,8 +271,8 @@ def told_reports(file: str, reports: list[Report], several: bool) -> dict[str, A
 
 def choose_device(name: str, counters: bool) -> tuple[str, str]:
     """(`emulator` or `cuda:0`, why). Raises LaunchError for a name that is none, DeviceError without such a GPU."""
-    from runtime import gpu_reason
-    from runtime.backend import choose
+    from dsl.runtime import gpu_reason
+    from dsl.runtime.backend import choose
 
     if counters:
         if name not in ("auto", "emulator"):

@@ -9,7 +9,7 @@ import click
 from dsl.command.failures import show
 from dsl.command.options import ARCH, CHOOSE, SKIP_PASS
 from dsl.command.why import kernels
-from lowering.location import printable
+from dsl.lowering.ir.location import printable
 
 
 @click.command(short_help="Print the complete schedule that a call gets, with a reason for each line.")

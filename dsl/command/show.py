@@ -12,8 +12,8 @@ import click
 from dsl.command.show_timeline import show_timeline
 from dsl.examples.comparison import NOTHING_COMPARED
 from dsl.examples.report import Check, LaunchReport, Report, Verdict, guess_in_words, lines_of
+from dsl.lowering.ir.location import printable
 from dsl.text.counted import COUNTED, amount, counted_lines, number, units
-from lowering.location import printable
 
 LABEL = 11
 

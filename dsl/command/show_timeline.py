@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from dsl.lowering.ir.location import printable
 from dsl.text.counted import amount
-from lowering.location import printable
 
 MOST_SHARE = 0.05
 """Of a launch's time that marks may add before it is said. On the emulator, whose turns are subtracted to the last,

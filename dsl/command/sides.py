@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsl.examples.overrides import PREFIXES
+from dsl.lowering.ir.choices import is_key
+from dsl.lowering.ir.location import TileError
 from dsl.text.files import is_file
-from lowering.choices import is_key
-from lowering.location import TileError
 
 if TYPE_CHECKING:
     from dsl.calls.tuned import StepChoice

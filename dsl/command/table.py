@@ -11,8 +11,8 @@ import click
 
 from dsl.command.rows import flat
 from dsl.kernels.stages import table as columns_as_text
+from dsl.lowering.ir.location import TileError
 from dsl.text import html
-from lowering.location import TileError
 
 Row = TypeVar("Row")
 MOST_LETTERS = 60

@@ -10,10 +10,10 @@ import click
 from dsl.kernels.compile import stages_of
 from dsl.kernels.plain_rows import ir_rows
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.text.printer import PrintedNames, printed
 from dsl.text.files import write_text
 from dsl.text.program import Program
-from lowering.location import TileError
-from lowering.text.printer import PrintedNames, printed
 
 CONTEXT = 2
 """Lines around a difference."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SEED, SKIP_PASS, choices_of, command_line
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 if TYPE_CHECKING:
     from dsl.lab.experiment import Experiment, Wanted

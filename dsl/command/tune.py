@@ -14,7 +14,7 @@ import click
 from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import CHOOSE, FROM, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of, command_line
 from dsl.command.trials import JOBS, Bar
-from lowering.location import TileError, closest
+from dsl.lowering.ir.location import TileError, closest
 
 if TYPE_CHECKING:
     from dsl.calls.tuned import Entry

@@ -10,7 +10,7 @@ import click
 from dsl.command.compile import launches_of, request_of
 from dsl.command.failures import failed
 from dsl.command.options import ARCH, CHOOSE, SKIP_PASS, choices_of
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 
 @click.command(short_help="Tell why a kernel's code is as it is, and what else it could be.")
@@ -84,10 +84,10 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import find_example
     from dsl.kernels.compile import compile_variant
+    from dsl.lowering.ir.choices import Asked
+    from dsl.lowering.ir.targets import target
     from dsl.studies.why import ExplainedKernel, kernels_of
     from dsl.text.program import load
-    from lowering.choices import Asked
-    from lowering.targets import target
 
     program = load(path)
     target(options["arch"])

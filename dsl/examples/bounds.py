@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dsl.examples.work import Work
 
 if TYPE_CHECKING:
-    from runtime.chips import DeviceFacts
+    from dsl.runtime.chips import DeviceFacts
 
 MEMORY, L2, SHARED, ISSUE, TENSOR, SPECIAL = "memory", "L2", "shared memory", "issue", "tensor cores", "exponentials"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from dsl.examples.evidence import Evidence, NotKnown
 from dsl.examples.report import Verdict
+from dsl.lowering.ir.choices import Choice, unmet
+from dsl.lowering.ir.location import Loc, TileError
 from dsl.schedules.resolve import StatedContract
 from dsl.text import tree as ast
 from dsl.text.contracts import CHOICE, Term, row_of, with_copies
 from dsl.values.arithmetic import COMPARISONS
 from dsl.values.numbers import Numbers
-from lowering.choices import Choice, unmet
-from lowering.location import Loc, TileError
 
 MOST_TOLD = 5
 """Choices beside an error."""

@@ -8,15 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dsl.kernels.variant import Request
-from lowering.choices import Choice, keys_of
-from lowering.ir import Function, Op, walk
-from lowering.location import Loc, TileError, closest
-from lowering.targets import WARP
+from dsl.lowering.ir.choices import Choice, keys_of
+from dsl.lowering.ir.function import Function, Op, walk
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.targets import WARP
 
 if TYPE_CHECKING:
-    from runtime.chips import DeviceFacts
-    from runtime.header import Header
-    from runtime.tools import Assembly
+    from dsl.runtime.chips import DeviceFacts
+    from dsl.runtime.header import Header
+    from dsl.runtime.tools import Assembly
 
 
 class NotKnown(Exception):
@@ -93,7 +93,7 @@ class Evidence:
         return self.code.number("shared_bytes")
 
     def conflicts_of(self, tile: str) -> int:
-        from lowering.passes.swizzle_shared import bank_conflicts
+        from dsl.lowering.passes.swizzle_shared import bank_conflicts
 
         mine = [(op, beyond) for op, beyond in bank_conflicts(self.code) if op.operands[0].name == tile]
         hidden = next((op for op, beyond in mine if beyond is None), None)
@@ -121,14 +121,14 @@ class Evidence:
 
     def assembled(self) -> Assembly:
         """What the assembler says. DeviceError without it, LaunchError for PTX that it refuses."""
-        from runtime import assemble
+        from dsl.runtime import assemble
 
         header, ptx = self.made()
         return assemble(ptx, header.arch, header.entry, header.maxregs)
 
     @cached_property
     def assembly(self) -> Assembly:
-        from runtime.errors import DeviceError
+        from dsl.runtime.errors import DeviceError
 
         if not self.assembles:
             raise NotKnown("it needs the assembler: --assemble")
@@ -145,8 +145,8 @@ class Evidence:
         return self.assembly.spill_stores + self.assembly.spill_loads if known is None else known
 
     def instructions(self) -> int:
-        from runtime.errors import DeviceError
-        from runtime.machine_code import machine_code
+        from dsl.runtime.errors import DeviceError
+        from dsl.runtime.machine_code import machine_code
 
         try:
             return machine_code(self.assembly.cubin, self.made()[0].entry).instructions
@@ -154,7 +154,7 @@ class Evidence:
             raise NotKnown("; ".join(filter(None, [error.message, error.hint]))) from None
 
     def occupancy(self) -> float:
-        from runtime.chips import occupancy
+        from dsl.runtime.chips import occupancy
 
         header, _ = self.made()
         return occupancy(self.facts, self.registers(), header.threads, header.shared_bytes)[0]

@@ -16,7 +16,7 @@ OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget
 
 @dataclass(frozen=True, slots=True)
 class FirstBlocks:
-    """What the emulator says of `blocks` of the blocks of a launch. result: a `runtime.LaunchResult`."""
+    """What the emulator says of `blocks` of the blocks of a launch. result: a `dsl.runtime.LaunchResult`."""
 
     result: Any
     blocks: int
@@ -43,10 +43,10 @@ def blocks_run(grid: Sequence[int], cluster: int, blocks: int | None) -> int:
 
 
 def first_blocks(kernel: Any, values: Sequence[Any], blocks: int, **options: Any) -> FirstBlocks:
-    """Runs so many of the first blocks, or of those in the middle with `from_middle=True`. kernel: a `runtime.Kernel`
-    of any device; values: its arguments, arrays in host memory, which the blocks write. options: of `Kernel.run`.
-    Findings are collected; what else goes wrong is raised."""
-    from runtime import Kernel
+    """Runs so many of the first blocks, or of those in the middle with `from_middle=True`. kernel: a
+    `dsl.runtime.Kernel` of any device; values: its arguments, arrays in host memory, which the blocks write.
+    options: of `Kernel.run`. Findings are collected; what else goes wrong is raised."""
+    from dsl.runtime import Kernel
 
     is_emulated = kernel.device == "emulator"
     emulated = kernel if is_emulated else Kernel(kernel.ptx, kernel.header.entry, "emulator")

@@ -27,8 +27,8 @@ from dsl.examples.unwritten import EmptyArrays
 from dsl.examples.work import Work, counted_work
 from dsl.kernels.edited import headers_of
 from dsl.kernels.variant import resolve
-from lowering.location import TileError
-from runtime.renewed import in_a_row
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.renewed import in_a_row
 
 MOST_KEPT = 1 << 28
 """Bytes of arrays whose writers are kept from launch to launch: their records take up to eight times as many."""
@@ -179,7 +179,7 @@ class Launcher:
             self.marked.write(headers, functions, f"{self.report.device} ({self.report.chip})")
 
     def evidence_of(self, launch: ExampleLaunch, report: LaunchReport) -> Evidence:
-        from runtime.emulator.counters import LaunchCounters
+        from dsl.runtime.emulator.counters import LaunchCounters
 
         compiled = launch.compiled.compiled
         is_edited = launch.kernel is not launch.compiled.kernel
@@ -254,14 +254,14 @@ class Launcher:
 
 def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
     """The kernels of a PTX text with headers by their names in the `.tile` file. Raises LaunchError."""
-    from runtime import Kernel
+    from dsl.runtime import Kernel
 
     return {name: Kernel(ptx, header.entry, device) for name, header in headers_of(ptx).items()}
 
 
 def accessed(launches: list[tuple[ExampleLaunch, list[Any]]], way: str) -> set[str]:
     """Names of the call's arguments that some kernel accesses in a way: "r" or "w"."""
-    from runtime.header import HeaderTensor
+    from dsl.runtime.header import HeaderTensor
 
     found = set()
     for launch, _ in launches:

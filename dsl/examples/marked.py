@@ -8,9 +8,9 @@ from typing import Any
 from dsl.examples.report import LaunchReport
 from dsl.examples.timeline import Timeline, TimelineSettings, check_lines, timeline_of, write_trace
 from dsl.examples.times import in_turn
-from lowering.ir import Function
-from lowering.location import TileError
-from runtime.renewed import KeptMemory
+from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.renewed import KeptMemory
 
 
 class MarkedLaunches:
@@ -30,7 +30,7 @@ class MarkedLaunches:
         """The timeline of a launch on a GPU that was made before, so that its code is there; the L2 is cold. Beside it
         time and registers of the kernel without marks, which is `plain`, and with them. kept: what the launch
         changes, as it was before."""
-        from runtime.cuda.timing import flush_l2
+        from dsl.runtime.cuda.timing import flush_l2
 
         assert self.ordinal is not None
         asked = self.settings.events, self.settings.blocks

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from dsl.lowering.ir.location import TileError
 from dsl.text import tree as ast
-from lowering.location import TileError
 
 MOST = 1 << 20
 """Elements of a result that is looked at: the tries may take as long as the comparison."""

@@ -14,7 +14,7 @@ from dsl.examples.first_blocks import whole_launch
 from dsl.examples.report import Explanation, LaunchReport
 from dsl.examples.timeline import TimelineSettings
 from dsl.examples.work import work_of
-from lowering.choices import Asked
+from dsl.lowering.ir.choices import Asked
 
 
 @dataclass(slots=True)
@@ -54,11 +54,11 @@ def run_kernel(
     settings: LaunchSettings,
     keep: Callable[[Any], None] | None = None,
 ) -> LaunchReport:
-    """Launches a `runtime.Kernel` once on a GPU, or on the emulator for None, and says what it costs.
+    """Launches a `dsl.runtime.Kernel` once on a GPU, or on the emulator for None, and says what it costs.
 
     `keep` takes the result of a launch on the emulator, with who wrote its arrays.
     """
-    from runtime import device_facts
+    from dsl.runtime import device_facts
 
     header = kernel.header
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
@@ -103,9 +103,9 @@ def assembled(
     DeviceError where it takes too long for it, unless it need not take it: one that is older than the PTX then says
     nothing. arch: what for, the header's target without.
     What ptxas said; None for nothing."""
-    from runtime import assemble
-    from runtime.errors import DeviceError, LaunchError, MissingToolError
-    from runtime.machine_code import machine_code
+    from dsl.runtime import assemble
+    from dsl.runtime.errors import DeviceError, LaunchError, MissingToolError
+    from dsl.runtime.machine_code import machine_code
 
     figures = None
     with suppress(MissingToolError) if must else suppress(DeviceError, LaunchError):

@@ -10,10 +10,10 @@ from typing import Any
 
 from dsl.examples.mistaken import changed
 from dsl.examples.report import Check
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import RuntimeFault
 from dsl.text import tree as ast
 from dsl.text.program import Program
-from lowering.location import TileError
-from runtime.errors import RuntimeFault
 
 MOST_SECONDS = 5.0
 """Of an example that runs again."""

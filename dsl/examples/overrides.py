@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from math import isinf
 from typing import Any
 
+from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.types import DTYPES
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, launched_kernels, reached_kernels, type_parameters
 from dsl.values.arithmetic import MAX_INT_BITS
-from lowering.location import TileError, closest
-from lowering.types import DTYPES
 
 MAX_EXTENT = 1 << 62
 PREFIXES = ("dim", "const", "sched", "option")

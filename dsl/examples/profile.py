@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dsl.examples.bounds import ISSUE, L2, MEMORY, SHARED, SPECIAL, TENSOR, LaunchBound
 from dsl.examples.report import LaunchReport
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 PEAK = "pct_of_peak_sustained_elapsed"
 METRICS = {

@@ -15,8 +15,8 @@ from dsl.examples.report import Report
 from dsl.examples.times import timed
 from dsl.examples.transfers import on_device
 from dsl.examples.work import counted_work
+from dsl.lowering.ir.location import TileError, closest
 from dsl.values.host import MAX_BYTES
-from lowering.location import TileError, closest
 
 EXTENTS = (1024, 1000, 4096, 512, 256, 128, 64, 32, 16, 8, 1)
 """Tried for dims that nobody gives, beside the constants of the kernel, until all that it requires holds."""
@@ -27,7 +27,7 @@ def run_ptx(
     text: str, name: str, device: str, why: str, given: list[str], settings: LaunchSettings, entry: str | None = None
 ) -> Report:
     """Launches the entry once and measures it; `given` sets dims and scalars. Raises LaunchError or TileError."""
-    from runtime import Kernel, device_facts
+    from dsl.runtime import Kernel, device_facts
 
     ordinal = None if device == "emulator" else int(device.partition(":")[2] or 0)
     kernel = Kernel(text, entry, device)
@@ -76,7 +76,7 @@ def numbers(header: Any, given: list[str]) -> dict[str, Any]:
 
 def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, int]:
     """Extents that meet all that the kernel requires. Raises TileError `option` when none is found."""
-    from runtime.expressions import ExpressionError, compile_expression
+    from dsl.runtime.expressions import ExpressionError, compile_expression
 
     scalars = {p.name: values.get(p.name, 1) for p in header.params if p.name not in header.dims}
     conditions = [compile_expression(require.expr) for require in header.requires]
@@ -116,9 +116,9 @@ def random_arguments(header: Any, dims: Mapping[str, int], values: Mapping[str, 
     """Normal floats, integers from -8 to 7 (0 to 7 unsigned), by name in the order of the parameters."""
     import numpy as np
 
+    from dsl.lowering.ir.types import DTYPES
+    from dsl.runtime.header import HeaderTensor, Scalar
     from dsl.values.element_types import fill
-    from lowering.types import DTYPES
-    from runtime.header import HeaderTensor, Scalar
 
     random = np.random.default_rng(seed)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from runtime.errors import DeviceError
-from runtime.renewed import KeptMemory, changed_spans
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.renewed import KeptMemory, changed_spans
 
 Launches = Sequence[tuple[Any, Sequence[Any]]]
 """Of a call: kernels, and the arguments that they take where they run."""

@@ -27,13 +27,13 @@ from dsl.examples.shapes import (
     with_terms,
 )
 from dsl.examples.unwritten import EmptyArrays, is_same
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DTYPES
+from dsl.runtime.errors import LaunchError
 from dsl.schedules.resolve import stated
 from dsl.text import tree as ast
 from dsl.text.program import Program, reached_kernels, type_parameters
 from dsl.values.arrays import Arrays
-from lowering.location import TileError
-from lowering.types import DTYPES
-from runtime.errors import LaunchError
 
 
 def run_example(

@@ -14,14 +14,14 @@ from typing import Any
 
 from dsl.calls.called import optional_tensors, read_in_order
 from dsl.examples.overrides import Overrides
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.types import DTYPES, DType
 from dsl.schedules.resolve import StatedContract, stated
 from dsl.text import tree as ast
 from dsl.text.contracts import NAMES
 from dsl.text.program import Program, reached_kernels, type_parameters
 from dsl.values.facts import UNKNOWN, ArrayFacts
 from dsl.values.shapes import Shapes
-from lowering.location import Loc, TileError, closest
-from lowering.types import DTYPES, DType
 
 
 def find_example(program: Program, name: str | None) -> ast.Example:

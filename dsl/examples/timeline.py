@@ -16,15 +16,15 @@ from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
 
+from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import WARP
+from dsl.lowering.passes.marks import BARRIERS, EMPTY, LIFE, LINES, lines_name, marked_lines, parse_marks, range_text
 from dsl.text.files import write_text
-from lowering.ir import Function
-from lowering.location import TileError
-from lowering.passes.marks import BARRIERS, EMPTY, LIFE, LINES, lines_name, marked_lines, parse_marks, range_text
-from lowering.targets import WARP
 
 if TYPE_CHECKING:
-    from runtime.header import Header, HeaderMark
-    from runtime.timeline import WarpRecord
+    from dsl.runtime.header import Header, HeaderMark
+    from dsl.runtime.timeline import WarpRecord
 
 TURNS, MICROSECONDS = "turns", "us"
 HEAD, ABOUT = b'{"traceEvents":', b'"otherData":{"device":'
@@ -35,8 +35,8 @@ LEAST_STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class TimelineSettings:
-    """What to record and where to write it. marks: as `lowering/passes/marks.py` reads them; events: of a warp, two
-    for each span; blocks: of the first ones, None for as many as `runtime/timeline.py` takes."""
+    """What to record and where to write it. marks: as `dsl/lowering/passes/marks.py` reads them; events: of a warp, two
+    for each span; blocks: of the first ones, None for as many as `dsl/runtime/timeline.py` takes."""
 
     path: str
     marks: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 
 def array_bytes(given: Mapping[str, Any]) -> int:
-    from runtime import describe, is_array
+    from dsl.runtime import describe, is_array
 
     return sum(array.size * array.itemsize for array in map(describe, filter(is_array, given.values())))
 
@@ -23,7 +23,7 @@ def check_size(given: Mapping[str, Any], most_bytes: int | None) -> None:
 
 def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
     """The arrays of a call copied to a GPU; one that is given twice stays one."""
-    from runtime import is_array, to_device
+    from dsl.runtime import is_array, to_device
 
     copies: dict[int, Any] = {}
     out: dict[str, Any] = {}

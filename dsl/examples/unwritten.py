@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from dsl.lowering.ir.location import Loc, TileError
 from dsl.text import tree as ast
 from dsl.text.tree import names_in
-from lowering.location import Loc, TileError
 
 if TYPE_CHECKING:
-    from runtime.emulator.scratch import Scratch
+    from dsl.runtime.emulator.scratch import Scratch
 
 
 def owner_of(value: Any) -> Any:
@@ -82,8 +82,8 @@ class EmptyArrays:
         owner: Any = None if found is None else found.array()
         if found is None or owner is not value or not owner.flags.c_contiguous:
             return value
-        from runtime.emulator.scratch import Scratch
-        from runtime.scratch import ScratchArray
+        from dsl.runtime.emulator.scratch import Scratch
+        from dsl.runtime.scratch import ScratchArray
 
         if found.scratch is None:
             found.scratch = Scratch(owner.nbytes, False, is_argument=True)

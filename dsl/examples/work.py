@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dsl.examples.first_blocks import FirstBlocks, first_blocks
 
 if TYPE_CHECKING:
-    from runtime.chips import DeviceFacts
+    from dsl.runtime.chips import DeviceFacts
 
 COUNTED_SECONDS = 6.0
 """That the emulator may count of a launch on a GPU: a block of a product of 4096 takes 4 s."""
@@ -57,8 +57,8 @@ class Work:
 def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: DeviceFacts, seconds: float) -> Work:
     """That of a launch on a GPU: of the first cluster, which has most to do, where a multiprocessor has few blocks,
     else of one in the middle, which has no edge. kernel, values: as of `first_blocks`."""
-    from runtime import assemble
-    from runtime.errors import RuntimeFault
+    from dsl.runtime import assemble
+    from dsl.runtime.errors import RuntimeFault
 
     header, count = kernel.header, prod(grid)
     unknown = Work(moved_bytes(header, values), blocks=count)
@@ -78,8 +78,8 @@ def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: Dev
 def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | None) -> Work:
     """That of a launch of which the emulator ran a part, with counters by line of PTX. cubin: the machine code, if
     there is an assembler; without nvdisasm it is as if there were none."""
-    from runtime.errors import DeviceError
-    from runtime.executed import Executed, executed
+    from dsl.runtime.errors import DeviceError
+    from dsl.runtime.executed import Executed, executed
 
     header, blocks, counters = kernel.header, prod(part.result.grid), part.result.counters
     if counters is None or not part.blocks:
@@ -120,8 +120,8 @@ def multiply_adds_of(ptx: str, by_line: Mapping[int, Any], times: float) -> dict
 
 def moved_bytes(header: Any, values: Sequence[Any]) -> float:
     """Of the arrays of a launch: what is read once, and what is written once; an array that is given twice is one."""
-    from runtime import describe
-    from runtime.header import HeaderTensor
+    from dsl.runtime import describe
+    from dsl.runtime.header import HeaderTensor
 
     found: dict[tuple[int, str], int] = {}
     for param, value in zip(header.params, values, strict=True):

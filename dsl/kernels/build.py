@@ -9,6 +9,24 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from math import lcm, prod
 
+from dsl.lowering.building.builder import COPIED
+from dsl.lowering.ir.budget import Exhausted
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Op, Value, walk
+from dsl.lowering.ir.location import Errors, Loc, TileError
+from dsl.lowering.ir.targets import WARP
+from dsl.lowering.ir.types import (
+    DTYPES,
+    F32,
+    I1,
+    INDEX,
+    DType,
+    SharedType,
+    TileType,
+    Type,
+    type_hint,
+)
+from dsl.lowering.layouts.layout import row_major
 from dsl.text import tree as ast
 from dsl.text.tree import names_in
 from dsl.values import table
@@ -26,24 +44,6 @@ from dsl.values.bindings import (
 from dsl.values.scope import Closure, same
 from dsl.values.tiles import COUNTER, Tiles
 from dsl.values.walk import Returned
-from lowering.budget import Exhausted
-from lowering.builder import COPIED
-from lowering.fold import constant_of
-from lowering.ir import Block, Op, Value, walk
-from lowering.layout import row_major
-from lowering.location import Errors, Loc, TileError
-from lowering.targets import WARP
-from lowering.types import (
-    DTYPES,
-    F32,
-    I1,
-    INDEX,
-    DType,
-    SharedType,
-    TileType,
-    Type,
-    type_hint,
-)
 
 MAX_ERRORS = 20
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+from dsl.lowering.ir.location import TileError
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from dsl.values.table import ROWS
-from lowering.location import TileError
 
 GROUPS = frozenset({"copy", "commit", "wait"})
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from dsl.kernels.in_place import in_place_pairs
 from dsl.kernels.variant import Request, Resolved, Variant, build_variant, record_access
+from dsl.lowering.ir.budget import Budget
+from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.location import Loc, Source, TileError
+from dsl.lowering.passes import Pass, blamed, check_complete, named, passes_of, run_passes
+from dsl.lowering.text.mlir import to_mlir
+from dsl.lowering.text.stage import Stage
 from dsl.text.program import Program
-from lowering.budget import Budget
-from lowering.ir import Function
-from lowering.location import Loc, Source, TileError
-from lowering.mlir import to_mlir
-from lowering.passes import Pass, blamed, check_complete, named, passes_of, run_passes
-from lowering.text.stage import Stage
 
 if TYPE_CHECKING:
-    from runtime.header import Header
+    from dsl.runtime.header import Header
 
 LLVM_PREFIX = ";dsl "
 BUILT = "build"
@@ -114,14 +114,14 @@ class Generated:
     @property
     def llvm_text(self) -> str:
         """LLVM IR behind a line with the header, which `ptx_of_llvm` goes on from."""
-        from runtime.header import to_json
+        from dsl.runtime.header import to_json
 
         row = {"ptx": self.version, "level": self.level, "header": to_json(self.header)}
         return f"{LLVM_PREFIX}{json.dumps(row, allow_nan=False, separators=(',', ':'))}\n{self.llvm}"
 
     @property
     def ptx(self) -> str:
-        from runtime.header import write
+        from dsl.runtime.header import write
 
         return write(self.header) + self.body
 
@@ -129,8 +129,8 @@ class Generated:
 def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | None = None) -> Generated:
     """LLVM IR and PTX with its header. `known`: as for `compile_lowered`."""
     from dsl.kernels.launch_header import make_header
-    from lowering.codegen import level_for, to_ptx
-    from lowering.emit import emit
+    from dsl.lowering.emit import emit
+    from dsl.lowering.emit.codegen import level_for, to_ptx
 
     start = time.perf_counter()
     with blamed(stage.function, passes_of(stage.function.choices.plugins), "emission"):
@@ -152,8 +152,8 @@ def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | 
 
 def refused(function: Function, llvm: str) -> TileError | None:
     """The error for text that LLVM does not take, where a rule of a plug-in has a part in it."""
-    from lowering.codegen import wrong_in
-    from lowering.emit.rules import OWN
+    from dsl.lowering.emit.codegen import wrong_in
+    from dsl.lowering.emit.rules import OWN
 
     taken = [made for made in function.choices.made if made.kind == "rule" and made.taken != OWN]
     rules = function.choices.plugins.every("rule")
@@ -170,9 +170,9 @@ def refused(function: Function, llvm: str) -> TileError | None:
 
 def ptx_of_llvm(text: str, name: str) -> str:
     """PTX with its header of LLVM IR that `llvm_text` made, edited or not. TileError `ir` with the place in `text`."""
-    from lowering.codegen import to_ptx, wrong_in
-    from lowering.targets import target
-    from runtime.header import parse, write
+    from dsl.lowering.emit.codegen import to_ptx, wrong_in
+    from dsl.lowering.ir.targets import target
+    from dsl.runtime.header import parse, write
 
     source = Source(name, text)
     first, _, body = text.partition("\n")

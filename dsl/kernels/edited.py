@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 if TYPE_CHECKING:
-    from runtime.header import Header
+    from dsl.runtime.header import Header
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ def edited_from(file: str, choose: Mapping[str, str]) -> Edited:
 
 def headers_of(ptx: str) -> dict[str, Header]:
     """The header of each kernel of a PTX text, by its name in the `.tile` file. Raises LaunchError."""
-    from runtime.errors import LaunchError
-    from runtime.header import read
+    from dsl.runtime.errors import LaunchError
+    from dsl.runtime.header import read
 
     headers = read(ptx)
     if not headers:
@@ -51,13 +51,13 @@ def headers_of(ptx: str) -> dict[str, Header]:
 
 def ptx_from(file: str, choose: Mapping[str, str]) -> str:
     """The PTX that a file of the IR's text goes on to with these options, or of LLVM IR; PTX as it is."""
+    from dsl.lowering.text.stage import form_of
     from dsl.text.files import MAX_TEXT, read_text
-    from lowering.text.stage import form_of
 
     text = read_text(Path(file), MAX_TEXT)
     if form_of(text) is not None:
         from dsl.kernels.compile import finish
-        from lowering.text.reader import read
+        from dsl.lowering.text.reader import read
 
         return finish(read(text, file), choices=choose).ptx
     if text.startswith(";"):

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dsl.lowering.hopper.boxes import maps_of
+from dsl.lowering.ir.function import Function, Op, Parameter, Value, blocks_of, parents, walk
+from dsl.lowering.ir.types import TileType
 from dsl.text import tree as ast
-from lowering.boxes import maps_of
-from lowering.ir import Function, Op, Parameter, Value, blocks_of, parents, walk
-from lowering.types import TileType
 
 PLAIN = ("read", "write")
 

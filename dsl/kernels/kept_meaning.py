@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from dsl.kernels.variant import Request, Variant, build_variant
+from dsl.lowering.ir.choices import ON_OFF
+from dsl.lowering.passes import passes_of, run_passes
 from dsl.text.program import Program
-from lowering.choices import ON_OFF
-from lowering.passes import passes_of, run_passes
 
 BLOCKS = 2
 """Blocks of a launch that are carried out: the first ones."""
@@ -26,8 +26,8 @@ class NotCompared(UserWarning):
 
 def grid_of(variant: Variant, given: Mapping[str, Any]) -> tuple[int, ...]:
     """The grid of a launch with these arguments."""
-    from runtime import device_facts
-    from runtime.expressions import compile_expression
+    from dsl.runtime import device_facts
+    from dsl.runtime.expressions import compile_expression
 
     names: dict[str, Any] = {"sms": variant.request.sms or device_facts("emulator", variant.target.arch).sms}
     for p in variant.function.params:
@@ -45,8 +45,8 @@ def check_meaning(program: Program, request: Request, given: Mapping[str, Any]) 
     passes = [each for each in passes_of(program.plugins) if each.plugin is not None]
     if not passes:
         return
-    from lowering.meaning import Outside, carried_blocks
-    from lowering.meaning.stages import Undecided, compare_stages
+    from dsl.lowering.meaning import Outside, carried_blocks
+    from dsl.lowering.meaning.stages import Undecided, compare_stages
 
     variant = build_variant(program, request)
     function, left = variant.function, list(passes_of(program.plugins))

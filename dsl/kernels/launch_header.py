@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from dsl.kernels.variant import source_digest
-from lowering.boxes import is_of_box, map_of, maps_of
-from lowering.emit.channels import BARRIER
-from lowering.emit.shared_address import tile_offset
-from lowering.ir import Function, walk
-from lowering.ops.channels import base_of, rings_of
-from lowering.text.stage import Stage
-from runtime.header import (
+from dsl.lowering.emit.channels import BARRIER
+from dsl.lowering.emit.shared_address import tile_offset
+from dsl.lowering.hopper.boxes import is_of_box, map_of, maps_of
+from dsl.lowering.ir.function import Function, walk
+from dsl.lowering.ops.channels import base_of, rings_of
+from dsl.lowering.text.stage import Stage
+from dsl.runtime.header import (
     Argument,
     Header,
     HeaderChannel,
@@ -24,7 +24,7 @@ from runtime.header import (
     Scalar,
     SourceRecord,
 )
-from runtime.tensor_map import Window
+from dsl.runtime.tensor_map import Window
 
 
 def make_header(stage: Stage) -> Header:

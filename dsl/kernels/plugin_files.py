@@ -14,12 +14,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dsl.lowering.ir.location import Source, TileError, closest
+from dsl.lowering.ir.plugins import NONE, OPEN, Added, Plugins, guarded, instruction_rows, of_line, reading
+from dsl.lowering.ops import OPS
+from dsl.lowering.passes import passes_of
 from dsl.schedules.properties import rows_of
 from dsl.text.files import read_text, resolved
-from lowering.location import Source, TileError, closest
-from lowering.ops import OPS
-from lowering.passes import passes_of
-from lowering.plugins import NONE, OPEN, Added, Plugins, guarded, instruction_rows, of_line, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def _examine(added: Added) -> None:
 def _teach(semantics: Sequence[Added], owner: str) -> None:
     """Has the emulator know what instructions do."""
     if semantics:
-        from runtime.emulator.instructions.extension import extend
+        from dsl.runtime.emulator.instructions.extension import extend
 
         for each in semantics:
             try:

@@ -12,13 +12,13 @@ from typing import Any
 
 from dsl.kernels.compile import compile_lowered, compile_variant, lower
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.choices import Asked
+from dsl.lowering.ir.function import Function, walk
+from dsl.lowering.ir.location import Loc, Source, printable
+from dsl.lowering.ir.types import SharedType, TileType
+from dsl.lowering.text.mlir import to_mlir
 from dsl.text.files import is_file, read_text
 from dsl.text.program import LIBRARY, STD, Program
-from lowering.choices import Asked
-from lowering.ir import Function, walk
-from lowering.location import Loc, Source, printable
-from lowering.mlir import to_mlir
-from lowering.types import SharedType, TileType
 
 STAGES = ("ast", "ir", "layout", "llvm", "ptx", "sass")
 
@@ -47,7 +47,7 @@ def stage(
             asked.note(compiled.variant.function.choices)
         text, printed = (compiled.generated.llvm_text if name == "llvm" else compiled.ptx), compiled.printed
         if name == "sass":
-            from runtime import assemble, sass
+            from dsl.runtime import assemble, sass
 
             header = compiled.header
             text = sass(assemble(text, header.arch, header.entry, header.maxregs).cubin)

@@ -11,6 +11,18 @@ from typing import Any
 
 from dsl.kernels.build import KernelBuilder, assigned_names
 from dsl.kernels.commits import repeated_commits
+from dsl.lowering.hopper.warpgroup import target_of
+from dsl.lowering.ir.budget import Budget
+from dsl.lowering.ir.choices import is_key
+from dsl.lowering.ir.function import Function, Parameter, Value, replace_uses, stride_name, walk
+from dsl.lowering.ir.location import Errors, Loc, TileError, closest
+from dsl.lowering.ir.nesting import deep_recursion
+from dsl.lowering.ir.targets import Target, target
+from dsl.lowering.ir.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, nearest_number, type_hint
+from dsl.lowering.known.facts import Analysis, most_elements
+from dsl.lowering.layouts.layout import row_major
+from dsl.lowering.text.stage import StageCondition
+from dsl.runtime.numbers import in_json
 from dsl.schedules import Definition, ResolvedSchedule, resolve_schedule, target_facts, tensor_names
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, tiles_of
@@ -20,18 +32,6 @@ from dsl.values.bindings import Absent, Table, Tensor
 from dsl.values.fast_math import void_uncalled
 from dsl.values.numbers import Numbers
 from dsl.values.trees import to_tree
-from lowering.budget import Budget
-from lowering.choices import is_key
-from lowering.facts import Analysis, most_elements
-from lowering.ir import Function, Parameter, Value, replace_uses, stride_name, walk
-from lowering.layout import row_major
-from lowering.location import Errors, Loc, TileError, closest
-from lowering.nesting import deep_recursion
-from lowering.targets import Target, target
-from lowering.text.stage import StageCondition
-from lowering.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, nearest_number, type_hint
-from lowering.warpgroup import target_of
-from runtime.numbers import in_json
 
 MAX_DIVISOR = 16
 HOST_FACTS = ("sms",)
@@ -47,11 +47,11 @@ class Request:
     index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count. 64 is asked for where
     elements of a view lie farther apart.
     strict_bounds: assert that index tiles lie inside of their axes. marks: what a timeline is of, as
-    `lowering/passes/marks.py` reads it; "" for none. choices: options by key, over those of the
+    `dsl/lowering/passes/marks.py` reads it; "" for none. choices: options by key, over those of the
     schedule; keys that the variant does not have are left to whoever gave them.
     strides: of strided tensors, representatives of what decides their code: see `stride_class`.
     follows: of a launch that stands behind others of its call, the tensors that none of those writes; leads: another
-    one stands right behind it (`lowering/passes/overlap.py`).
+    one stands right behind it (`dsl/lowering/passes/overlap.py`).
     """
 
     kernel: str
@@ -115,7 +115,7 @@ def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:
 
 def _decided(tree: Any, constants: Mapping[str, Any]) -> Any:
     """A tree without the choices that constants make: a kernel that deals its tiles computes what is left of it."""
-    from runtime.expressions import compile_expression
+    from dsl.runtime.expressions import compile_expression
 
     if not isinstance(tree, list):
         return tree

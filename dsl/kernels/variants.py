@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from dsl.kernels.compile import Compiled, Lowered, compile_lowered, lower
 from dsl.kernels.variant import Request, Resolved, Variant, resolve
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.numbers import exact_key
 from dsl.text.program import Program
-from lowering.location import TileError
-from runtime.numbers import exact_key
 
 Kernel = TypeVar("Kernel")
 MOST_WAITING = 16

@@ -13,7 +13,7 @@ from dsl.lab.ablate import Ablation, Flip, Interval
 from dsl.lab.plot import WIDTH
 from dsl.lab.shapley import Shares
 from dsl.lab.trial import Trial
-from lowering.location import printable
+from dsl.lowering.ir.location import printable
 
 COLUMNS = {
     "registers": "registers",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lowering.choices import Choice, keys_of, kinds, unmet
-from lowering.location import TileError, closest
+from dsl.lowering.ir.choices import Choice, keys_of, kinds, unmet
+from dsl.lowering.ir.location import TileError, closest
 
 Assignment = Mapping[str, str]
 """Options by key, over what the compiler takes by itself."""

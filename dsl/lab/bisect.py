@@ -11,7 +11,7 @@ from dsl.lab.contest import median_interval, ratio_interval
 from dsl.lab.experiment import Experiment
 from dsl.lab.predicates import Predicate, ends_differ
 from dsl.lab.trial import Trial
-from lowering.choices import keys_of
+from dsl.lowering.ir.choices import keys_of
 
 Advance = Callable[[str], None]
 

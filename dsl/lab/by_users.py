@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lowering.location import Loc, Source, TileError
-from lowering.plugins import guarded, of_line
+from dsl.lowering.ir.location import Loc, Source, TileError
+from dsl.lowering.ir.plugins import guarded, of_line
 
 OURS = "dsl.lab."
 

@@ -20,10 +20,10 @@ from dsl.examples.report import LaunchReport
 from dsl.examples.run import ExampleRun
 from dsl.examples.transfers import copy_back, on_device
 from dsl.lab.place import TuningPlace
+from dsl.lowering.ir.location import TileError
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from dsl.text.tree import names_in
-from lowering.location import TileError
 
 EXPECTED_BYTES = 16 << 20
 """Outputs of a launch up to which every variant answers to `expect` itself."""
@@ -83,7 +83,7 @@ class Recorder(Launcher):
 
     def synchronize(self) -> None:
         if self.ordinal is not None:
-            from runtime.cuda.context import context
+            from dsl.runtime.cuda.context import context
 
             context(self.ordinal).synchronize()
 
@@ -93,7 +93,7 @@ class Recorder(Launcher):
 
 def written_names(bound: BoundPlan) -> list[str]:
     """The call's arguments that some kernel of the plan writes."""
-    from runtime.header import HeaderTensor
+    from dsl.runtime.header import HeaderTensor
 
     found: dict[str, None] = {}
     for step, kernel in zip(bound.plan.steps, bound.kernels, strict=True):
@@ -107,7 +107,7 @@ def written_names(bound: BoundPlan) -> list[str]:
 def copied(array: Any) -> Any:
     """A copy of an array where it is."""
     if hasattr(array, "allocation"):
-        from runtime.cuda.memory import DeviceArray
+        from dsl.runtime.cuda.memory import DeviceArray
 
         made = DeviceArray(array.shape, array.dtype, array.array.device)
         made.allocation.copy_from(array.allocation)
@@ -236,7 +236,7 @@ class TuningCase:
         import numpy as np
 
         from dsl.calls.api import load
-        from runtime import to_device
+        from dsl.runtime import to_device
 
         module = load(Path(__file__).with_name("agreement.tile"), self.place.device)
         ordinal = self.place.ordinal

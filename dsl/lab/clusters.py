@@ -8,7 +8,7 @@ from typing import Any
 
 from dsl.lab.machines import Machine, Machines
 from dsl.lab.worker import described
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 GPU = "GPU"
 """The resource that a worker with a device says to have."""

@@ -20,8 +20,8 @@ from typing import Any
 from dsl.lab.assignments import halve
 from dsl.lab.diff_choices import ChoiceDifference, Numbered, Taken, differing, taken_in
 from dsl.lab.predicates import Predicate, ends_differ
+from dsl.lowering.ir.location import TileError
 from dsl.text.files import resolved
-from lowering.location import TileError
 
 TIME_LIMIT = 600.0
 """Seconds that one command of a tree may take."""

@@ -19,9 +19,9 @@ from dsl.kernels.edited import Edited
 from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request
 from dsl.kernels.variants import request_key
+from dsl.lowering.ir.location import TileError
 from dsl.text.files import resolved
 from dsl.text.program import Program, load
-from lowering.location import TileError
 
 Code = Literal["none", "assembled", "counted"]
 """What is asked of the assembler: nothing, registers and spills, or how many instructions there are, too."""
@@ -143,7 +143,7 @@ def compile_request(task: Task, request: Request, code: Code) -> Made:
 
 def made_of(ptx: str, header: Any, code: Code) -> Made:
     """A PTX text that is there, with what is asked of the assembler."""
-    from runtime.errors import RuntimeFault
+    from dsl.runtime.errors import RuntimeFault
 
     try:
         figures = assembled(ptx, header.arch, header.entry, header.maxregs, code)
@@ -167,9 +167,9 @@ class ChangedError(Exception):
 def assembled(ptx: str, arch: str, entry: str, maxregs: int | None, code: Code) -> dict[str, Any]:
     """Registers and spilled bytes of a thread by ptxas, instructions by nvdisasm; without what is not installed. Once
     for each text: many choices leave it. LaunchError for illegal PTX."""
-    from runtime.errors import DeviceError
-    from runtime.machine_code import machine_code
-    from runtime.tools import assemble
+    from dsl.runtime.errors import DeviceError
+    from dsl.runtime.machine_code import machine_code
+    from dsl.runtime.tools import assemble
 
     found: dict[str, Any] = {}
     with suppress(DeviceError):

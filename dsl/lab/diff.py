@@ -22,9 +22,9 @@ from dsl.lab.place import WAIT_SECONDS, TuningPlace
 from dsl.lab.provenance import versions
 from dsl.lab.runner import described, prepared
 from dsl.lab.trial import Trial, counted_rank, replays
+from dsl.lowering.ir.location import Source, TileError
+from dsl.runtime.numbers import exact_key
 from dsl.text.program import Program
-from lowering.location import Source, TileError
-from runtime.numbers import exact_key
 
 FIGURES = {
     "result": "result",
@@ -148,7 +148,7 @@ def compiled_side(
     program: Program, request: Request, label: str, place: TuningPlace, given: GivenKernel | None
 ) -> Side:
     """A kernel that no example launches: what the assembler says of it. Raises TileError, LaunchError."""
-    from runtime import Kernel
+    from dsl.runtime import Kernel
 
     compiled = compile_variant(program, request)
     kernel = DiffKernel(request.kernel, None, KernelTexts({}))
@@ -311,8 +311,8 @@ def by_line(counts: Mapping[str, float]) -> dict[str, float]:
 
 def contest(made: Difference, settings: DiffSettings) -> None:
     """Times of both in rounds of a random order, and their ratio."""
-    from runtime.cuda.context import time_limit
-    from runtime.cuda.timing import measure_rounds
+    from dsl.runtime.cuda.context import time_limit
+    from dsl.runtime.cuda.timing import measure_rounds
 
     sides = (made.first, made.second)
     launches = [side.launch for side in sides if side.launch is not None]

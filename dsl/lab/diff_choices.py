@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lowering.choices import RULE, Choice
+from dsl.lowering.ir.choices import RULE, Choice
 
 KEY = re.compile(r"(.*?)(?:\[(\d+)\])?$")
 Numbered = tuple[str, int]

@@ -20,8 +20,8 @@ from dsl.lab.place import TuningPlace
 from dsl.lab.provenance import versions
 from dsl.lab.runner import COUNT_SECONDS, FIRST_BLOCKS, RACES, Counts, described
 from dsl.lab.trial import StepFacts, Trial
-from lowering.location import TileError, closest
-from runtime.renewed import KeptMemory, changed_spans
+from dsl.lowering.ir.location import TileError, closest
+from dsl.runtime.renewed import KeptMemory, changed_spans
 
 ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$]+)", re.M)
 TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.M)
@@ -44,7 +44,7 @@ def given_kernels(ptx: str, name: str) -> dict[str, GivenKernel]:
 
 def is_foreign(ptx: str) -> bool:
     """Whether PTX has no header of ours. Raises LaunchError for one that cannot be read."""
-    from runtime.header import read
+    from dsl.runtime.header import read
 
     return not read(ptx)
 
@@ -55,8 +55,8 @@ def code_side(
     """A PTX text by itself. kernel: which of its entries. Raises TileError, LaunchError, DeviceError."""
     if is_foreign(ptx):
         return foreign_side(ptx, name, label, place, values, kernel)
-    from runtime import Kernel
-    from runtime.header import read
+    from dsl.runtime import Kernel
+    from dsl.runtime.header import read
 
     headers = {header.kernel: header for header in read(ptx).values()}
     header = headers[the_one([*headers], name, kernel)]
@@ -83,7 +83,7 @@ def code_side(
 
 def count(trial: Trial, ptx: str, header: Any, arguments: list[Any], place: TuningPlace) -> None:
     """What the emulator counts and finds: of the whole launch, or of the first blocks of one that a GPU makes."""
-    from runtime import Kernel
+    from dsl.runtime import Kernel
 
     counts, kernel = Counts(), Kernel(ptx, header.entry, "emulator")
     if place.ordinal is None:
@@ -101,9 +101,9 @@ def foreign_side(
     ptx: str, name: str, label: str, place: TuningPlace, values: Sequence[str], kernel: str | None
 ) -> Side:
     """PTX that another compiler made: what the assembler says of it."""
-    from runtime.errors import DeviceError
-    from runtime.machine_code import machine_code
-    from runtime.tools import assemble
+    from dsl.runtime.errors import DeviceError
+    from dsl.runtime.machine_code import machine_code
+    from dsl.runtime.tools import assemble
 
     if values:
         raise TileError("option", None, f"{name} has no //dsl header, so '{values[0]}' sets nothing there")

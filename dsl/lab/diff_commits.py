@@ -13,13 +13,13 @@ from dsl.lab.compiling import made_of
 from dsl.lab.diff import GivenKernel
 from dsl.lab.diff_choices import taken_in
 from dsl.lab.diff_stages import code_texts
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 
 def kernels_in(tree: Path, asked: TreeQuestion, commit: str) -> dict[str, GivenKernel]:
     """What the compiler of a tree makes of an example's kernels: choices, PTX, and the other stages that it tells.
     TileError where it refuses."""
-    from runtime.header import read
+    from dsl.runtime.header import read
 
     said = said_by(tree, "why", asked.file, *asked.values, "--all", *asked.why)
     if "error" in said:

@@ -12,8 +12,8 @@ from dsl.lab.diff import BY_LINE, FIGURES, Difference, KernelDifference, LineDif
 from dsl.lab.diff_choices import ChoiceDifference
 from dsl.lab.diff_stages import StagesDifference
 from dsl.lab.diff_text import Hunk, StageDifference
-from lowering.choices import RULE
-from lowering.location import printable
+from dsl.lowering.ir.choices import RULE
+from dsl.lowering.ir.location import printable
 
 LINES = 6
 """Lines of the source that are shown; `--json` has all."""

@@ -12,8 +12,8 @@ from dsl.kernels.plain_rows import ptx_lines
 from dsl.kernels.stages import tree
 from dsl.kernels.variant import Request
 from dsl.lab.diff_text import LayoutNames, StageDifference, difference, numbered_row, plain_instruction, rows_of
+from dsl.lowering.text.printer import PrintedNames, printed
 from dsl.text.program import Program
-from lowering.text.printer import PrintedNames, printed
 
 CODE_STAGES = ("ast", "llvm", "ptx", "sass")
 """Those that are no pass."""
@@ -65,9 +65,9 @@ def code_texts(ptx: str, header: Any, entry: str, arch: str | None = None) -> Ke
 def machine_text(ptx: str, arch: str, entry: str, maxregs: int | None) -> tuple[str | None, str | None]:
     """Machine code, each instruction behind its source line, without the numbers of registers; or why there is none.
     Two sides often have one text."""
-    from runtime.errors import DeviceError, LaunchError
-    from runtime.machine_code import listing
-    from runtime.tools import assemble
+    from dsl.runtime.errors import DeviceError, LaunchError
+    from dsl.runtime.machine_code import listing
+    from dsl.runtime.tools import assemble
 
     try:
         listed = listing(assemble(ptx, arch, entry, maxregs).cubin, entry)

@@ -24,11 +24,11 @@ from dsl.lab.provenance import versions
 from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, prepared, with_arguments
 from dsl.lab.space import TuningCall, calls
 from dsl.lab.trial import Log, Trial, replays
+from dsl.lowering.ir.choices import Asked, Choice, Choices
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceError
 from dsl.text import tree as ast
 from dsl.text.program import Program
-from lowering.choices import Asked, Choice, Choices
-from lowering.location import TileError
-from runtime.errors import DeviceError
 
 ROUNDS = sum(STAGES)
 BUDGET_FACTOR = 64
@@ -279,7 +279,7 @@ class Experiment:
 
 def code_of(made: Made) -> str:
     """A digest of what a launch does, "" without code: of the header, what it asserts of the call does not count."""
-    from runtime.header import read
+    from dsl.runtime.header import read
 
     if made.ptx is None:
         return ""

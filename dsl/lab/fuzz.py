@@ -10,7 +10,7 @@ from typing import Any
 
 from dsl.lab.assignments import Assignment, reduced
 from dsl.lab.experiment import Experiment, said
-from lowering.choices import drawn
+from dsl.lowering.ir.choices import drawn
 
 FINE = ("right", "refused")
 """Verdicts that are no failure: that some options do not go together is said in a sentence."""

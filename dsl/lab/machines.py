@@ -18,8 +18,8 @@ from dsl.lab.provenance import versions
 from dsl.lab.station import Batch
 from dsl.lab.trial import Trial
 from dsl.lab.worker import Answer, LaunchAtCase, answer, answered, asked, described
-from lowering.location import TileError
-from runtime.errors import LaunchError
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import LaunchError
 
 MAX_DEVICES = 64
 """Of a host, each with a process of its own."""
@@ -175,8 +175,8 @@ class Machines:
 def device_names(text: str) -> list[str]:
     """Of `--devices`: those of a list, or all that the driver has. TileError `option`, LaunchError."""
     if text == "all":
-        from runtime.backend import gpu_reason
-        from runtime.cuda.driver import device_count
+        from dsl.runtime.backend import gpu_reason
+        from dsl.runtime.cuda.driver import device_count
 
         if (reason := gpu_reason()) is not None:
             raise LaunchError("no-gpu", f"--devices all: {reason}")

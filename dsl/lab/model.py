@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 
 from dsl.lab.by_users import called, is_anew, wrong
 from dsl.lab.trial import Trial
+from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.time_limit import Overdue, limited
 from dsl.text.files import read_text, write_text
-from lowering.location import TileError, closest
-from lowering.time_limit import Overdue, limited
 
 TIME = "time"
 """What a model predicts if nothing else is said: microseconds. Other figures are what the emulator counts."""

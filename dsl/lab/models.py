@@ -11,7 +11,7 @@ from typing import Any
 from dsl.lab.by_users import called
 from dsl.lab.model import CODE, TIME, Features, Model, features_of, figure_of, known_before, model, predicted
 from dsl.lab.trial import Log, Trial
-from lowering.location import TileError, closest
+from dsl.lowering.ir.location import TileError, closest
 
 MOST_EXPONENT = 700.0
 """Of e, in an f64."""

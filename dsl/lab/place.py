@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from lowering.targets import Target, target
+from dsl.lowering.ir.targets import Target, target
 
 WAIT_SECONDS = 300.0
 """That a GPU may take for what was queued, 64 launches at most, until it is waited for no longer."""
@@ -34,7 +34,7 @@ class TuningPlace:
         """Around launches: on a GPU one that does not end is DeviceError `time-limit`."""
         if self.ordinal is None:
             return nullcontext()
-        from runtime.cuda.context import time_limit
+        from dsl.runtime.cuda.context import time_limit
 
         return time_limit(WAIT_SECONDS)
 
@@ -45,15 +45,15 @@ class TuningPlace:
 
 def find_place(device: str, arch: str | None = None) -> TuningPlace:
     """The device of this name, or an emulated one of a target. Raises LaunchError or DeviceError."""
-    from runtime import device_facts
-    from runtime.backend import choose
+    from dsl.runtime import device_facts
+    from dsl.runtime.backend import choose
 
     ordinal = choose(device)
     name = "emulator" if ordinal is None else f"cuda:{ordinal}"
     facts = device_facts(name, *([] if arch is None else [target(arch).arch]))
     driver = None
     if ordinal is not None:
-        from runtime.cuda.driver import version
+        from dsl.runtime.cuda.driver import version
 
         driver = version()
     return TuningPlace(name, facts.name, target(arch or facts.arch).arch, facts.sms, driver)

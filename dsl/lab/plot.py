@@ -7,7 +7,7 @@ from typing import Any
 
 from dsl.lab.outcome import Outcome
 from dsl.lab.report import COUNTED, title, varying
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 WIDTH, HEIGHT = 9.0, 3.6
 """Inches of one outcome's axes."""

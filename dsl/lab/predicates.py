@@ -11,7 +11,7 @@ from typing import Any
 from dsl.lab.compiling import Code
 from dsl.lab.experiment import Wanted
 from dsl.lab.trial import VERDICTS
-from lowering.location import TileError, closest
+from dsl.lowering.ir.location import TileError, closest
 
 TERM = re.compile(r"\s*([a-z_]+)\s*(<=|>=|==|!=|<|>)\s*([\w.]+)\s*")
 OPERATORS = {
@@ -29,7 +29,7 @@ COUNTED = ("sectors", "wavefronts", "conflicts", "work")
 
 
 def known_names() -> tuple[str, ...]:
-    from runtime.emulator import Counters
+    from dsl.runtime.emulator import Counters
 
     return ("result", *CODE, *SASS, *TIMES, *COUNTED, *Counters().as_dict())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -13,11 +13,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
 
-from lowering.plugins import NONE, Plugins
+from dsl.lowering.ir.plugins import NONE, Plugins
 
 ROOT = Path(__file__).parents[2]
-ROOMS = {"compiler": ("dsl", "lowering", "ptx_templates"), "runtime": ("runtime",)}
-"""All that decides a result, a counter, or which trial is made: what makes the code, and what runs it and counts."""
+RUNTIME = "dsl/runtime"
+"""What runs code and counts; the rest of `dsl` makes it. Both decide results, counters, and which trial is made."""
 PACKAGES = ("llvmlite", "numpy", "cuda-bindings")
 TOOLS = ("ptxas", "nvdisasm")
 
@@ -31,10 +31,10 @@ def versions(plugins: Plugins = NONE) -> dict[str, str]:
 @cache
 def _installed() -> dict[str, str]:
     """Asked once a process, which goes on with the code that it has loaded."""
-    from runtime.errors import DeviceError
-    from runtime.tools import version_of
+    from dsl.runtime.errors import DeviceError
+    from dsl.runtime.tools import version_of
 
-    found = {name: digest_of(ROOT, rooms) for name, rooms in ROOMS.items()}
+    found = digests(ROOT)
     found["python"] = python_version()
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
@@ -45,13 +45,15 @@ def _installed() -> dict[str, str]:
     return found
 
 
-def digest_of(root: Path, rooms: Sequence[str]) -> str:
-    """SHA-256 of the files of some folders, code and data; 12 hexadecimal digits."""
-    made = hashlib.sha256()
-    for path in sorted(path for room in rooms for path in (root / room).rglob("*")):
+def digests(root: Path) -> dict[str, str]:
+    """SHA-256 of the files, code and data, that make code and that run it; 12 hexadecimal digits each."""
+    made = {"compiler": hashlib.sha256(), "runtime": hashlib.sha256()}
+    for path in sorted((root / "dsl").rglob("*")):
         if path.suffix not in (".md", ".pyc") and path.is_file():
-            made.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return made.hexdigest()[:12]
+            name = path.relative_to(root).as_posix()
+            about = name.encode() + b"\0" + path.read_bytes() + b"\0"
+            made["runtime" if name.startswith(f"{RUNTIME}/") else "compiler"].update(about)
+    return {name: each.hexdigest()[:12] for name, each in made.items()}
 
 
 @cache

@@ -17,7 +17,7 @@ from dsl.lab.models import rank_correlation
 from dsl.lab.outcome import Outcome
 from dsl.lab.place import TuningPlace
 from dsl.lab.trial import Trial
-from lowering.location import printable
+from dsl.lowering.ir.location import printable
 
 SHOWN = 20
 """Points of a table, beside those that tie with the best; `--json` and the log have all."""

@@ -14,7 +14,7 @@ from typing import Any
 from dsl.examples.bounds import LaunchBound
 from dsl.examples.report import Report
 from dsl.lab.plot import WIDTH
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 HEIGHT = 5.4
 """Inches."""

@@ -18,8 +18,8 @@ from dsl.lab.place import TuningPlace
 from dsl.lab.provenance import ptx_digest
 from dsl.lab.space import TuningCall
 from dsl.lab.trial import StepFacts, Trial
-from runtime.errors import LASTING, DeviceError, FindingError, RuntimeFault
-from runtime.renewed import Renewed, changed_spans, in_a_row
+from dsl.runtime.errors import LASTING, DeviceError, FindingError, RuntimeFault
+from dsl.runtime.renewed import Renewed, changed_spans, in_a_row
 
 FIRST_BLOCKS = 8
 COUNT_SECONDS = 60.0
@@ -135,7 +135,7 @@ class Runner:
 
     def kernels(self, trial: Trial, made: Sequence[Made]) -> list[Any]:
         """Loads the code; the trial has what it takes. Raises LaunchError or DeviceError."""
-        from runtime import Kernel
+        from dsl.runtime import Kernel
 
         kernels = [Kernel(each.ptx or "", each.entry, self.place.device) for each in made]
         trial.launches = [described(*pair, self.place) for pair in zip(kernels, made, strict=True)]
@@ -178,7 +178,7 @@ class Runner:
     def count(self, trial: Trial, plan: Plan, made: Sequence[Made]) -> list[Any]:
         """What the emulator counts of the first blocks of a launch that a GPU makes, times its grid; its findings.
         Nothing is counted where the arrays are large, or it cannot run."""
-        from runtime import Kernel
+        from dsl.runtime import Kernel
 
         launched = self.case().recorder.launched[self.index]
         if array_bytes(launched.given) > COUNTED_BYTES:
@@ -201,7 +201,7 @@ class Runner:
 
     def rounds(self, launches: list[Callable[[], object]], rounds: int, order: Random) -> list[list[float]]:
         """Microseconds of each round for each launch, on a GPU: see `measure_rounds`."""
-        from runtime.cuda.timing import measure_rounds
+        from dsl.runtime.cuda.timing import measure_rounds
 
         assert self.place.ordinal is not None
         with self.place.limited():
@@ -227,8 +227,8 @@ def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
 
 def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
     """What a kernel takes before it is loaded, as ptxas says, where it is installed."""
-    from runtime import device_facts
-    from runtime.chips import occupancy
+    from dsl.runtime import device_facts
+    from dsl.runtime.chips import occupancy
 
     facts = StepFacts(header.kernel, header.schedule, dict(header.constants), header.threads)
     facts.registers, facts.spills, facts.instructions = made.registers, made.spills, made.instructions

@@ -8,7 +8,7 @@ from typing import Any
 
 from dsl.lab.search import Point, Search, search
 from dsl.lab.trial import Trial
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 BATCH = 8
 """Points that are asked for before the first of them is told: what the sampler learns of one, it knows for the next."""

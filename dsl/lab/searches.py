@@ -9,8 +9,8 @@ from dsl.lab.by_users import called, wrong
 from dsl.lab.contest import STAGES
 from dsl.lab.search import SEARCHES, Point, Search, search
 from dsl.lab.trial import Trial
-from lowering.location import TileError, closest
-from runtime.numbers import exact_key
+from dsl.lowering.ir.location import TileError, closest
+from dsl.runtime.numbers import exact_key
 
 MOST_IN_VAIN = 4
 """Times that a search may ask for known points alone, for each that there is."""

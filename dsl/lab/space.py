@@ -17,12 +17,12 @@ from dsl.examples.shapes import LaunchFacts, examine
 from dsl.kernels.edited import Edited
 from dsl.kernels.variant import Request
 from dsl.lab.place import TuningPlace
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DTYPES
+from dsl.runtime.numbers import exact_key
 from dsl.schedules import resolve_schedule, target_facts, tensor_names
 from dsl.text import tree as ast
 from dsl.text.program import Program
-from lowering.location import TileError
-from lowering.types import DTYPES
-from runtime.numbers import exact_key
 
 MAX_POINTS = 100_000
 MAX_CASES = 1000

@@ -14,7 +14,7 @@ from dsl.lab.contest import STAGES, contest, median_interval
 from dsl.lab.runner import LazyCase, Ready, Runner, expected, prepared
 from dsl.lab.space import TuningCall
 from dsl.lab.trial import Trial
-from runtime.errors import DeviceError
+from dsl.runtime.errors import DeviceError
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class Station:
     def unmeasured(self, each: Entrant, counters: bool) -> Trial | None:
         """A copy of a blank trial with what is known of its code, and what the emulator counts of its first blocks;
         None where it does not compile."""
-        from runtime.header import read
+        from dsl.runtime.header import read
 
         made = each.code()
         if any(one.ptx is None for one in made):

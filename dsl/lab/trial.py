@@ -14,10 +14,10 @@ from typing import Any
 from dsl.lab.contest import median_interval
 from dsl.lab.log_lines import is_trial
 from dsl.lab.provenance import commit, differing, now, versions
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.plugins import NONE, Plugins
 from dsl.text.files import append_line, read_lines, resolved
 from dsl.text.program import Program
-from lowering.location import TileError
-from lowering.plugins import NONE, Plugins
 
 SCHEMA = 3
 READ = (2, SCHEMA)

@@ -26,7 +26,7 @@ from dsl.lab.space import Candidate, by_hand, calls, candidates
 from dsl.lab.station import Batch, Entrant, Station
 from dsl.lab.trial import Trial
 from dsl.lab.worker import Here, Worker
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 GROUP = 64
 """Points that are measured together."""

@@ -21,8 +21,8 @@ from dsl.lab.runner import LazyCase, with_arguments
 from dsl.lab.space import calls
 from dsl.lab.station import Batch, Entrant, Station
 from dsl.lab.trial import Trial, trial_of
+from dsl.runtime.errors import LASTING, DeviceError
 from dsl.text.program import Program, load
-from runtime.errors import LASTING, DeviceError
 
 POISONED = 3
 """The status of a process that ends since its device is poisoned."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from colorsys import hls_to_rgb
 from functools import cache
 
-from lowering.targets import WARP
+from dsl.lowering.ir.targets import WARP
 
 
 @cache

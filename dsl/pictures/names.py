@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from lowering.ir import Function, Op, Value, walk
-from lowering.layout import Layout, LayoutError, bits_of
-from lowering.location import Loc
-from lowering.tensor_cores import Mma, accumulator, product
-from lowering.types import SharedType, TileType
+from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import SharedType, TileType
+from dsl.lowering.layouts.layout import Layout, LayoutError, bits_of
+from dsl.lowering.machine.tensor_cores import Mma, accumulator, product
 
 AXES = {1: ("element",), 2: ("row", "column")}
 """What the axes are called, by rank; those of a higher rank have numbers."""

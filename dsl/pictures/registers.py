@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from dsl.lowering.layouts.layout import Layout, bits_of
 from dsl.pictures.names import AXES
-from lowering.layout import Layout, bits_of
 
 MOST_LINES = 32
 """Lines of cells in a corner, at most."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsl.pictures.names import AXES, line_of
-from lowering.access_width import slot_bytes
-from lowering.facts import facts_of
-from lowering.ir import Function, Op, Value, walk
-from lowering.layout import apply
-from lowering.ops.memory import writes
-from lowering.shared_map import (
+from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.known.facts import facts_of
+from dsl.lowering.layouts.layout import apply
+from dsl.lowering.ops.memory import writes
+from dsl.lowering.shared.access_width import slot_bytes
+from dsl.lowering.shared.shared_map import (
     BANKS,
     WORD,
     SharedMaps,
@@ -23,7 +23,7 @@ from lowering.shared_map import (
     shared_accesses,
     swizzled,
 )
-from lowering.types import SharedType
+from dsl.pictures.names import AXES, line_of
 
 MOST_LINES = 8
 """Lines of 128 bytes that a picture shows, at most."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from dsl.lowering.shared.shared_map import BANKS
 from dsl.pictures.colours import colour
 from dsl.pictures.registers import RegisterPicture, blocks
 from dsl.pictures.shared import DrawnAccess, SharedPicture, first_lane
 from dsl.pictures.text import cell_text, step_words
-from lowering.shared_map import BANKS
 
 MARGIN, GAP = 24, 14
 ROW, LETTER = 20, 6.8

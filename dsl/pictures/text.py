@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
+from dsl.lowering.shared.shared_map import BANKS
 from dsl.pictures.colours import background
 from dsl.pictures.registers import Cell, DrawnStep, RegisterPicture
 from dsl.pictures.shared import DrawnAccess, SharedPicture, first_lane
-from lowering.shared_map import BANKS
 
 INDENT = "  "
 DIM, TITLE, CONFLICT = "dim", "bold", "bold white on red"

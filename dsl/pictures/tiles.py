@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.location import printable
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.layouts.layout import Layout
 from dsl.pictures import registers, shared
 from dsl.pictures.names import DrawnFragment, DrawnValue, describe, swizzle_words
 from dsl.pictures.registers import RegisterPicture
 from dsl.pictures.shared import SharedPicture
 from dsl.pictures.svg import sheet
-from lowering.ir import Function
-from lowering.layout import Layout
-from lowering.location import printable
-from lowering.types import SharedType
 
 CELLS = 16
 """Cells of a line in a picture of a page."""

@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
+from dsl.lowering.ir.choices import is_key
+from dsl.lowering.ir.location import Errors, Loc, TileError, closest
+from dsl.lowering.ir.types import DTYPES
 from dsl.schedules.properties import Setting, rows_of, settings_of
 from dsl.text import tree as ast
 from dsl.text.program import Program
@@ -19,9 +22,6 @@ from dsl.text.tree import names_in
 from dsl.values.bindings import Suppressed
 from dsl.values.numbers import Numbers
 from dsl.values.walk import WORDS
-from lowering.choices import is_key
-from lowering.location import Errors, Loc, TileError, closest
-from lowering.types import DTYPES
 
 MAX_CHAIN = 64
 """How deep definitions may read one another."""

@@ -13,14 +13,14 @@ from functools import lru_cache
 from textwrap import wrap
 from typing import Any
 
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.plugins import Added, Plugins
+from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
+from dsl.lowering.ir.targets import LEAST_REGISTERS, MOST_REGISTERS
 from dsl.text import tree as ast
 from dsl.text.program import ELSEWHERE
 from dsl.values.numbers import Numbers
 from dsl.values.walk import WORDS
-from lowering.location import Loc, TileError, closest
-from lowering.plugins import Added, Plugins
-from lowering.schedule import Named, Pin, SwizzlePin
-from lowering.targets import LEAST_REGISTERS, MOST_REGISTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +194,8 @@ class InstructionSetting(Takes):
     text = "mma.sync.SHAPE|wgmma"
 
     def read(self, setting: Setting, evaluate: Numbers) -> Named:
-        from lowering.tensor_cores import shapes
-        from lowering.warpgroup import INSTRUCTION
+        from dsl.lowering.hopper.warpgroup import INSTRUCTION
+        from dsl.lowering.machine.tensor_cores import shapes
 
         (node,) = setting.values
         if isinstance(node, ast.Name) and node.id == INSTRUCTION:
@@ -215,7 +215,7 @@ class InstructionSetting(Takes):
         return Named((shape, modifier), node.loc)
 
     def said(self, value: Named) -> str:
-        from lowering.warpgroup import INSTRUCTION
+        from dsl.lowering.hopper.warpgroup import INSTRUCTION
 
         return INSTRUCTION if value.name[0] == INSTRUCTION else ".".join(filter(None, ("mma.sync", *value.name)))
 

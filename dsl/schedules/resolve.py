@@ -6,6 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.lowering.ir.choices import TUNED, Forced, is_key
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import DType
 from dsl.schedules.definitions import Definition, Mistakes, Names, Said, said_by, through
 from dsl.schedules.properties import PROPERTIES, Setting
 from dsl.schedules.rules import by_rule
@@ -13,11 +18,6 @@ from dsl.text import tree as ast
 from dsl.text.contracts import CHOICE, folded, option_of
 from dsl.text.program import Program, dim_names
 from dsl.values.fast_math import FAST
-from lowering.choices import TUNED, Forced, is_key
-from lowering.location import Loc, TileError, closest
-from lowering.schedule import Named, Pin, SwizzlePin
-from lowering.targets import Target
-from lowering.types import DType
 
 DEFAULT_WARPS = 4
 

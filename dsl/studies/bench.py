@@ -23,15 +23,15 @@ from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
 from dsl.examples.transfers import array_bytes
 from dsl.kernels.edited import Edited, edited_from
+from dsl.lowering.ir.choices import Asked
+from dsl.lowering.ir.location import TileError, closest
+from dsl.runtime.errors import DeviceError, RuntimeFault
+from dsl.runtime.renewed import in_a_row
 from dsl.studies.peers import Peer, PeerCall, PeerFailed, PeerLauncher, peers_of, roles_of
 from dsl.text import tree as ast
 from dsl.text.branches import named_ways, names_of_branch
 from dsl.text.program import Program, reached_kernels
 from dsl.values.numbers import Numbers
-from lowering.choices import Asked
-from lowering.location import TileError, closest
-from runtime.errors import DeviceError, RuntimeFault
-from runtime.renewed import in_a_row
 
 ROUNDS = 50
 """Measured launches of a row."""
@@ -298,7 +298,7 @@ def one_line(error: TileError | RuntimeFault) -> str:
 def interleaved(rows: Sequence[Callable[[], object]], ordinal: int) -> list[list[float]]:
     """Microseconds of each row's launches together: 20th percentile, median, 80th. The rows take turns, and each finds
     the L2 cold."""
-    from runtime.cuda.timing import measure_rounds, percentiles
+    from dsl.runtime.cuda.timing import measure_rounds, percentiles
 
     times = measure_rounds(rows, ROUNDS, order=Random(0), device=ordinal)
     return [list(percentiles(found)) for found in times]

@@ -20,14 +20,14 @@ from dsl.examples.evidence import Evidence
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request, Unset, Variant, build_variant, resolve
+from dsl.lowering.ir.budget import Budget, Exhausted
+from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.targets import target
+from dsl.lowering.ir.types import DTYPES
 from dsl.studies.static_contracts import StaticContracts
 from dsl.text import tree as ast
 from dsl.text.files import read_text, resolved
 from dsl.text.program import Program, dim_names, examine_program, follows, type_parameters
-from lowering.budget import Budget, Exhausted
-from lowering.location import TileError, closest
-from lowering.targets import target
-from lowering.types import DTYPES
 
 ARCH = "sm_90"
 EXTENT = 1024
@@ -242,8 +242,8 @@ class _Check:
 
     def check_grid(self, variant: Variant) -> None:
         """TileError where the grid of a planned launch has no value, or more or fewer blocks than there can be."""
-        from runtime.checks import GRID_LIMITS
-        from runtime.expressions import ExpressionError, compile_expression
+        from dsl.runtime.checks import GRID_LIMITS
+        from dsl.runtime.expressions import ExpressionError, compile_expression
 
         request, place = variant.request, self.program.kernels[variant.request.kernel].body[0].loc
         names = {**variant.constants, **request.scalars, **request.dims}

@@ -19,6 +19,9 @@ from dsl.examples.renewals import no_room
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
 from dsl.examples.times import timed
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceError, LaunchError
+from dsl.runtime.renewed import KeptMemory
 from dsl.studies.launched_text import (
     AskedLaunch,
     Counted,
@@ -32,12 +35,9 @@ from dsl.studies.launched_text import (
 from dsl.text import tree as ast
 from dsl.text.files import MAX_TEXT, read_text
 from dsl.text.program import parse_program
-from lowering.location import TileError
-from runtime.errors import DeviceError, LaunchError
-from runtime.renewed import KeptMemory
 
 if TYPE_CHECKING:
-    from runtime.chips import DeviceFacts
+    from dsl.runtime.chips import DeviceFacts
 
 HARMFUL = ("out of bounds", "misaligned", "trap")
 """Kinds of findings behind which a text is not launched on a GPU: they poison the process."""
@@ -270,7 +270,7 @@ class Counter:
 
     def described(self, file: str, run: ExampleRun, launched: LaunchedText) -> CountedFile:
         """What is known before the launch."""
-        from runtime.signature import signatures, waits_with_a_barrier
+        from dsl.runtime.signature import signatures, waits_with_a_barrier
 
         report = run.report
         facts, arch = self.chip(launched)
@@ -287,8 +287,8 @@ class Counter:
 
     def chip(self, launched: LaunchedText) -> tuple[DeviceFacts, str]:
         """The device, and the architecture that a text is assembled for there."""
-        from runtime import device_facts
-        from runtime.chips import emulated_arch
+        from dsl.runtime import device_facts
+        from dsl.runtime.chips import emulated_arch
 
         arch = self.request.arch or emulated_arch(launched.arch)
         facts = device_facts(self.request.device, arch)
@@ -298,7 +298,7 @@ class Counter:
 
     def assemble(self, found: CountedFile, launched: LaunchedText) -> None:
         """What ptxas says, or why it says nothing."""
-        from runtime.chips import occupancy
+        from dsl.runtime.chips import occupancy
 
         facts, arch = self.chip(launched)
         launch, code, reason = found.launch, None, None
@@ -380,7 +380,7 @@ class Counter:
 
 
 def has_header(text: str) -> bool:
-    from runtime.header import PREFIX
+    from dsl.runtime.header import PREFIX
 
     return any(line.startswith(PREFIX) for line in text.partition(".version")[0].splitlines())
 

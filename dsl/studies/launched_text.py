@@ -12,13 +12,13 @@ from typing import Any, Protocol
 from dsl.examples.first_blocks import blocks_run
 from dsl.examples.ptx_run import choose_dims, guessed_of, random_arguments
 from dsl.examples.transfers import on_device
+from dsl.lowering.ir.location import Loc, Source, TileError, closest
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.foreign import ALIGNED, Extents, ForeignKernel, MapOf, alignment_fault
+from dsl.runtime.renewed import Span, changed_spans
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
 from dsl.values.arrays import Arrays
-from lowering.location import Loc, Source, TileError, closest
-from runtime.errors import LaunchError
-from runtime.foreign import ALIGNED, Extents, ForeignKernel, MapOf, alignment_fault
-from runtime.renewed import Span, changed_spans
 
 MAP_USAGE = "tensor_map(x, [64, 128], swizzle=128): the box along the axes of x"
 
@@ -124,7 +124,7 @@ def row_major(value: Any) -> Any:
 
 def described(value: Any) -> str:
     """A value in words: `f16[9, 1000]`, `1000`."""
-    from runtime import describe
+    from dsl.runtime import describe
 
     if isinstance(value, MapOf):
         swizzle = f", swizzle {value.swizzle}" if value.swizzle else ""
@@ -291,7 +291,7 @@ class OwnText:
     is_foreign = False
 
     def __init__(self, text: str, entry: str | None, names: Mapping[str, Any], device: str, seed: int):
-        from runtime import Kernel, device_facts
+        from dsl.runtime import Kernel, device_facts
 
         self.kernel = Kernel(text, entry, "emulator")
         header = self.header = self.kernel.header
@@ -329,7 +329,7 @@ class OwnText:
         return Counted(found.counters, ran, list(found.findings), [], found.output, list(found.writers))
 
     def on_gpu(self, ordinal: int) -> OnGpu:
-        from runtime import Kernel, is_array, synchronize
+        from dsl.runtime import Kernel, is_array, synchronize
 
         kernel = Kernel(self.ptx, self.entry, f"cuda:{ordinal}")
         arrays = on_device(dict(zip(self.names, self.values, strict=True)), ordinal)

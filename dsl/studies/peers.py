@@ -28,12 +28,12 @@ from dsl.examples.launches import ExampleCall, Launcher
 from dsl.examples.renewals import no_room
 from dsl.examples.report import LaunchReport
 from dsl.examples.transfers import copy_back, on_device
+from dsl.lowering.ir.location import TileError, closest
+from dsl.runtime.dtypes import BIT_FIELDS, DTYPES
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.frameworks import describe
+from dsl.runtime.renewed import KeptMemory, joined
 from dsl.text import tree as ast
-from lowering.location import TileError, closest
-from runtime.dtypes import BIT_FIELDS, DTYPES
-from runtime.errors import DeviceError
-from runtime.frameworks import describe
-from runtime.renewed import KeptMemory, joined
 
 USAGE = "FILE.py::FUNCTION, MODULE::FUNCTION, or torch:softmax(dim=-1); EXAMPLE=… for one example only"
 OF = re.compile(r"(\w+)=(?!=)(.*)", re.DOTALL)
@@ -153,7 +153,7 @@ class Roles:
 
 
 def roles_of(call: ExampleCall) -> Roles:
-    from runtime.header import HeaderTensor
+    from dsl.runtime.header import HeaderTensor
 
     first: dict[str, str] = {}
     written: dict[str, None] = {}
@@ -260,7 +260,7 @@ class PeerLauncher(Launcher):
         except (Exception, SystemExit) as error:
             raise PeerFailed(in_words(error)) from error
         if self.ordinal is not None:
-            from runtime.cuda.context import context
+            from dsl.runtime.cuda.context import context
 
             context(self.ordinal).synchronize()
         after = {name: array if self.ordinal is None else arrays[name].numpy() for name, array in inputs.items()}
@@ -282,7 +282,7 @@ class PeerLauncher(Launcher):
 
 def inputs_of(given: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
     """The arrays of a call that its kernels only read, in host memory."""
-    from runtime import is_array
+    from dsl.runtime import is_array
 
     written = {id(given[name]) for name in roles.written}
     return {name: value for name, value in given.items() if is_array(value) and id(value) not in written}
@@ -298,7 +298,7 @@ def equal_bytes(a: Any, b: Any) -> bool:
 
 def _shares(value: Any, array: Any) -> bool:
     """Whether an array that a peer got is the example's memory."""
-    from runtime import describe
+    from dsl.runtime import describe
 
     return describe(value).pointer == describe(array).pointer
 
@@ -309,9 +309,9 @@ def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
 
     import numpy as np
 
-    from runtime import RuntimeFault, describe
-    from runtime.cuda import driver
-    from runtime.cuda.context import context
+    from dsl.runtime import RuntimeFault, describe
+    from dsl.runtime.cuda import driver
+    from dsl.runtime.cuda.context import context
 
     try:
         found, wanted = describe(value), describe(array)
@@ -348,14 +348,14 @@ def _framework(peer: Peer, ordinal: int | None) -> Callable[[Any], Any]:
 
 def _as_numpy(value: Any) -> Any:
     """bf16 and floats of 8 bits as ml_dtypes', with which numpy calculates."""
-    from runtime.dtypes import numpy_dtype
+    from dsl.runtime.dtypes import numpy_dtype
 
     names = getattr(getattr(value, "dtype", None), "names", None)
     return value if not names else value.view(numpy_dtype(names[0]))
 
 
 def _as_torch(torch: Any, ordinal: int | None, value: Any) -> Any:
-    from runtime import describe, is_array
+    from dsl.runtime import describe, is_array
 
     if value is None or not is_array(value):
         return value
@@ -376,7 +376,7 @@ def _as_cupy() -> Callable[[Any], Any]:
         raise TileError("option", None, message, "pip install torch") from None
 
     def framed(value: Any) -> Any:
-        from runtime import is_array
+        from dsl.runtime import is_array
 
         return cupy.asarray(value) if value is not None and is_array(value) else value
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.kernels.variant import Variant
+from dsl.lowering.ir.choices import Choice, choose_line
 from dsl.schedules.properties import PropertyRow, rows_of
 from dsl.schedules.resolve import ResolvedSchedule
 from dsl.text.program import Program
-from lowering.choices import Choice, choose_line
 
 INDENT = "    "
 

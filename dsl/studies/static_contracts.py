@@ -10,16 +10,16 @@ from dsl.examples.contracts import JudgedContracts
 from dsl.examples.evidence import Evidence
 from dsl.kernels.compile import Lowered, compile_lowered, lower
 from dsl.kernels.variant import Request, resolve
+from dsl.lowering.emit import emit
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.chips import emulated_facts
 from dsl.schedules.resolve import StatedContract
 from dsl.text import tree as ast
 from dsl.text.contracts import ASSEMBLED, CHOICE, COMPILED, row_of
 from dsl.text.program import Program
-from lowering.emit import emit
-from lowering.location import TileError
-from runtime.chips import emulated_facts
 
 if TYPE_CHECKING:
-    from runtime.header import Header
+    from dsl.runtime.header import Header
 
 
 class Finds(Protocol):
@@ -62,7 +62,7 @@ class StaticContracts:
         else:
             emit(function, lowered.variant.target)
             if function.choices.forced or self.has_choices(request):
-                from lowering.codegen import level_for  # brings LLVM
+                from dsl.lowering.emit.codegen import level_for  # brings LLVM
 
                 level_for(function)
                 function.choices.check_met()

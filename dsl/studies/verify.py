@@ -1,6 +1,6 @@
 """Whether the passes and the emission keep what a kernel means, on the launches of an example.
 
-Each kernel's IR is carried out in numpy before the passes and after each (`lowering/meaning`), then its PTX on the
+Each kernel's IR is carried out in numpy before the passes and after each (`dsl/lowering/meaning`), then its PTX on the
 emulator; the first thing that differs is named.
 """
 
@@ -21,20 +21,20 @@ from dsl.examples.report import LaunchReport, Report
 from dsl.examples.run import ExampleRun
 from dsl.kernels.kept_meaning import grid_of
 from dsl.kernels.variant import Request, build_variant, record_access
+from dsl.lowering.emit.rules import OWN
+from dsl.lowering.ir.choices import Choice
+from dsl.lowering.ir.function import Block, Function, Op, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import WARP, Target
+from dsl.lowering.meaning import Outside, as_memory, blocks_of, carried_blocks
+from dsl.lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, met, name_of
+from dsl.lowering.ops import OPS
+from dsl.lowering.ops.control import parting
+from dsl.lowering.passes import Pass, passes_of, run_passes
+from dsl.lowering.shared.shared_map import period
+from dsl.runtime.errors import DeviceError, LaunchError
 from dsl.text import tree as ast
 from dsl.text.program import Program
-from lowering.choices import Choice
-from lowering.emit.rules import OWN
-from lowering.ir import Block, Function, Op, walk
-from lowering.location import TileError
-from lowering.meaning import Outside, as_memory, blocks_of, carried_blocks
-from lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, met, name_of
-from lowering.ops import OPS
-from lowering.ops.control import parting
-from lowering.passes import Pass, passes_of, run_passes
-from lowering.shared_map import period
-from lowering.targets import WARP, Target
-from runtime.errors import DeviceError, LaunchError
 
 Passes = Sequence[Pass]
 BOUNDARIES = (1, 33)
@@ -131,8 +131,8 @@ class _Emulated:
         """Compiles the variant, with these choices, runs its PTX, and compares what it leaves with the meaning of its
         last IR."""
         from dsl.kernels.compile import Lowered, compile_lowered
-        from runtime import Kernel
-        from runtime.errors import DeviceAssertError
+        from dsl.runtime import Kernel
+        from dsl.runtime.errors import DeviceAssertError
 
         variant = build_variant(self.program, self.request)
         variant.function.choices.force(forced or {}, "verify")

@@ -14,10 +14,10 @@ from dsl.calls.tuned_file import usable
 from dsl.examples.shapes import LaunchFacts
 from dsl.kernels.compile import Compiled, compile_variant
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.choices import Choice, keys_of, kinds
+from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.studies.check import at, planner_of
 from dsl.text.program import Program
-from lowering.choices import Choice, keys_of, kinds
-from lowering.location import Loc, TileError, closest
 
 
 @dataclass(slots=True)
@@ -44,9 +44,9 @@ class ExplainedKernel:
 
     def measured(self, key: str, option: str) -> str:
         """Registers, spills and machine instructions with another option, or why there is no such code."""
-        from runtime import assemble
-        from runtime.errors import LaunchError
-        from runtime.machine_code import machine_code
+        from dsl.runtime import assemble
+        from dsl.runtime.errors import LaunchError
+        from dsl.runtime.machine_code import machine_code
 
         request = replace(self.request, constants={**self.request.constants, key: option})
         try:

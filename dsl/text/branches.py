@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Protocol
 
+from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.text import tree as ast
-from lowering.location import Loc, TileError, closest
 
 
 class Blocks(Protocol):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
+from dsl.lowering.ir.location import TileError, closest
 from dsl.text import tree as ast
-from lowering.location import TileError, closest
 
 COMPILED, ASSEMBLED, COUNTED, TIMED = "compiled", "assembled", "counted", "timed"
 KNOWN = {

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dsl.lowering.ir.location import TileError
 from dsl.text.files import MAX_TEXT, read_text
-from lowering.location import TileError
 
 COUNTED = {
     "instructions": "warp instr",

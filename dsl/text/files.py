@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from dsl.lowering.ir.location import TileError
 from dsl.text.tree import MAX_BYTES
-from lowering.location import TileError
 
 PARTIAL = ".new"
 MAX_TEXT = 64 << 20

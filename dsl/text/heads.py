@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dsl.lowering.ir.location import Loc
 from dsl.text import tree as ast
-from lowering.location import Loc
 
 
 @dataclass(frozen=True, slots=True)

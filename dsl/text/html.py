@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from dsl.lowering.ir.location import printable
 from dsl.text.counted import COUNTED, CountedLine, number, units
-from lowering.location import printable
 
 STYLE = """
 .dsl { font: 12px/1.5 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; overflow-x: auto; }

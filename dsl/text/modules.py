@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.text import tree as ast
-from lowering.location import Loc, TileError, closest
 
 
 def qualified(

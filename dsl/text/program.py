@@ -11,6 +11,10 @@ from os.path import normpath
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dsl.lowering.ir.choices import is_key
+from dsl.lowering.ir.location import Errors, Loc, Source, TileError, closest
+from dsl.lowering.ir.plugins import Plugins, current
+from dsl.lowering.text.stage import form_of
 from dsl.text import tree as ast
 from dsl.text.branches import expand
 from dsl.text.files import is_file, read_text, resolved
@@ -18,10 +22,6 @@ from dsl.text.heads import KernelHead, head_of
 from dsl.text.modules import qualified
 from dsl.text.syntax import parse, read
 from dsl.text.tree import names_in
-from lowering.choices import is_key
-from lowering.location import Errors, Loc, Source, TileError, closest
-from lowering.plugins import Plugins, current
-from lowering.text.stage import form_of
 
 Found = TypeVar("Found")
 ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contract

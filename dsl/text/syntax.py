@@ -14,6 +14,7 @@ from lark import Token, Transformer
 from lark.exceptions import UnexpectedInput, VisitError
 from lark.indenter import Indenter
 
+from dsl.lowering.ir.location import Errors, Loc, Source, TileError, closest
 from dsl.text import contracts, grammar_tables
 from dsl.text.syntax_errors import blank, block_of, explain, mismatched_indentation, names_of_block, without_line
 from dsl.text.tree import (
@@ -71,7 +72,6 @@ from dsl.text.tree import (
     choice_key,
     node,
 )
-from lowering.location import Errors, Loc, Source, TileError, closest
 
 MAX_DIGITS = 400
 MAX_BROKEN_BLOCKS = 10

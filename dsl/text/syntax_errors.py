@@ -7,7 +7,7 @@ import re
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from lowering.location import Loc, Source, TileError, closest
+from dsl.lowering.ir.location import Loc, Source, TileError, closest
 
 BLOCKS = ("kernel", "def", "schedule", "choice", "dispatch", "example", "import")
 

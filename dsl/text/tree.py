@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Union, dataclass_transform
 
-from lowering.location import Loc, Source, TileError
+from dsl.lowering.ir.location import Loc, Source, TileError
 
 MAX_BYTES = 1 << 20
 MAX_NESTING = 200

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from dsl.lowering.building.builder import MAX_TILE, broadcast_shapes
+from dsl.lowering.hopper.boxes import CopiedBox
+from dsl.lowering.hopper.digits import Digit, Digits, TileIndex
+from dsl.lowering.hopper.windows import NoBox, Subscript, box_of_access, check_begin, check_mask
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Value
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import I1, INDEX, U32, DType
+from dsl.lowering.known.facts import counts_elements, most_elements
+from dsl.lowering.known.forms import linear
 from dsl.text import tree as ast
 from dsl.values.bindings import Access, Binding, SharedTile, Table, Tensor, describe
 from dsl.values.building import Building
 from dsl.values.linear_index import IndexTerm, joined
-from lowering.boxes import CopiedBox
-from lowering.builder import MAX_TILE, broadcast_shapes
-from lowering.digits import Digit, Digits, TileIndex
-from lowering.facts import counts_elements, most_elements
-from lowering.fold import constant_of
-from lowering.forms import linear
-from lowering.ir import Value
-from lowering.location import Loc
-from lowering.types import I1, INDEX, U32, DType
-from lowering.windows import NoBox, Subscript, box_of_access, check_begin, check_mask
 
 
 @dataclass(slots=True)

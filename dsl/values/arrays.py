@@ -11,14 +11,14 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import dsl.values.functions  # noqa: F401 (the rows)
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.nesting import deep_recursion
+from dsl.lowering.ir.types import DType
 from dsl.text import tree as ast
 from dsl.values.host import Host, Shaped
 from dsl.values.later import on_arrays
 from dsl.values.scope import Closure, Scope, scope_of
 from dsl.values.walk import NUMBERS, Returned
-from lowering.location import Loc, TileError
-from lowering.nesting import deep_recursion
-from lowering.types import DType
 
 MAX_STEPS = 1_000_000
 """Statements that one call from outside may run."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dsl.lowering.ir.function import Parameter, Value
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.types import DType
 from dsl.values.host import Shaped
 from dsl.values.scope import Closure
 from dsl.values.table import Builtin
-from lowering.ir import Parameter, Value
-from lowering.location import Loc, TileError
-from lowering.types import DType
 
 
 class Suppressed(TileError):

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from math import inf, isinf
 from typing import Any
 
+from dsl.lowering.building.builder import MAX_TILE, Builder
+from dsl.lowering.directives.loop import usual_part
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Function, Value
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import F32, F64, FP8, I1, INDEX, DType, greatest, int_range, nearest_number
+from dsl.lowering.known.facts import Analysis
 from dsl.text import tree as ast
 from dsl.values.bindings import Access, Binding, SharedTile, Tensor, describe, elements
 from dsl.values.scope import Scope
 from dsl.values.walk import NUMBERS, Walk
-from lowering.builder import MAX_TILE, Builder
-from lowering.directives.loop import usual_part
-from lowering.facts import Analysis
-from lowering.fold import constant_of
-from lowering.ir import Function, Value
-from lowering.location import Loc
-from lowering.types import F32, F64, FP8, I1, INDEX, DType, greatest, int_range, nearest_number
 
 OPERANDS = (Value, *NUMBERS)
 

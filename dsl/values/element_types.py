@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.types import DTYPES, DType, int_range
+from dsl.lowering.ir.types import DTYPES, DType, int_range
 
 BF16 = np.dtype([("bf16", np.uint16)])
 FP8 = {name: np.dtype([(name, np.uint8)]) for name in ("e4m3", "e5m2")}

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import prod
 from typing import Any
 
-from lowering.layout import row_major
-from lowering.types import DTYPES
+from dsl.lowering.ir.types import DTYPES
+from dsl.lowering.layouts.layout import row_major
 
 ROW = 16
 """Bytes of what the hardware copies at once, at multiples of it."""

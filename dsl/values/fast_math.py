@@ -8,8 +8,8 @@ it by itself. In the language's own functions, which count on the exact ones, no
 
 from __future__ import annotations
 
-from lowering.ir import Function
-from lowering.location import Loc
+from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.location import Loc
 
 FAST = {name: f"{name}.approx" for name in ("exp", "log", "log2", "log10", "tanh")}
 """The approximation of each function that has one for all of its arguments. `exp2` of f32 is the hardware's already."""

@@ -9,10 +9,10 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import DType
 from dsl.values.scope import Scope
 from dsl.values.walk import Walk
-from lowering.location import Loc
-from lowering.types import DType
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import permutations
 
-from lowering.builder import Builder
-from lowering.fold import constant_of
-from lowering.ir import Value
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Value
 
 
 @dataclass(frozen=True, slots=True)

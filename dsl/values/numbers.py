@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import dsl.values.functions  # noqa: F401 (the rows)
+from dsl.lowering.ir.location import Loc
 from dsl.values.scope import Scope
 from dsl.values.walk import Walk
-from lowering.location import Loc
 
 
 class Numbers(Walk):

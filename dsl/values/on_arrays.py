@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import DType, greatest, int_range, nearest_number
 from dsl.text import tree as ast
 from dsl.values import reference
 from dsl.values.element_types import fill, narrow, numpy_type, widen
 from dsl.values.host import Host, Shaped
 from dsl.values.reference import abs_max, matmul
-from lowering.location import Loc
-from lowering.types import DType, greatest, int_range, nearest_number
 
 # ---- values ---------------------------------------------------------------------------------------------
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import dsl.values.functions  # noqa: F401 (the rows)
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import DType
 from dsl.text import tree as ast
 from dsl.values.facts import UNKNOWN, ArrayFacts, widened
 from dsl.values.host import Shaped
 from dsl.values.scope import Closure, Scope, scope_of
 from dsl.values.table import Builtin
 from dsl.values.walk import Walk, are_numbers
-from lowering.location import Loc
-from lowering.types import DType
 
 
 class Shapes(Walk):

@@ -1,7 +1,7 @@
 """The table of the language's functions: one row each, and what it means in each domain that has a meaning for it.
 
 A row is stated with the `row(…)` of its group (`rows`) in a file of `dsl/values/functions/`; the operations of
-`lowering/ops/elementwise/` become rows there. How many arguments a function takes, their names and words stand in
+`dsl/lowering/ops/elementwise/` become rows there. How many arguments a function takes, their names and words stand in
 `usage` alone: calls are checked by it, hints and docs/functions.md show it.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from lowering.location import closest
+from dsl.lowering.ir.location import closest
 
 Meaning = Callable[..., Any]
 PLACES = {"tiles": "kernels", "numbers": "schedules", "trees": "launches", "arrays": "examples and dispatch"}

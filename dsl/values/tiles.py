@@ -11,6 +11,11 @@ from math import prod
 from typing import Any, ClassVar, NoReturn
 
 import dsl.values.functions  # noqa: F401 (the rows)
+from dsl.lowering.building.builder import MAX_TILE
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Value
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.types import DTYPES, I1, OPERAND_TYPES, DType
 from dsl.text import tree as ast
 from dsl.values.access import PassedPart, index_tile, narrow, read, read_for_def, subscripts
 from dsl.values.arithmetic import ConstantError
@@ -32,11 +37,6 @@ from dsl.values.host import Shaped
 from dsl.values.scope import Closure, Scope, library_closure, scope_of
 from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS, WORDS
-from lowering.builder import MAX_TILE
-from lowering.fold import constant_of
-from lowering.ir import Block, Value
-from lowering.location import Loc, TileError, closest
-from lowering.types import DTYPES, I1, OPERAND_TYPES, DType
 
 STEPS_OF_CALL = 4
 MAX_MULTIPLIED = 16  # exponents up to here are multiplications: an error of half a unit for each

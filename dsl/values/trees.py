@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import dsl.values.functions  # noqa: F401 (the rows)
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.types import DTYPES, DType
 from dsl.text import tree as ast
 from dsl.values.scope import Closure, Scope
 from dsl.values.table import Builtin, find
 from dsl.values.walk import MISSING, NUMBERS, WORDS, Walk
-from lowering.location import Loc, TileError, closest
-from lowering.types import DTYPES, DType
 
 KNOWN = "dims, constants, scalar parameters and 'sms' are known to a launch"
 
@@ -28,7 +28,7 @@ def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]
 def beyond(tree: Any) -> str | None:
     """Which limit of a header's expressions a tree is beyond, in words. Parts that stand in several places count as
     often, so that definitions which name one another twice end here."""
-    from runtime.expressions import MAX_DEPTH, MAX_NODES
+    from dsl.runtime.expressions import MAX_DEPTH, MAX_NODES
 
     left, count = [(tree, 1)], 0
     while left:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, NoReturn
 
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.types import DTYPES, DType
 from dsl.text import tree as ast
 from dsl.text.program import library_names
 from dsl.values import table
 from dsl.values.arithmetic import ConstantError, call, infix, prefix
 from dsl.values.scope import MISSING, Closure, Scope, library_closure, same
 from dsl.values.table import PLACES, Builtin, Form, named
-from lowering.location import Loc, TileError, closest
-from lowering.types import DTYPES, DType
 
 NUMBERS = (int, float)  # bool is an int
 MAX_CALLS = 64

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import dsl
-from runtime.errors import DeviceError
+from dsl.runtime.errors import DeviceError
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))  # as for the scripts there
 

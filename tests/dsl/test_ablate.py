@@ -22,8 +22,8 @@ from dsl.lab.contest import differing, ratio_interval, sign_probability
 from dsl.lab.experiment import Experiment, Wanted
 from dsl.lab.shapley import shapley
 from dsl.lab.trial import Log, Trial
-from lowering.location import TileError
-from runtime.emulator import Finding, Kind
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.emulator import Finding, Kind
 
 
 def dsl(*arguments: Any) -> Result:

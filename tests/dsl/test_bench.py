@@ -218,7 +218,7 @@ def test_rows_take_turns_and_wrong_ones_are_not_timed(
                 found.append(float(next(clock)))
         return times
 
-    monkeypatch.setattr("runtime.cuda.timing.measure_rounds", measure_rounds)
+    monkeypatch.setattr("dsl.runtime.cuda.timing.measure_rounds", measure_rounds)
     made = bench.Bench(parse_program(SCALE), "emulator", "test", LaunchSettings(measure=False))
     for example in made.program.examples:
         made.add(example, bench.resolve(made.program, example, []), bench.BenchWay())

@@ -19,8 +19,8 @@ from dsl.lab.bisect import bisect, given, joined, plain, reduce_decisions
 from dsl.lab.experiment import Experiment
 from dsl.lab.predicates import predicate
 from dsl.lab.trial import read_trial
-from lowering.choices import drawn
-from lowering.location import TileError
+from dsl.lowering.ir.choices import drawn
+from dsl.lowering.ir.location import TileError
 
 ROOT = Path(__file__).parents[2]
 
@@ -232,12 +232,11 @@ def test_a_seeded_bad_commit_is_found_and_its_choice_named(tmp_path: Path, seed:
 
 def test_a_change_of_the_compiler_is_found_by_its_choice(tmp_path: Path) -> None:
     """A copy of the compiler, in which another rule takes narrower accesses."""
-    for room in ("dsl", "lowering", "runtime", "ptx_templates"):
-        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "dsl", tmp_path / "dsl", ignore=shutil.ignore_patterns("__pycache__"))
     written(tmp_path)
     git(tmp_path, "init", "-q")
     committed(tmp_path, "as it is")
-    choices = tmp_path / "lowering" / "choices.py"
+    choices = tmp_path / "dsl" / "lowering" / "ir" / "choices.py"
     said = "taken, by = rule, RULE if pinned is None else str(pinned)\n"
     assert said in choices.read_text()
     worse = said + '        if stem == "vector.b.load":\n            taken = "1"\n'

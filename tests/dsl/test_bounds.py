@@ -11,10 +11,10 @@ import dsl
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
+from dsl.lowering.ir.location import TileError
+from dsl.runtime import synchronize
+from dsl.runtime.errors import DeviceAssertError
 from dsl.text.program import parse_program
-from lowering.location import TileError
-from runtime import synchronize
-from runtime.errors import DeviceAssertError
 
 KERNEL = """
 kernel shift(y: f32[rows, cols], x: f32[rows, cols]; C = 16):

@@ -16,12 +16,12 @@ from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
 from dsl.examples.shapes import examine
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.tools import find
 from dsl.studies import check
 from dsl.studies.check import check_file
 from dsl.text.program import load
-from lowering.location import TileError
-from runtime.errors import DeviceError
-from runtime.tools import find
 from tests.work import at_most
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -187,7 +187,7 @@ def test_check_knows_the_types_and_shapes_that_a_run_has(file: str, monkeypatch:
         def seen(
             self: Any, function: Any, given: Any, *rest: Any, met: list = met, most: int = len(known.launches)
         ) -> None:
-            from runtime import describe, is_array
+            from dsl.runtime import describe, is_array
 
             met.append({n: (d.shape, d.dtype) for n, v in given.items() if is_array(v) and (d := describe(v))})
             if len(met) == most:

@@ -7,7 +7,7 @@ import pytest
 
 import dsl
 from dsl.calls.tuned import StepChoice, branch_of
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 TEXT = """
 kernel k(y: s32[n], x: s32[n]?; N = 0, HUGE = 1):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dsl
-from runtime import device_facts
+from dsl.runtime import device_facts
 
 TEXT = """\
 kernel k(y: s32[n], rank: s32[blocks]; B = 4):

@@ -16,9 +16,9 @@ from lab_kernel import TURN, written
 
 import dsl
 from dsl.command import cli
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceError
 from dsl.text import html
-from lowering.location import TileError
-from runtime.errors import DeviceError
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "docs" / "examples" / "lab.ipynb"

@@ -21,13 +21,13 @@ from dsl.examples.report import Report, Verdict
 from dsl.examples.run import run_example
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.choices import Asked, Choices
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.tools import find
 from dsl.studies.check import check_file
 from dsl.text import contracts
 from dsl.text.program import parse_program
-from lowering.choices import Asked, Choices
-from lowering.location import TileError
-from runtime.errors import DeviceError
-from runtime.tools import find
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "contracts.md"
@@ -207,7 +207,7 @@ def test_what_the_assembler_tells_is_not_judged_without_it(monkeypatch: pytest.M
     def missing(*_: Any) -> None:
         raise DeviceError("tool", "ptxas is not installed", "pip install it")
 
-    monkeypatch.setattr("runtime.assemble", missing)
+    monkeypatch.setattr("dsl.runtime.assemble", missing)
     report = run(ROWS + "    expect spills == 0, registers <= 1, barriers == 0\n")
     assert [(each.held, each.reason) for each in report.contracts] == [
         (None, "ptxas is not installed; pip install it"),

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dsl.command import cli
-from runtime import DeviceError
-from runtime.signature import addresses_in, signatures
-from runtime.tools import find
+from dsl.runtime import DeviceError
+from dsl.runtime.signature import addresses_in, signatures
+from dsl.runtime.tools import find
 
 ROOT = Path(__file__).parents[2]
 FOREIGN = ROOT / "tests" / "runtime" / "emulator" / "foreign"
@@ -163,8 +163,8 @@ def test_machine_code_that_takes_too_long_is_told(tmp_path: Path, monkeypatch: p
     program = tmp_path / "ptxas"
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexec sleep 60\n")
     program.chmod(0o755)
-    monkeypatch.setattr("runtime.tools.find", lambda name: program)
-    monkeypatch.setattr("runtime.tools.TIME_LIMIT", 0.5)
+    monkeypatch.setattr("dsl.runtime.tools.find", lambda name: program)
+    monkeypatch.setattr("dsl.runtime.tools.TIME_LIMIT", 0.5)
     words = doubling(tmp_path, "sm_80", "7.0")
     text = Path(words[0]).read_text()
     Path(words[0]).write_text(text.replace("add.f32", "add.rn.rz.f32"))
@@ -243,7 +243,7 @@ def test_launches_on_both_devices_give_what_is_expected(device: str) -> None:
     ]  # fmt: skip
     for name, words in cases:
         if device == "cuda" and name == "hopper_transpose":
-            from runtime import device_facts
+            from dsl.runtime import device_facts
 
             if device_facts("cuda").arch.rstrip("a") != "sm_90":
                 continue

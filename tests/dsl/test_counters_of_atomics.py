@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import dsl
 from dsl.command import cli
-from runtime.emulator import LaunchCounters
+from dsl.runtime.emulator import LaunchCounters
 
 GLOBAL = """
 kernel k(y: s32[n], x: s32[n]):

@@ -23,7 +23,7 @@ from dsl.lab.diff import DiffSettings, compared, launched_side
 from dsl.lab.diff_choices import ChoiceDifference, Taken, differing, taken_in
 from dsl.lab.diff_stages import KernelTexts, compared_stages, machine_text, merged
 from dsl.lab.diff_text import LayoutNames, difference, joined_lines, rows_of
-from runtime.errors import DeviceError
+from dsl.runtime.errors import DeviceError
 
 FOREIGN = Path(__file__).parents[1] / "runtime" / "emulator" / "foreign"
 OTHER = "\nschedule plain of turn:\n    math exp: exact\n    swizzle b: none\n"
@@ -62,7 +62,7 @@ def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         def missing(program: str) -> Path:
             raise DeviceError("tool", f"{program} is not installed")
 
-        monkeypatch.setattr("runtime.tools.find", missing)
+        monkeypatch.setattr("dsl.runtime.tools.find", missing)
     yield
     assembled.cache_clear()
     machine_text.cache_clear()
@@ -378,7 +378,7 @@ def test_a_contest_of_both(turn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         drift = [50 * clock.uniform(1, 2) for _ in range(rounds)]
         return [[at * each() * clock.gauss(1, 0.002) for at in drift] for each in launches]
 
-    monkeypatch.setattr("runtime.cuda.timing.measure_rounds", measure)
+    monkeypatch.setattr("dsl.runtime.cuda.timing.measure_rounds", measure)
     made = compared(*sides, DiffSettings(ordinal=0))
     assert made.ratio is not None and made.ratio[1] > 1.09 and made.ratio[2] < 1.11 and made.differs
     assert len(noted) == 2 and len(noted[0]) == 56 and sides[0].trial.contest == sides[1].trial.contest

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dsl
-from runtime.errors import FindingError
+from dsl.runtime.errors import FindingError
 from tests.work import at_most
 
 SECONDS = 20
@@ -105,7 +105,7 @@ kernel k(y: s32[n], flags: s32[n]):
 
 def test_blocks_that_wait_for_all_of_a_grid_of_many_waves_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     """The barrier in each turn of the loop must not hide that the wave only waits: later blocks have to start."""
-    monkeypatch.setattr("runtime.emulator.wave.BACK_EDGES", 2)  # 64 take seconds
+    monkeypatch.setattr("dsl.runtime.emulator.wave.BACK_EDGES", 2)  # 64 take seconds
     kernel = dsl.parse(MEETS, "k.tile", device="emulator").compile("k")
     y, flags = np.zeros(700, np.int32), np.zeros(700, np.int32)
     kernel.run(y, flags, time_limit=SECONDS)

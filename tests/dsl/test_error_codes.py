@@ -15,11 +15,11 @@ import dsl
 from dsl.command import cli
 from dsl.command.error_codes import ErrorCode, read_codes
 from dsl.command.explain import read_words
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import RuntimeFault
 from dsl.schedules.properties import PROPERTIES
 from dsl.text.contracts import NAMES
 from dsl.values.table import ROWS
-from lowering.location import TileError
-from runtime.errors import RuntimeFault
 
 ROOT = Path(__file__).parents[2]
 CODES = read_codes()

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import LaunchError
 from dsl.values.element_types import fp8_bits, fp8_values
-from lowering.location import TileError
-from runtime.errors import LaunchError
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul.tile"
 NUMPY = {

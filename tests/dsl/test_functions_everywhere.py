@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.expressions import compile_expression
 from dsl.text import tree as ast
 from dsl.text.program import library_names, parse_program
 from dsl.values.arrays import Arrays
@@ -18,8 +20,6 @@ from dsl.values.numbers import Numbers
 from dsl.values.shapes import Shapes
 from dsl.values.table import PLACES, ROWS
 from dsl.values.trees import to_tree
-from lowering.location import TileError
-from runtime.expressions import compile_expression
 from tests.compile_and_run import compile_kernel, launch
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "functions.md"

@@ -11,9 +11,9 @@ from dsl.examples.mistaken import mistake_of, overflow_of
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
+from dsl.runtime import FindingError, LaunchError
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
-from runtime import FindingError, LaunchError
 
 KERNELS = """\
 kernel turned(y: f32[n, n], x: f32[n, n]; N):

@@ -10,8 +10,8 @@ import pytest
 import dsl
 from dsl.command.failures import GOES_ON, located
 from dsl.examples.report import Check
-from runtime import FindingError
-from runtime.emulator.findings import Finding, Kind
+from dsl.runtime import FindingError
+from dsl.runtime.emulator.findings import Finding, Kind
 
 ADDING = """\
 kernel k(h: s32[16], x: s32[n]; B = 32):

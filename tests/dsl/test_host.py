@@ -13,6 +13,9 @@ import pytest
 
 import dsl
 from dsl.examples.comparison import compare, describe_pattern
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DTYPES
+from dsl.runtime import describe
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
 from dsl.values import arrays, reference, table
@@ -22,9 +25,6 @@ from dsl.values.element_types import BF16, bf16_bits, element_type, narrow, wide
 from dsl.values.facts import UNKNOWN
 from dsl.values.host import Shaped
 from dsl.values.shapes import Shapes
-from lowering.location import TileError
-from lowering.types import DTYPES
-from runtime import describe
 
 
 def evaluate(expression: str, functions: str = "", seed: int = 0, **names: Any) -> Any:

@@ -18,11 +18,11 @@ import dsl
 from dsl.command import cli
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import PASSES
+from dsl.runtime import LaunchError
 from dsl.studies.check import check_file
 from dsl.text.program import load
-from lowering.location import TileError
-from lowering.passes import PASSES
-from runtime import LaunchError
 
 TEXT = """\
 kernel double(y: f32[n], x: f32[n]; BLOCK = 128):

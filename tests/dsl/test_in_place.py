@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dsl
-from runtime.header import read, to_json
+from dsl.runtime.header import read, to_json
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 TEXT = """
@@ -198,7 +198,7 @@ def test_only_the_very_same_array_is_taken(module: Any) -> None:
 
 def test_the_emulator_sees_one_array(module: Any) -> None:
     """A header that says what is not so is found: the array is there once."""
-    from runtime import FindingError, Kernel
+    from dsl.runtime import FindingError, Kernel
 
     ptx = module.compile("stencil").ptx.replace('"requires":', '"in_place":[["y","x"]],"requires":', 1)
     x = np.arange(256, dtype=np.float32)

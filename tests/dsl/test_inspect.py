@@ -16,11 +16,11 @@ from click.testing import CliRunner, Result
 from dsl.command import cli
 from dsl.command.why import kernels
 from dsl.kernels.compile import stages_of
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.text.printer import PrintedNames, printed
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.tools import find
 from dsl.studies.inspect.page import TEMPLATE, data_of
-from lowering.location import TileError
-from lowering.text.printer import PrintedNames, printed
-from runtime.errors import DeviceError
-from runtime.tools import find
 from tests.dsl import browser
 
 SMALL = ("samples/softmax.tile", "rows=8", "cols=1000")
@@ -212,7 +212,7 @@ def test_without_an_assembler_the_page_says_so(tmp_path: Path, monkeypatch: pyte
     def missing(program: str) -> Path:
         raise DeviceError("tool", f"{program} is not installed", "pip install it")
 
-    monkeypatch.setattr("runtime.tools.find", missing)
+    monkeypatch.setattr("dsl.runtime.tools.find", missing)
     (variant,) = data_of(written(tmp_path, "samples/add.tile").read_text())["variants"]
     assert variant["sass"] == {"why": "ptxas is not installed\nhint: pip install it", "rows": []}
     assert variant["ptx"]["rows"]

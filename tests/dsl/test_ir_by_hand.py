@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from dsl.command import cli
 from dsl.kernels.edited import ptx_from
-from lowering.passes import PASSES
+from dsl.lowering.passes import PASSES
 
 SOFTMAX = str(Path(__file__).parents[2] / "samples" / "softmax.tile")
 SCALE = """\

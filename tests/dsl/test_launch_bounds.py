@@ -20,11 +20,11 @@ from dsl.examples.profile import METRICS, add_profile, read_profile
 from dsl.examples.report import LaunchReport, Report, from_json
 from dsl.examples.run import ExampleRun
 from dsl.examples.work import COUNTED_SECONDS, Work, moved_bytes, work_of
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.chips import emulated_facts
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.tools import find
 from dsl.text.program import load
-from lowering.location import TileError
-from runtime.chips import emulated_facts
-from runtime.errors import DeviceError
-from runtime.tools import find
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 H200 = emulated_facts("sm_90")

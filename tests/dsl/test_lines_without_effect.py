@@ -7,8 +7,8 @@ import pytest
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
+from dsl.lowering.ir.location import TileError
 from dsl.text.program import parse_program
-from lowering.location import TileError
 
 TEXT = """\
 def keep(p, v; ON=true):

@@ -19,8 +19,8 @@ from dsl.lab import machines, worker
 from dsl.lab.machines import Machine, Machines, OwnProcess, device_names
 from dsl.lab.runner import Runner
 from dsl.lab.trial import Trial
-from lowering.location import TileError
-from runtime.errors import DeviceError
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceError
 
 
 class ThisProcess(Executor):

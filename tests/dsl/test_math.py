@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.emit import emit
+from dsl.lowering.emit.codegen import to_ptx
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import run_passes
+from dsl.runtime.emulator import emulate
 from dsl.text.program import parse_program
 from dsl.values.fast_math import FAST
-from lowering.codegen import to_ptx
-from lowering.emit import emit
-from lowering.location import TileError
-from lowering.passes import run_passes
-from runtime.emulator import emulate
 from tests.philox import philox
 
 LONG = np.longdouble

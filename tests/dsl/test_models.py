@@ -15,7 +15,7 @@ from tuned_kernel import SCALE, Timer, best, constants, dsl, outcome, plugin
 from dsl.lab.model import MODELS, Model, features_of, known_before, load_model, model, model_named, save
 from dsl.lab.models import LogLinear, evaluate, rank_correlation, read_trials
 from dsl.lab.trial import Log, StepFacts, Trial
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 
 def trial(kernel: str, number: int, time: float, sectors: float, device: str = "GPU", **facts: Any) -> Trial:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import dsl
 from dsl.command import cli
-from runtime import device_facts
+from dsl.runtime import device_facts
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "softmax.tile"
 

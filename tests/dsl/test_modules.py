@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.lowering.ir.location import TileError
 from dsl.text.program import load, packaged_files
-from lowering.location import TileError
 
 PIECES = """
 import "deep.tile" as deep

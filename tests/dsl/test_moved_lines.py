@@ -9,8 +9,8 @@ import pytest
 
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import TileError
 from dsl.text.program import parse_program
-from lowering.location import TileError
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 CENTRED = """

@@ -15,9 +15,9 @@ from fake_shell import FakeShell, ran
 from lab_kernel import TURN
 
 from dsl.command.notebook import CellError
-from runtime.cuda import driver
-from runtime.errors import DeviceError
-from runtime.tools import find
+from dsl.runtime.cuda import driver
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.tools import find
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "docs" / "examples" / "lab.ipynb"

@@ -15,7 +15,7 @@ import dsl
 from dsl.calls import api
 from dsl.examples.overrides import parse_value
 from dsl.kernels import variants
-from runtime.numbers import exact_key, same_number
+from dsl.runtime.numbers import exact_key, same_number
 
 TEXT = """
 kernel scaled(y: f32[n], x: f32[n]; C, N=32):

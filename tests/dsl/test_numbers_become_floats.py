@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.lowering.ir.types import BF16, F16, F32, DType, greatest, nearest_number
+from dsl.runtime.dtypes import as_double, bf16_bits, in_type
 from dsl.text.program import parse_program
 from dsl.text.tree import Assign
 from dsl.values.arrays import Arrays
-from lowering.types import BF16, F16, F32, DType, greatest, nearest_number
-from runtime.dtypes import as_double, bf16_bits, in_type
 
 TIE = 1 + 2**-8
 """In the middle between 1 and the next bf16."""

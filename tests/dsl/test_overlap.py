@@ -10,8 +10,8 @@ import pytest
 
 import dsl
 from dsl.calls.plan import BoundPlan, overlaps
-from runtime import FindingError, Kernel
-from runtime.emulator import Kind
+from dsl.runtime import FindingError, Kernel
+from dsl.runtime.emulator import Kind
 
 N = 1000
 TEXT = """
@@ -69,7 +69,7 @@ def planned(module: dsl.Module, name: str, *arrays: Any) -> tuple[BoundPlan, dic
 @pytest.mark.parametrize(("start", "next"), OPTIONS)
 def test_every_option_gives_the_same(start: str, next: str, device: str) -> None:
     if device != "emulator":
-        from runtime import device_facts
+        from dsl.runtime import device_facts
 
         if int(re.sub(r"\D", "", device_facts(device).arch)) < 90:
             pytest.skip("launches overlap from sm_90 on")

@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 import dsl
-import lowering.passes
 from dsl.command import cli
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering import passes as rooms
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import EMISSION_NEEDS, PASSES, check_complete, run_passes
 from dsl.schedules.properties import PROPERTIES
 from dsl.text.program import Program, load
-from lowering.location import TileError
-from lowering.passes import EMISSION_NEEDS, PASSES, check_complete, run_passes
 from tests.compile_and_run import through
 
 ROOT = Path(__file__).parents[2]
@@ -38,9 +38,9 @@ def said(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_name_of_a_pass_is_its_module() -> None:
-    """Functions of the same names hid the modules: `import lowering.passes.recompute as p` gave a function."""
-    for found in iter_modules(lowering.passes.__path__):
-        assert isinstance(getattr(lowering.passes, found.name), ModuleType), found.name
+    """Functions of the same names hid the modules: `import dsl.lowering.passes.recompute as p` gave a function."""
+    for found in iter_modules(rooms.__path__):
+        assert isinstance(getattr(rooms, found.name), ModuleType), found.name
 
 
 def test_each_need_is_given_by_an_earlier_pass_that_stays() -> None:

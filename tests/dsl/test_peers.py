@@ -208,7 +208,7 @@ def test_peers_take_turns_with_the_kernels(
             launch()
         return [[float(at + 1)] * rounds for at in range(len(launches))]
 
-    monkeypatch.setattr("runtime.cuda.timing.measure_rounds", measure_rounds)
+    monkeypatch.setattr("dsl.runtime.cuda.timing.measure_rounds", measure_rounds)
     monkeypatch.setattr(bench.Bench, "count", lambda made: made.measure())
     rows = bench.bench(
         parse_program(KERNEL), "emulator", "test", examples=["narrow"], peers=[f"{files.peers}::returned"]

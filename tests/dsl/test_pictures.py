@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from dsl.command import cli
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.layouts.layout import BasisSpan, Layout, apply, bits_of
+from dsl.lowering.machine.tensor_cores import accumulator, instructions
+from dsl.lowering.shared.shared_map import swizzled
 from dsl.pictures import names, registers, shared
 from dsl.pictures.names import DrawnFragment, blocked_form, copies_of, describe, fragments, named_tiles
 from dsl.text.program import load
-from lowering.ir import Function
-from lowering.layout import BasisSpan, Layout, apply, bits_of
-from lowering.shared_map import swizzled
-from lowering.tensor_cores import accumulator, instructions
-from lowering.types import SharedType
 
 ROOT = Path(__file__).parents[2]
 SQUARE = dict.fromkeys(("m", "n", "a0", "a1", "b0", "b1"), 256)

@@ -27,13 +27,13 @@ from dsl.lab.compiling import Compiler
 from dsl.lab.model import MODELS
 from dsl.lab.search import SEARCHES
 from dsl.lab.trial import versions
+from dsl.lowering.ir import time_limit
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.plugins import NONE, OPEN, current, give
+from dsl.lowering.passes import PASSES, passes_of
+from dsl.runtime import assemble
+from dsl.runtime.errors import DeviceError
 from dsl.text.program import load
-from lowering import time_limit
-from lowering.location import TileError
-from lowering.passes import PASSES, passes_of
-from lowering.plugins import NONE, OPEN, current, give
-from runtime import assemble
-from runtime.errors import DeviceError
 from tests.dsl.lab_kernel import TINY, written
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "plugins"
@@ -47,7 +47,7 @@ def write(tmp_path: Path) -> Write:
     """Writes a plug-in that imports all there is."""
 
     def made(text: str, name: str = "mine.py") -> Path:
-        head = "from dsl.plugin import *\nfrom lowering.ir import walk\nfrom lowering.ops import OPS\n"
+        head = "from dsl.plugin import *\nfrom dsl.lowering.ir.function import walk\nfrom dsl.lowering.ops import OPS\n"
         (tmp_path / name).write_text(head + text)
         return tmp_path / name
 
@@ -299,7 +299,8 @@ def test_a_change_of_layout_goes_by_another(write: Write) -> None:
 )
 def test_a_value_that_is_none_is_told(write: Write, kind: str, value: str, wanted: str) -> None:
     text = (
-        f"from lowering.layout import Layout as L\n@option('{kind}')\ndef mine(about): return Option('mine', {value})\n"
+        f"from dsl.lowering.layouts.layout import Layout as L\n@option('{kind}')\n"
+        f"def mine(about): return Option('mine', {value})\n"
     )
     error = told(write(text))
     assert wanted in error.message and error.loc is not None and error.loc.line == 5
@@ -319,7 +320,7 @@ def test_a_swizzle_that_is_none_is_told(write: Write, value: str) -> None:
 def test_the_kinds_that_are_open_are_those_that_hand_something_over() -> None:
     root = Path(__file__).parents[2]
     opened = set()
-    for path in (root / "lowering").rglob("*.py"):
+    for path in (root / "dsl" / "lowering").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and any(each.arg == "opening" for each in node.keywords):
                 opened.add(ast.literal_eval(node.args[0]))
@@ -411,7 +412,7 @@ def test_what_has_no_meaning_in_numpy_is_launched_with_a_warning(write: Write, t
 def test_verify_names_the_plug_ins_pass_and_rule(write: Write) -> None:
     status, said = command("verify", ROWS, "--plugin", write(CHANGE), "--given-only")
     assert status == 1 and "first diverging pass change (mine.py:5): value 'r' differs" in said
-    text = "from lowering.types import F32\n@rule('mul', when=lambda op, target: op.result.dtype is F32)\n"
+    text = "from dsl.lowering.ir.types import F32\n@rule('mul', when=lambda op, target: op.result.dtype is F32)\n"
     path = write(text + "def wrong(w, op, x): return w.let(f'fadd float {x[0]}, {x[1]}')\n")
     status, said = command("verify", ROWS, "--plugin", path, "--given-only")
     assert status == 1 and "first diverging pass rule wrong (mine.py:5): tensor 'y' differs" in said

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.location import TileError
 from dsl.schedules.properties import PROPERTIES, PropertyRow, Whole, table
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
-from lowering.location import TileError
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "language.md"
 BEGIN = "<!-- properties: tests/dsl/test_properties.py writes this table -->\n"

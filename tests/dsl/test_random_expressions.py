@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.location import TileError
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
 from dsl.values.arrays import Arrays
@@ -23,7 +24,6 @@ from dsl.values.host import Shaped
 from dsl.values.numbers import Numbers
 from dsl.values.shapes import Shapes
 from dsl.values.table import ROWS
-from lowering.location import TileError
 
 COUNT = int(os.environ.get("DSL_EXPRESSIONS", "600"))
 DEFS = """\

@@ -28,14 +28,14 @@ from dsl.examples.report import Report
 from dsl.examples.run import ExampleRun
 from dsl.lab.place import TuningPlace, find_place
 from dsl.lab.runner import LazyCase, Runner, prepared
+from dsl.runtime import renewed
+from dsl.runtime.cuda import context as contexts
+from dsl.runtime.cuda import driver, timing
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.renewed import KeptMemory, Renewed, in_a_row, joined
 from dsl.studies import bench
 from dsl.studies.peers import peer_of
 from dsl.text.program import parse_program
-from runtime import renewed
-from runtime.cuda import context as contexts
-from runtime.cuda import driver, timing
-from runtime.errors import DeviceError
-from runtime.renewed import KeptMemory, Renewed, in_a_row, joined
 
 SCAN = """
 kernel lookback(y: s32[n], ticket: u32[1], flag: u32[blocks], sums: s32[blocks], x: s32[n]; B = 32):
@@ -183,7 +183,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("runtime.cuda.timing.measure_rounds", made.measure_rounds)
+    monkeypatch.setattr("dsl.runtime.cuda.timing.measure_rounds", made.measure_rounds)
     return made
 
 
@@ -271,7 +271,7 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
     owner.launched, owner.records, owner.poison = {"scan": None}, [], None
     made.owner = owner  # type: ignore[attr-defined]
     monkeypatch.setattr(timing, "context", lambda ordinal: owner)
-    monkeypatch.setattr("runtime.cuda.memory.driver.forked", lambda: True)  # nothing is freed
+    monkeypatch.setattr("dsl.runtime.cuda.memory.driver.forked", lambda: True)  # nothing is freed
     with patch.dict(contexts._contexts, {0: owner}):
         yield made
 

@@ -15,8 +15,8 @@ from dsl.examples.bounds import bound_of
 from dsl.examples.report import LaunchReport, Report
 from dsl.examples.work import Work
 from dsl.lab.roofline import draw_roofline, points_of
-from lowering.location import TileError
-from runtime.chips import emulated_facts
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.chips import emulated_facts
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 H200 = emulated_facts("sm_90")

@@ -7,9 +7,9 @@ import pytest
 
 import dsl
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.location import TileError
 from dsl.schedules.rules import rule_of
 from dsl.text.program import parse_program
-from lowering.location import TileError
 
 TEXT = """
 kernel product(c: f32[m, n], a: T[m, k], b: T[n, k]; T in f16|s8, ROWS, BN, ROUND):

@@ -16,8 +16,8 @@ from dsl.command.failures import ChildFailure, records
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
+from dsl.runtime.errors import LaunchError
 from dsl.text.program import parse_program
-from runtime.errors import LaunchError
 
 ROOT = Path(__file__).resolve().parents[2]
 

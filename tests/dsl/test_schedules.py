@@ -7,8 +7,8 @@ import pytest
 
 import dsl
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.location import TileError
 from dsl.text.program import parse_program
-from lowering.location import TileError
 
 TEXT = """
 kernel k(y: f32[n], x: f32[n]; A, B = 0):

@@ -18,7 +18,7 @@ from dsl.lab.search import SEARCHES, Point, Search, search
 from dsl.lab.search_optuna import as_number
 from dsl.lab.searches import search_named
 from dsl.lab.trial import Trial
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 Cost = Callable[[Point], float | None]
 

@@ -14,9 +14,9 @@ from unittest.mock import patch
 import pytest
 
 import dsl
-import runtime
-from runtime.chips import emulated_facts
-from runtime.cuda import workspaces
+from dsl import runtime
+from dsl.runtime.chips import emulated_facts
+from dsl.runtime.cuda import workspaces
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "runtime"))
 from fake_cuda import POINTER, FakeCuda, Tensor

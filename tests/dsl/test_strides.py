@@ -11,9 +11,9 @@ import pytest
 import dsl
 from dsl.examples.shapes import examine
 from dsl.kernels.variant import stride_class
+from dsl.runtime import LaunchError
 from dsl.studies.check import plan_launch
 from dsl.text.program import parse_program
-from runtime import LaunchError
 
 TEXT = """\
 kernel copied(y: T[m, n; strided], x: T[m, n; strided]; T in f16|f32|u8):

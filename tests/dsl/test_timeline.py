@@ -15,12 +15,12 @@ from dsl.command import cli
 from dsl.examples.timeline import DeviceScale, MarkedSpan, Recorded, Scale, cost_of, rows_of, spans_of
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.header import HeaderMark
+from dsl.runtime.launch import Kernel
+from dsl.runtime.timeline import MOST_BYTES, WarpRecord, space_for
 from dsl.text.program import parse_program
-from lowering.location import TileError
-from runtime.errors import LaunchError
-from runtime.header import HeaderMark
-from runtime.launch import Kernel
-from runtime.timeline import MOST_BYTES, WarpRecord, space_for
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TEXT = """

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 import dsl
 from dsl.command import cli
-from lowering.location import TileError
-from runtime.errors import DeviceAssertError, FindingError
-from runtime.tools import find
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceAssertError, FindingError
+from dsl.runtime.tools import find
 
 ROOT = Path(__file__).resolve().parents[2]
 PRINTS = """
@@ -49,7 +49,7 @@ FROM_PYTHON = """
 import numpy as np
 
 import dsl
-from runtime import synchronize
+from dsl.runtime import synchronize
 
 module = dsl.parse({text!r}, device={device!r})
 y, x = np.zeros(2, np.int32), np.full(2, {value}, np.int32)

@@ -22,10 +22,10 @@ import dsl
 from dsl.calls.tuned import Entry, StepChoice, Tuned, text_digest, tuned_path
 from dsl.calls.tuned_file import BrokenError, SetAside, read_tuned, update
 from dsl.lab import trial as trials
+from dsl.lowering.ir.location import TileError
 from dsl.studies.check import check_file
 from dsl.text.files import write_text
 from dsl.text.program import load
-from lowering.location import TileError
 
 ROUNDS = int(os.environ.get("DSL_WRITER_ROUNDS", "3"))
 WRITERS = 8

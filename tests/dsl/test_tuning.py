@@ -24,10 +24,10 @@ from dsl.lab import compiling, contest, tuning
 from dsl.lab import trial as trials
 from dsl.lab.place import TuningPlace
 from dsl.lab.space import SpaceChoice, calls, candidates, cases
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import target
 from dsl.text.program import Program, load
 from dsl.values.facts import ArrayFacts
-from lowering.location import TileError
-from lowering.targets import target
 
 DOUBLE = """\
 kernel double(y: T[n], x: T[n]; T in f32|f16, BLOCK, SKEW = 0, IDLE = 0):
@@ -208,8 +208,8 @@ def test_arguments_that_only_a_run_makes_are_tuned_too(double: Path) -> None:
 
 
 def test_spills_are_thrown_out_where_ptxas_tells(double: Path) -> None:
-    from runtime import tools
-    from runtime.errors import DeviceError
+    from dsl.runtime import tools
+    from dsl.runtime.errors import DeviceError
 
     try:
         tools.find("ptxas")
@@ -568,7 +568,7 @@ def test_agreement_counts_what_is_further_than_the_bound(dtype: Any, device: str
 
 @pytest.mark.gpu
 def test_on_a_gpu_points_are_timed_and_a_second_run_measures_nothing(double: Path) -> None:
-    from runtime import device_facts
+    from dsl.runtime import device_facts
 
     log = double.with_name("log.jsonl")
     arguments = ["tune", double, "n=4000000", "IDLE=0,1", "--log", log, "--write", "--json"]

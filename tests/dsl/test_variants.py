@@ -13,9 +13,9 @@ import dsl.calls.planner
 import dsl.kernels.compile
 import dsl.kernels.variant
 import dsl.kernels.variants
-import lowering.codegen
-import runtime
+from dsl import runtime
 from dsl.kernels.variant import Request
+from dsl.lowering.emit import codegen
 from dsl.values.facts import ArrayFacts
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -50,7 +50,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     lower = counting("lowered", dsl.kernels.compile.lower)
     for place in (dsl.kernels.compile, dsl.kernels.variants, dsl.calls.planner):
         monkeypatch.setattr(place, "lower", lower)
-    monkeypatch.setattr(lowering.codegen, "to_ptx", counting("llvm", lowering.codegen.to_ptx))
+    monkeypatch.setattr(codegen, "to_ptx", counting("llvm", codegen.to_ptx))
     return counts
 
 

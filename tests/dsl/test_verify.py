@@ -17,17 +17,17 @@ from click.testing import CliRunner
 
 from dsl.command import cli
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.emit.rules import RULES
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.ir.function import Block, Function, Op, walk
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import DTYPES, SharedType
+from dsl.lowering.meaning import blocks_of
+from dsl.lowering.meaning.stages import allowed, compare_ptx, run_stage
+from dsl.lowering.ops import OPS
+from dsl.lowering.passes import PASSES, Pass, run_passes
 from dsl.studies.verify import Verified, grid_of, verify_example, verify_kernel
 from dsl.text.program import Program, parse_program
-from lowering.emit.rules import RULES
-from lowering.emit.writer import Writer
-from lowering.ir import Block, Function, Op, walk
-from lowering.meaning import blocks_of
-from lowering.meaning.stages import allowed, compare_ptx, run_stage
-from lowering.ops import OPS
-from lowering.passes import PASSES, Pass, run_passes
-from lowering.targets import Target
-from lowering.types import DTYPES, SharedType
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TEXT = """

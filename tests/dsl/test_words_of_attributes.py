@@ -6,10 +6,10 @@ import pytest
 
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request
+from dsl.lowering.ops.kinds import ATTRIBUTES
 from dsl.schedules.properties import PROPERTIES, Word
 from dsl.text.program import parse_program
 from dsl.values.functions.memory import EVICTIONS
-from lowering.ops.kinds import ATTRIBUTES
 
 KERNEL = """
 kernel k(y: f32[n], x: f32[n]):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dsl
-from runtime import FindingError
+from dsl.runtime import FindingError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -223,7 +223,7 @@ def test_zeroed_workspaces_are_renewed_where_launches_are_repeated() -> None:
 @pytest.mark.gpu
 def test_a_zeroed_workspace_on_a_gpu() -> None:
     """Its twin: the scan on the emulator above."""
-    from runtime import to_device
+    from dsl.runtime import to_device
 
     module, x = dsl.parse(SCAN, device="cuda"), np.arange(5000, dtype=np.int32)
     for _ in range(3):
@@ -304,7 +304,7 @@ def test_what_nobody_has_written_between_the_rows_of_a_workspace_does_not_matter
 @pytest.mark.gpu
 @pytest.mark.parametrize("framework", ["torch", "cupy", "dsl"])
 def test_each_framework_has_such_workspaces(framework: str) -> None:
-    import runtime
+    from dsl import runtime
 
     x = rising(np.float16, 67, 40)
     if framework == "torch":

@@ -15,9 +15,9 @@ from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import Overrides
 from dsl.examples.report import Report
 from dsl.examples.run import ExampleRun, run_example
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import FindingError
 from dsl.text.program import parse_program
-from lowering.location import TileError
-from runtime.errors import FindingError
 
 KERNELS = """
 kernel twice(y: f32[n], x: f32[n]; B = 128):

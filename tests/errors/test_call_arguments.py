@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dsl
-from runtime import LaunchError
+from dsl.runtime import LaunchError
 
 TEXT = """\
 kernel addr(y: f32[n], x: f32[n], r: f32[n]?; BLOCK = 128):

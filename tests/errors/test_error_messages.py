@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from dsl.lowering.ir.location import TileError
 from dsl.studies.check import check_file
 from dsl.text.syntax import read
-from lowering.location import TileError
 
 FOLDER = Path(__file__).parent
 CASES = sorted(FOLDER.glob("*.tile"))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dsl
-from lowering.location import TileError
-from runtime import DeviceAssertError, LaunchError
+from dsl.lowering.ir.location import TileError
+from dsl.runtime import DeviceAssertError, LaunchError
 
 TEXT = """\
 kernel scaled(y: T[rows, cols], x: T[rows, cols], w: f32[cols, 4]?, alpha: f32; T in f16|f32, ROWS = 4, COLS):

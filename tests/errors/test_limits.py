@@ -11,12 +11,12 @@ import dsl
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request
 from dsl.lab.space import cases
+from dsl.lowering.emit import text
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import FindingError
 from dsl.studies.check import check_file
 from dsl.text import files
 from dsl.text.program import parse_program
-from lowering.emit import text
-from lowering.location import TileError
-from runtime.errors import FindingError
 
 KERNEL = """\
 {defs}kernel k(y: f32[n], x: f32[n]; BLOCK = 128):

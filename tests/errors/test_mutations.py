@@ -21,10 +21,10 @@ from dsl.examples.overrides import Overrides
 from dsl.examples.run import run_example
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import TileError
+from dsl.runtime import DeviceError, LaunchError
 from dsl.studies.check import check_file
 from dsl.text.program import dim_names, load
-from lowering.location import TileError
-from runtime import DeviceError, LaunchError
 
 COUNT = int(os.environ.get("DSL_MUTATIONS", "600"))
 BATCH = 125

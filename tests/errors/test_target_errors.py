@@ -9,11 +9,11 @@ import pytest
 
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import Loc, Source, TileError
+from dsl.lowering.ir.targets import TARGETS
+from dsl.lowering.ir.types import DTYPES, OPERAND_TYPES, TileType
+from dsl.lowering.machine.tensor_cores import accumulators, fitting, instructions
 from dsl.text.program import parse_program
-from lowering.location import Loc, Source, TileError
-from lowering.targets import TARGETS
-from lowering.tensor_cores import accumulators, fitting, instructions
-from lowering.types import DTYPES, OPERAND_TYPES, TileType
 
 CASES = {
     "e4m3 before sm_89": (

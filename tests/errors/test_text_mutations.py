@@ -33,13 +33,13 @@ from dsl.kernels.compile import compile_variant, finish, stage_after
 from dsl.kernels.variant import Request
 from dsl.lab.model import load_model, predicted
 from dsl.lab.trial import StepFacts, Trial
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.text.printer import printed
+from dsl.lowering.text.reader import read as read_ir
+from dsl.runtime import LaunchError
+from dsl.runtime.header import PREFIX, read
 from dsl.studies.check import check_file
 from dsl.text.program import Program, load, parse_program
-from lowering.location import TileError
-from lowering.text.printer import printed
-from lowering.text.reader import read as read_ir
-from runtime import LaunchError
-from runtime.header import PREFIX, read
 
 COUNT = int(os.environ.get("DSL_MUTATIONS", "30"))
 FIRST = int(os.environ.get("DSL_MUTATIONS_FROM", "0"))

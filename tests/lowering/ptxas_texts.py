@@ -1,4 +1,5 @@
-"""A text of PTX for each fault of ptxas that `lowering/ptxas_faults.py` writes around: its machine code tells."""
+"""A text of PTX for each fault of ptxas that `dsl/lowering/machine/ptxas_faults.py` writes around: its machine
+code tells."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dsl.kernels.variant import Request, Variant, build_variant, stride_class
+from dsl.lowering.layouts.layout import row_major
 from dsl.text.program import Program, dim_names, load
 from dsl.text.tree import KernelDef, Name, TensorAnnotation
-from lowering.layout import row_major
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 

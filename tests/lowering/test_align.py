@@ -10,9 +10,9 @@ import pytest
 
 import dsl
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import TileError
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
-from lowering.location import TileError
 from tests.compile_and_run import Kernel, compile_kernel, launch
 
 HEAD = """

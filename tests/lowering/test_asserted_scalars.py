@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowering.access_width import access_width
-from lowering.facts import facts_of
+from dsl.lowering.known.facts import facts_of
+from dsl.lowering.shared.access_width import access_width
 from tests.compile_and_run import NUMPY, compile_kernel, launch
 
 TEXT = """

@@ -19,15 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_variants import Case, cases
 
-from lowering.codegen import level_for, to_ptx
-from lowering.emit import emit
-from lowering.ir import Function
-from lowering.layout import apply
-from lowering.location import Loc
-from lowering.passes import run_passes
-from lowering.passes.swizzle_shared import bank_conflicts, best_swizzle, least_passes
-from lowering.shared_map import Phase, Swizzle, lanes_together, swizzled
-from runtime.emulator.spaces import SharedSpace
+from dsl.lowering.emit import emit
+from dsl.lowering.emit.codegen import level_for, to_ptx
+from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.layouts.layout import apply
+from dsl.lowering.passes import run_passes
+from dsl.lowering.passes.swizzle_shared import bank_conflicts, best_swizzle, least_passes
+from dsl.lowering.shared.shared_map import Phase, Swizzle, lanes_together, swizzled
+from dsl.runtime.emulator.spaces import SharedSpace
 from tests.whole import some
 
 Place = tuple[str, int, int]  # file, line and column of an access

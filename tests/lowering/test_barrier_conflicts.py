@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowering.affine import Affine
-from lowering.ir import Value
-from lowering.layout import Layout
-from lowering.passes.barriers.threads import images, owners, scope_by_algebra
-from lowering.passes.barriers.touches import Touch
-from lowering.types import F32, SharedType
+from dsl.lowering.ir.function import Value
+from dsl.lowering.ir.types import F32, SharedType
+from dsl.lowering.known.affine import Affine
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.passes.barriers.threads import images, owners, scope_by_algebra
+from dsl.lowering.passes.barriers.touches import Touch
 
 MEMORY = Value(SharedType((4096,), F32), name="s")
 WARPS = 4

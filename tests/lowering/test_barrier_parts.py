@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.building.loop_forms import Carried, Form
+from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.types import F32, INDEX, SharedType, TensorType, TileType
+from dsl.lowering.known.affine import Affine
+from dsl.lowering.known.listed_offsets import Listed
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.passes import PASSES, run_passes
+from dsl.lowering.passes.barriers import order_of
+from dsl.lowering.passes.barriers.conflicts import Comparisons, collision, conflict, disjoint, earlier_rounds, meeting
+from dsl.lowering.passes.barriers.rounds import next_round
+from dsl.lowering.passes.barriers.state import Flight, OpenAccesses, State, members
+from dsl.lowering.passes.barriers.threads import Doubt, Meeting
+from dsl.lowering.passes.barriers.touches import Slot, Touch
+from dsl.lowering.passes.barriers.walking import BarrierWalk, Need
 from dsl.text.program import parse_program
-from lowering.affine import Affine
-from lowering.ir import Function, Op, Value, walk
-from lowering.layout import Layout
-from lowering.listed_offsets import Listed
-from lowering.loop_forms import Carried, Form
-from lowering.passes import PASSES, run_passes
-from lowering.passes.barriers import order_of
-from lowering.passes.barriers.conflicts import Comparisons, collision, conflict, disjoint, earlier_rounds, meeting
-from lowering.passes.barriers.rounds import next_round
-from lowering.passes.barriers.state import Flight, OpenAccesses, State, members
-from lowering.passes.barriers.threads import Doubt, Meeting
-from lowering.passes.barriers.touches import Slot, Touch
-from lowering.passes.barriers.walking import BarrierWalk, Need
-from lowering.types import F32, INDEX, SharedType, TensorType, TileType
 
 SHARED = Value(SharedType((4096,), F32), name="s")
 TENSOR = Value(TensorType(F32, 1), name="x")

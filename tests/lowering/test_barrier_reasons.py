@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lowering.choices import Choice
-from lowering.ir import walk
-from lowering.location import TileError
-from runtime.emulator.findings import Kind
+from dsl.lowering.ir.choices import Choice
+from dsl.lowering.ir.function import walk
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.emulator.findings import Kind
 from tests.compile_and_run import Kernel, compile_kernel, launch
 
 X = np.random.default_rng(7).standard_normal((32, 256)).astype(np.float32)

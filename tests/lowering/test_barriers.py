@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowering.ir import Block, Function, walk
-from lowering.location import TileError
-from lowering.passes import PASSES, Pass
-from runtime.emulator.findings import Kind
+from dsl.lowering.ir.function import Block, Function, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import PASSES, Pass
+from dsl.runtime.emulator.findings import Kind
 from tests.compile_and_run import compile_kernel, launch
 
 X = np.random.default_rng(7).standard_normal((32, 256)).astype(np.float32)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowering.builder import Builder
-from lowering.facts import Analysis
-from lowering.ir import Block, Function, Op, Value
-from lowering.location import Loc, Source
-from lowering.ops import OPS
-from lowering.types import INDEX, TileType
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.ir.function import Block, Function, Op, Value
+from dsl.lowering.ir.location import Loc, Source
+from dsl.lowering.ir.types import INDEX, TileType
+from dsl.lowering.known.facts import Analysis
+from dsl.lowering.ops import OPS
 
 LOC = Loc(Source("test.tile", " "), 0, 1)
 SCALAR = TileType((), INDEX)

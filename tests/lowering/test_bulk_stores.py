@@ -13,10 +13,10 @@ from warpgroup_products import arrays, check, check_refused, text
 
 import dsl
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import TileError
+from dsl.runtime import FindingError, Kernel, assemble, device_facts
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
-from lowering.location import TileError
-from runtime import FindingError, Kernel, assemble, device_facts
 from tests.compile_and_run import few_blocks
 
 BULK, TILES, TWO = "stage a, b: bulk", "persistent 1", "pipeline p: 2"

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sample_variants import Case, cases
 
-from lowering.codegen import level_for, to_ptx
-from lowering.emit import emit
-from lowering.passes import run_passes
-from runtime.errors import DeviceError
-from runtime.tools import assemble, find
+from dsl.lowering.emit import emit
+from dsl.lowering.emit.codegen import level_for, to_ptx
+from dsl.lowering.passes import run_passes
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.tools import assemble, find
 from tests.compile_and_run import run
 
 FUSED = [c for c in cases() if (c.kernel, c.schedule) == ("product", "tile") and "fused" in dict(c.dims)]

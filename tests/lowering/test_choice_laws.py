@@ -22,12 +22,12 @@ from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
 from dsl.kernels.compile import compile_variant, lower
 from dsl.kernels.variant import Request
+from dsl.lowering.emit import emit
+from dsl.lowering.emit.codegen import level_for
+from dsl.lowering.ir.choices import Asked, Choice, choose_line, drawn
+from dsl.lowering.ir.location import TileError
 from dsl.studies.schedule_text import schedule_text
 from dsl.text.program import load, parse_program
-from lowering.choices import Asked, Choice, choose_line, drawn
-from lowering.codegen import level_for
-from lowering.emit import emit
-from lowering.location import TileError
 
 MANY = int(os.environ.get("DSL_CHOICES", "0"))
 SEED = random.getrandbits(32) if MANY else 7

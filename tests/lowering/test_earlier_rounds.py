@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.function import walk
+from dsl.lowering.passes import PASSES, run_passes
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
-from lowering.ir import walk
-from lowering.passes import PASSES, run_passes
 from tests.compile_and_run import compile_kernel, launch, through
 
 FIRST = """

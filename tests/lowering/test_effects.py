@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 from sample_variants import Case, cases
 
-from lowering.emit import emit, rules
-from lowering.emit.calls import Calls
-from lowering.emit.writer import Writer
-from lowering.ir import Op
-from lowering.ops import OPS
-from lowering.passes import run_passes
-from lowering.warpgroup import chosen, load_of
-from ptx_templates import Instruction, instruction
+from dsl.lowering.emit import emit, rules
+from dsl.lowering.emit.calls import Calls
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.hopper.warpgroup import chosen, load_of
+from dsl.lowering.ir.function import Op
+from dsl.lowering.ops import OPS
+from dsl.lowering.passes import run_passes
+from dsl.ptx_templates import Instruction, instruction
 from tests.compile_and_run import compile_kernel
 
 ACCESSES = ("reads", "writes", "updates")

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import dsl
-from lowering.emit import RULES
-from lowering.location import TileError
-from lowering.ops import CLASSES, OPS
-from lowering.types import DTYPES, DType, int_range
+from dsl.lowering.emit import RULES
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DTYPES, DType, int_range
+from dsl.lowering.ops import CLASSES, OPS
 from tests.compile_and_run import NUMPY, compile_kernel, launch, run
 
 ARITHMETIC = [d for d in DTYPES.values() if d.kind not in ("index", "operand")]
@@ -186,9 +186,9 @@ ELSEWHERE = {"cast", "bitcast", "asm"}  # tests of their own, below and in test_
 
 def takes(name: str, dtype: DType) -> bool:
     """Whether the operation's row takes the type."""
-    from lowering.ir import Value
-    from lowering.ops import Mismatch
-    from lowering.types import I1, TileType
+    from dsl.lowering.ir.function import Value
+    from dsl.lowering.ir.types import I1, TileType
+    from dsl.lowering.ops import Mismatch
 
     spec = OPS[name]
     operands = [Value(TileType((), dtype)) for _ in range(spec.arity)]  # type: ignore[arg-type]

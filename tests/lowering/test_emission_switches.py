@@ -11,8 +11,8 @@ import pytest
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import ExampleRun
+from dsl.lowering.ir.choices import Asked
 from dsl.text.program import load
-from lowering.choices import Asked
 from tests.compile_and_run import ARRAYS, NUMPY, Kernel, compile_kernel, launch
 
 SAMPLES = Path(__file__).parents[2] / "samples"

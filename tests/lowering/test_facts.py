@@ -13,16 +13,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lowering.affine import Affine, AffineOffsets, apply_affine
-from lowering.builder import Builder
-from lowering.facts import ANY, Analysis, Facts, facts_of
-from lowering.fold import constant_of
-from lowering.forms import linear
-from lowering.ir import Block, Function, Op, Value, walk
-from lowering.listed_offsets import ListedOffsets
-from lowering.location import Loc, Source
-from lowering.ops import OPS
-from lowering.types import DTYPES, I1, INDEX, S32, U32, DType, TileType, int_range
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.location import Loc, Source
+from dsl.lowering.ir.types import DTYPES, I1, INDEX, S32, U32, DType, TileType, int_range
+from dsl.lowering.known.affine import Affine, AffineOffsets, apply_affine
+from dsl.lowering.known.facts import ANY, Analysis, Facts, facts_of
+from dsl.lowering.known.forms import linear
+from dsl.lowering.known.listed_offsets import ListedOffsets
+from dsl.lowering.ops import OPS
 from tests.compile_and_run import compile_kernel
 
 LOC = Loc(Source("test.tile", " "), 0, 1)

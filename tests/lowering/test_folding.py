@@ -9,12 +9,12 @@ import pytest
 from test_elementwise import ROWS, specials, wrapped
 
 import dsl.values.functions  # noqa: F401 (the rows)
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.location import Loc, Source
+from dsl.lowering.ir.types import DTYPES, int_range
 from dsl.values import table
 from dsl.values.arithmetic import ConstantError, call
-from lowering.builder import Builder
-from lowering.fold import constant_of
-from lowering.location import Loc, Source
-from lowering.types import DTYPES, int_range
 from tests.compile_and_run import NUMPY, compile_kernel, launch, run
 
 INTEGERS = [d for d in DTYPES.values() if d.is_int and d.kind != "index"]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.function import Op
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
-from lowering.ir import Op
 from tests.compile_and_run import Kernel, compile_kernel, launch
 from tests.whole import some
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowering.ir import uses
+from dsl.lowering.ir.function import uses
 from tests.compile_and_run import compile_kernel, launch
 
 ROOT = Path(__file__).parents[2]

@@ -16,9 +16,9 @@ from sample_variants import ABSENT, images, program, square
 
 from dsl.kernels.compile import Lowered
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.passes import run_passes
+from dsl.lowering.text.printer import printed
 from dsl.text.program import dim_names
-from lowering.passes import run_passes
-from lowering.text.printer import printed
 
 GOLDEN = Path(__file__).with_name("golden")
 MOST_LINES = 300

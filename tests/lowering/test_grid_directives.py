@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import PASSES, run_passes
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
-from lowering.location import TileError
-from lowering.passes import PASSES, run_passes
 from tests.compile_and_run import compile_kernel, launch, through
 from tests.run_meaning import grid_of
 

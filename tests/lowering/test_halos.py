@@ -11,14 +11,14 @@ import pytest
 
 import dsl
 from dsl.kernels.variant import Request
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.halo import halo_of
+from dsl.lowering.hopper.boxes import BoxAxis, CopiedBox
+from dsl.lowering.ir.function import Block
+from dsl.lowering.ir.location import Loc, Source, TileError
+from dsl.runtime import Kernel, device_facts
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
-from lowering.boxes import BoxAxis, CopiedBox
-from lowering.builder import Builder
-from lowering.directives.halo import halo_of
-from lowering.ir import Block
-from lowering.location import Loc, Source, TileError
-from runtime import Kernel, device_facts
 from tests.compile_and_run import few_blocks
 
 TEXT = """

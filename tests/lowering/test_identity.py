@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowering.ir import Value, walk
-from lowering.meaning import blocks_of
-from lowering.meaning.stages import StageComparison, compare_stages, run_stage
-from lowering.passes import PASSES
+from dsl.lowering.ir.function import Value, walk
+from dsl.lowering.meaning import blocks_of
+from dsl.lowering.meaning.stages import StageComparison, compare_stages, run_stage
+from dsl.lowering.passes import PASSES
 from tests.run_meaning import grid_of, variant_of
 
-PASSES_FOLDER = Path(__file__).parents[2] / "lowering" / "passes"
+PASSES_FOLDER = Path(__file__).parents[2] / "dsl" / "lowering" / "passes"
 
 TEXT = """
 kernel k(y: f32[n], x: f32[n]):

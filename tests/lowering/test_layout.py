@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lowering.layout
-from lowering.layout import BasisSpan, Layout, LayoutError, apply, bits_of
+from dsl.lowering.layouts import layout
+from dsl.lowering.layouts.layout import BasisSpan, Layout, LayoutError, apply, bits_of
 
 SHAPES = [(1,), (2,), (64,), (4, 8), (8, 1, 4), (2, 2, 2, 2), (16, 4), (1, 1)]
 Thread = tuple[int, int]
@@ -67,8 +67,8 @@ def index(shape: tuple[int, ...], coordinates: tuple[int, ...]) -> int:
 
 
 def test_examples_in_docstrings() -> None:
-    assert doctest.testmod(lowering.layout) == (0, doctest.testmod(lowering.layout).attempted)
-    assert doctest.testmod(lowering.layout).attempted >= 10
+    assert doctest.testmod(layout) == (0, doctest.testmod(layout).attempted)
+    assert doctest.testmod(layout).attempted >= 10
 
 
 # ---- spans -------------------------------------------------------------------------------------------------------

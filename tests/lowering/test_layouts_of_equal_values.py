@@ -7,8 +7,8 @@ import pytest
 
 import dsl
 from dsl.kernels.variant import Request, build_variant
-from lowering.ir import walk
-from lowering.layout import Layout
+from dsl.lowering.ir.function import walk
+from dsl.lowering.layouts.layout import Layout
 from tests.compile_and_run import compile_kernel, launch
 
 N = 64

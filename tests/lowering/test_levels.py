@@ -9,10 +9,10 @@ import pytest
 
 import dsl
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import TileError
+from dsl.runtime import Kernel, device_facts
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
-from lowering.location import TileError
-from runtime import Kernel, device_facts
 from tests.compile_and_run import few_blocks
 
 # Of each tile of a: products with all tiles of b, the greatest of which are added; or what is not multiplied.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowering.location import TileError
-from runtime.emulator.findings import EmulatorError
+from dsl.lowering.ir.location import TileError
+from dsl.runtime.emulator.findings import EmulatorError
 from tests.compile_and_run import compile_kernel, launch
 
 HEAD = """

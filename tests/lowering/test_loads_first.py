@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.function import walk
+from dsl.lowering.passes import run_passes
 from dsl.text.program import parse_program
-from lowering.ir import walk
-from lowering.passes import run_passes
 from tests.compile_and_run import compile_kernel, launch, through
 
 COLUMNS = """

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.function import walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import left_out, run_passes
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
-from lowering.ir import walk
-from lowering.location import TileError
-from lowering.passes import left_out, run_passes
 from tests.compile_and_run import NUMPY, Kernel, compile_kernel, launch, through
 
 SOFTMAX = """

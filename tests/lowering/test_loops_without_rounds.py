@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dsl
-from runtime import assemble, device_facts
-from runtime.tools import sass
+from dsl.runtime import assemble, device_facts
+from dsl.runtime.tools import sass
 
 PRODUCT = """
 kernel k(c: s32[m, n], a: s8[m, k], b: s8[n, k], q: s32):

@@ -16,15 +16,15 @@ from sample_variants import ABSENT, images, program, square
 from dsl.kernels.compile import Lowered, generate, lower
 from dsl.kernels.launch_header import make_header
 from dsl.kernels.variant import Request
+from dsl.lowering.emit import emit
+from dsl.lowering.ir.function import Block, Function, Op, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes.marks import BARRIERS, EMPTY, EMPTY_PAIRS, LIFE, LINES, LOOPS, line_of, parse_marks
+from dsl.lowering.text.printer import printed
+from dsl.lowering.text.reader import read
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.header import parse, to_json
 from dsl.studies.verify import verify_kernel
-from lowering.emit import emit
-from lowering.ir import Block, Function, Op, walk
-from lowering.location import TileError
-from lowering.passes.marks import BARRIERS, EMPTY, EMPTY_PAIRS, LIFE, LINES, LOOPS, line_of, parse_marks
-from lowering.text.printer import printed
-from lowering.text.reader import read
-from runtime.errors import LaunchError
-from runtime.header import parse, to_json
 
 PRODUCT = Request(
     "product",

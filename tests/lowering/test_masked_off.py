@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowering.ir import walk
+from dsl.lowering.ir.function import walk
 from tests.compile_and_run import compile_kernel, launch, run
 
 

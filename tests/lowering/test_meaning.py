@@ -9,12 +9,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lowering.formats import fp8_values, held, to_fp8
-from lowering.meaning import FAMILIES, MEANINGS
-from lowering.meaning.elementwise import converted
-from lowering.ops import OPS
-from lowering.ops.elementwise import FUNCTIONS
-from lowering.types import DTYPES
+from dsl.lowering.ir.types import DTYPES
+from dsl.lowering.machine.formats import fp8_values, held, to_fp8
+from dsl.lowering.meaning import FAMILIES, MEANINGS
+from dsl.lowering.meaning.elementwise import converted
+from dsl.lowering.ops import OPS
+from dsl.lowering.ops.elementwise import FUNCTIONS
 from tests.compile_and_run import NUMPY
 from tests.lowering.test_elementwise import (
     APPROXIMATIONS,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dsl
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import NUMPY, Kernel, compile_kernel, launch, run
 
 RANDOM = np.random.default_rng(5)

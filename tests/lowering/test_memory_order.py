@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowering.ir import walk
-from lowering.location import TileError
-from lowering.passes import PASSES, Pass
-from runtime.emulator.findings import Kind
+from dsl.lowering.ir.function import walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import PASSES, Pass
+from dsl.runtime.emulator.findings import Kind
 from tests.compile_and_run import Kernel, compile_kernel, launch
 
 WARPS = 4

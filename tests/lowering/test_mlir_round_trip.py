@@ -25,13 +25,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir import Block as ReadBlock
 from xdsl.parser import Parser
 
-from lowering.builder import Builder
-from lowering.ir import Block, Function, Op, Value, walk
-from lowering.layout import Layout
-from lowering.location import Loc, Source
-from lowering.mlir import to_mlir
-from lowering.passes import PASSES, run_passes
-from lowering.types import DTYPES, F32, I1, INDEX, DType, SharedType, TableType, TensorType, TileType
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.location import Loc, Source
+from dsl.lowering.ir.types import DTYPES, F32, I1, INDEX, DType, SharedType, TableType, TensorType, TileType
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.passes import PASSES, run_passes
+from dsl.lowering.text.mlir import to_mlir
 from tests.whole import some
 
 GOLDEN = Path(__file__).with_name("golden")

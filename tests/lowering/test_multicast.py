@@ -14,12 +14,12 @@ from warpgroup_products import arrays as matrices
 
 import dsl
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import PASSES, run_passes
+from dsl.runtime import FindingError, Kernel, assemble
+from dsl.runtime.errors import RuntimeFault
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
-from lowering.location import TileError
-from lowering.passes import PASSES, run_passes
-from runtime import FindingError, Kernel, assemble
-from runtime.errors import RuntimeFault
 from tests.compile_and_run import through
 
 SAMPLES = Path(__file__).parents[2] / "samples"

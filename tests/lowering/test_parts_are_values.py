@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import compile_kernel, launch, run
 
 B = 32

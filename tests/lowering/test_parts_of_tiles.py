@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import compile_kernel, run
 
 X = (np.arange(64 * 64, dtype=np.int32) * 37 % 1009).reshape(64, 64)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dsl
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import Kernel, compile_kernel, launch
 
 PRODUCT = """

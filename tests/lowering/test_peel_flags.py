@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowering.ir import walk
-from lowering.location import TileError
+from dsl.lowering.ir.function import walk
+from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import Kernel, compile_kernel, launch
 
 SUMS = """

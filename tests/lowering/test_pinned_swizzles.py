@@ -11,7 +11,7 @@ from warpgroup_products import text
 
 import dsl
 from dsl.command import main
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import NUMPY, compile_kernel, launch
 
 TEXT = """

@@ -7,9 +7,9 @@ import pytest
 
 import dsl
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import run_passes
 from dsl.text.program import parse_program
-from lowering.location import TileError
-from lowering.passes import run_passes
 from tests.compile_and_run import Kernel, compile_kernel, launch, through
 
 PRODUCT = """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_tensor_cores import FP8, NUMPY, STORED, formula, numbers, operand_text
 
-from lowering.tensor_cores import Mma, instructions
+from dsl.lowering.machine.tensor_cores import Mma, instructions
 from tests.compile_and_run import compile_kernel, launch, run
 
 TEXT = """

@@ -15,10 +15,10 @@ import warpgroup_products
 from ptxas_texts import ALIKE, APART, FAULTS, HEAD, entry, kernels_of, products_in
 
 import dsl
-from lowering.ptxas_faults import avoid_faults, keep_products
-from runtime import device_facts
-from runtime.errors import DeviceError
-from runtime.tools import assemble, find, sass
+from dsl.lowering.machine.ptxas_faults import avoid_faults, keep_products
+from dsl.runtime import device_facts
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.tools import assemble, find, sass
 
 TEXT = """
 kernel k(y: T[n], z: i1[n], w: i1[n], x: T[n], a: T[n], b: T[n]; T in s8|s16|s32|u16|u32):

@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import compile_kernel, launch
 
 ASKED = int(os.environ.get("DSL_RANDOM_PROGRAMS", "0"))

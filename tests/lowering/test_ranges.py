@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from lowering.location import TileError
-from lowering.types import DTYPES, int_range
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DTYPES, int_range
 from tests.compile_and_run import NUMPY, compile_kernel, launch, run
 
 TYPES = ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import NUMPY, compile_kernel, run
 
 RANDOM = np.random.default_rng(11)

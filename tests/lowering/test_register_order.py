@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sample_variants import cases
 
-from lowering.ir import walk
-from lowering.passes import run_passes
-from lowering.shared_map import shared_accesses
+from dsl.lowering.ir.function import walk
+from dsl.lowering.passes import run_passes
+from dsl.lowering.shared.shared_map import shared_accesses
 from tests.compile_and_run import NUMPY, compile_kernel, launch
 
 STORED = """

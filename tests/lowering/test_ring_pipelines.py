@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dsl.lowering.ir.location import TileError
 from dsl.studies.check import check_file
-from lowering.location import TileError
 from tests.compile_and_run import compile_kernel, launch
 
 BLOCK, ROUNDS, TILES = 64, 5, 3

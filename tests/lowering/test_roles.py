@@ -12,8 +12,8 @@ import pytest
 from warpgroup_products import CASES, TYPES, arrays, check, check_refused, of_case, text
 
 import dsl
-from lowering.location import TileError
-from runtime import DeviceError, FindingError, Kernel, assemble, device_facts
+from dsl.lowering.ir.location import TileError
+from dsl.runtime import DeviceError, FindingError, Kernel, assemble, device_facts
 
 MORE: dict[str, list[str]] = {
     "as they are": [],

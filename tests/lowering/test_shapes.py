@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import NUMPY, compile_kernel, launch, run
 
 RANDOM = np.random.default_rng(3)

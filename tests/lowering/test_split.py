@@ -11,15 +11,15 @@ import pytest
 import dsl
 from dsl.kernels.compile import finish, stage_after
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.directives.joins import region_of
+from dsl.lowering.ir.function import walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import PASSES, run_passes
+from dsl.lowering.text.printer import printed
+from dsl.lowering.text.reader import read
+from dsl.runtime import FindingError, LaunchError
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import Program, parse_program
-from lowering.directives.joins import region_of
-from lowering.ir import walk
-from lowering.location import TileError
-from lowering.passes import PASSES, run_passes
-from lowering.text.printer import printed
-from lowering.text.reader import read
-from runtime import FindingError, LaunchError
 from tests.compile_and_run import compile_kernel, through
 
 PRODUCT = """
@@ -384,7 +384,7 @@ def test_verify_compares_all_blocks_before_and_after(parts: int | str, each: int
 
 @pytest.mark.parametrize("fault", ["part", "order", "join"])
 def test_verify_finds_a_split_that_is_wrong(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lowering.directives import split as directive
+    from dsl.lowering.directives import split as directive
 
     program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=3))
     random = np.random.default_rng(1)
@@ -439,7 +439,7 @@ def test_a_launch_with_fewer_blocks_is_refused() -> None:
 
 
 def test_a_counter_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lowering.directives import split as directive
+    from dsl.lowering.directives import split as directive
 
     store = directive._Split._store
 
@@ -463,7 +463,7 @@ def test_sums_that_meet_without_order_are_a_race(monkeypatch: pytest.MonkeyPatch
     for op in walk(stage.function.body):
         if "order" in op.attrs:
             op.attrs["order"] = "relaxed"
-    from runtime import Kernel
+    from dsl.runtime import Kernel
 
     with pytest.raises(FindingError, match="race"):
         Kernel(finish(stage).ptx, device="emulator").run(**args)

@@ -11,15 +11,15 @@ import llvmlite
 import pytest
 from sample_variants import ABSENT, LEAST, SAMPLES, Case, cases
 
-from lowering.codegen import level_for, to_ptx
-from lowering.emit import emit
-from lowering.location import TileError
-from lowering.passes import run_passes
-from lowering.targets import RESERVED_SHARED, TARGETS, target
-from runtime.chips import MACHINES, emulated_arch, emulated_facts
-from runtime.emulator.reader import TARGETS as READ
-from runtime.errors import DeviceError, LaunchError
-from runtime.tools import assemble, find
+from dsl.lowering.emit import emit
+from dsl.lowering.emit.codegen import level_for, to_ptx
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import RESERVED_SHARED, TARGETS, target
+from dsl.lowering.passes import run_passes
+from dsl.runtime.chips import MACHINES, emulated_arch, emulated_facts
+from dsl.runtime.emulator.reader import TARGETS as READ
+from dsl.runtime.errors import DeviceError, LaunchError
+from dsl.runtime.tools import assemble, find
 
 CASES = cases()
 GOLDEN = Path(__file__).with_name("golden") / "ptx.txt"

@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lowering.layout import Layout
-from lowering.location import TileError
-from lowering.passes.swizzle_shared import bank_conflicts
-from lowering.tensor_cores import Mma, accumulator, instructions, product
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.machine.tensor_cores import Mma, accumulator, instructions, product
+from dsl.lowering.passes.swizzle_shared import bank_conflicts
 from tests.compile_and_run import compile_kernel, launch
 
 STORED = {"tf32": "f32", "e4m3": "u8", "e5m2": "u8", "s4": "u8", "u4": "u8", "b1": "u8"}

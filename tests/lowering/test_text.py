@@ -13,11 +13,11 @@ from sample_variants import Case, cases, program
 
 from dsl.kernels.compile import Generated, Lowered, finish, generate, lower
 from dsl.kernels.variant import record_access
-from lowering.ir import walk
-from lowering.location import TileError
-from lowering.passes import PASSES, run_passes
-from lowering.text.printer import printed
-from lowering.text.reader import read
+from dsl.lowering.ir.function import walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import PASSES, run_passes
+from dsl.lowering.text.printer import printed
+from dsl.lowering.text.reader import read
 from tests.compile_and_run import through
 
 SEEDS = 400

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 OVERDUE = """
 import sys, threading, time
-from lowering.time_limit import Overdue, limited
+from dsl.lowering.ir.time_limit import Overdue, limited
 
 def late():
     try:

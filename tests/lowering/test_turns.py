@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import dsl
-from lowering.location import TileError
-from runtime import Kernel, device_facts
-from runtime.errors import RuntimeFault
+from dsl.lowering.ir.location import TileError
+from dsl.runtime import Kernel, device_facts
+from dsl.runtime.errors import RuntimeFault
 
 TEXT = """
 kernel weigh(o: f32[m, d], a: f16[m, k], b: f16[n, k], v: f16[n, d]; TM, TN, K, D):

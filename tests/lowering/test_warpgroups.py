@@ -14,8 +14,8 @@ from warpgroup_products import CASES, TYPES, arrays, check, check_refused, of_ca
 
 import dsl
 from dsl.command import cli
-from lowering.location import TileError
-from runtime import assemble, device_facts
+from dsl.lowering.ir.location import TileError
+from dsl.runtime import assemble, device_facts
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from lowering.builder import Builder
-from lowering.ir import Function, Op, Value
-from lowering.layout import Layout
-from lowering.location import Loc, Source
-from lowering.types import F32, INDEX, S32, TensorType, TileType
-from lowering.verify import Known, Malformed, verify
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.verify import Known, Malformed, verify
+from dsl.lowering.ir.function import Function, Op, Value
+from dsl.lowering.ir.location import Loc, Source
+from dsl.lowering.ir.types import F32, INDEX, S32, TensorType, TileType
+from dsl.lowering.layouts.layout import Layout
 
 LOC = Loc(Source("test.tile", " "), 0, 1)
 CHANGES: dict[str, Callable[[dict[str, Op], Value], object]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowering.types import DTYPES, int_range
+from dsl.lowering.ir.types import DTYPES, int_range
 from tests.compile_and_run import NUMPY, compile_kernel, launch, run
 
 TYPES = ["s8", "u8", "s16", "s32", "u32", "s64", "u64"]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dsl
-from lowering.location import TileError
-from runtime import device_facts
+from dsl.lowering.ir.location import TileError
+from dsl.runtime import device_facts
 
 TEXT = """
 kernel pool(y: f32[n, p, q, c], x: T[n, h, w, c]; T in s8|f16|f32, TN, TC, R, S, SH, SW, PH, PW, DH, DW):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dsl
-from lowering.location import TileError
+from dsl.lowering.ir.location import TileError
 
 KERNEL = """
 def factor(v; T):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from ptx_templates import Instruction
-from runtime.tools import find
+from dsl.ptx_templates import Instruction
+from dsl.runtime.tools import find
 
 # The oldest architecture that today's ptxas assembles for, and the least PTX version of each target (PTX ISA,
 # release history, "PTX ISA versions and corresponding targets").

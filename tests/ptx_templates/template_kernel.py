@@ -9,9 +9,9 @@ kernel fills first and stores back in the end.
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from ptx_templates import Instruction, Operand
-from runtime.emulator.mbarriers import DENIALS
-from runtime.header import Argument, Header, HeaderTensor, SourceRecord, write
+from dsl.ptx_templates import Instruction, Operand
+from dsl.runtime.emulator.mbarriers import DENIALS
+from dsl.runtime.header import Argument, Header, HeaderTensor, SourceRecord, write
 
 LANES = 32
 SLOT = LANES * 8

@@ -6,15 +6,15 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from ptx_templates import Instruction, family
-from runtime.tools import assemble, sass
+from dsl.ptx_templates import Instruction, family
+from dsl.runtime.tools import assemble, sass
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "machine_code.md"
 TARGETS = ("sm_80", "sm_89", "sm_90")
 MADE = """\
 # What mma.sync is in machine code
 
-The tensor instructions that ptxas makes of each row of `ptx_templates/mma_sync.toml` (read with nvdisasm). Where
+The tensor instructions that ptxas makes of each row of `dsl/ptx_templates/mma_sync.toml` (read with nvdisasm). Where
 there is one, the row is native; where there are several, the assembler takes the row apart and adds conversions and
 sums of its own, and the peak of the row's type cannot be reached. An empty place: the target does not have the row.
 `x8` is s8 or u8, `x4` is s4 or u4, `fp8` is e4m3 or e5m2, each in all combinations, with and without `.satfinite`.

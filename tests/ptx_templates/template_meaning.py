@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 from template_kernel import ADDRESSES, LANES, given, written
 
-from ptx_templates import Fragment, Instruction, Operand
+from dsl.ptx_templates import Fragment, Instruction, Operand
 
 FLOATS = {
     "f16": np.dtype(np.float16),

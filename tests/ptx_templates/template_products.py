@@ -13,8 +13,8 @@ from template_kernel import LANES, SLOT, kernel
 from template_machine_code import of_kind
 from template_meaning import FLOATS, REGISTER_BYTES, vocabulary
 
-from ptx_templates import Instruction, Operand, family
-from runtime import Kernel
+from dsl.ptx_templates import Instruction, Operand, family
+from dsl.runtime import Kernel
 
 ROWS = tuple(family("mma_sync").values())
 MATRICES = 1024

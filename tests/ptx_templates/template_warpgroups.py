@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from template_meaning import decode, encode
 
-from ptx_templates import Fragment, Instruction, instruction
-from runtime import Kernel
-from runtime.header import Argument, Header, HeaderTensor, SourceRecord, write
+from dsl.ptx_templates import Fragment, Instruction, instruction
+from dsl.runtime import Kernel
+from dsl.runtime.header import Argument, Header, HeaderTensor, SourceRecord, write
 
 THREADS, LANES = 128, 32
 ROWS = 64

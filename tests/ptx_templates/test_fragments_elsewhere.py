@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tensor_layouts import atoms_nv, size
 
-from ptx_templates import Fragment, Instruction, family
+from dsl.ptx_templates import Fragment, Instruction, family
 
 BITS = {"b1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32, "f64": 64}
 PRODUCTS = list(family("mma_sync").values())

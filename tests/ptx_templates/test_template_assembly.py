@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 from template_assembly import IMMEDIATES, LEAST_PTX, assemble, compile_rows, inline_asm, least
 
-from ptx_templates import Instruction, families, family
+from dsl.ptx_templates import Instruction, families, family
 
 # Of the products of warp groups, whose sums are 4 to 128 registers, these counts of columns stand for all.
 COLUMNS = ("n8k", "n24k", "n256k")

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from ptx_templates import Fragment, family
+from dsl.ptx_templates import Fragment, family
 
 
 def accumulator(m, k, bits, group, thread, i):

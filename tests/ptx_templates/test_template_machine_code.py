@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from template_machine_code import DOCUMENT, MADE, TARGETS, Counter, is_native, machine_code, of_kind, table
 
-from ptx_templates import family
+from dsl.ptx_templates import family
 
 
 @cache

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from template_kernel import LANES, given, kernel, slots, written
 
-from ptx_templates import Operand, family, instruction
-from runtime import Kernel
+from dsl.ptx_templates import Operand, family, instruction
+from dsl.runtime import Kernel
 
 ROWS = [name for name in family("mbarrier") if "cluster" not in name]
 """Those of a block by itself: test_multicast.py has the others."""

@@ -9,8 +9,8 @@ import pytest
 from template_kernel import ADDRESSES, LANES, given, kernel, slots, written
 from template_meaning import FLOATS, REGISTER_BYTES, decode, encode, execute, kind_of
 
-from ptx_templates import Instruction, Operand, families, family
-from runtime import Kernel
+from dsl.ptx_templates import Instruction, Operand, families, family
+from dsl.runtime import Kernel
 
 # PTX ISA, "Half Precision" and "Floating Point Instructions": the largest error, relative or absolute, of each
 # approximation where the inputs below lie. In f64 the upper halves of a and d alone count, 2**-20 each.

@@ -12,8 +12,8 @@ from template_kernel import ADDRESSES, LANES, given, kernel, written
 from template_meaning import execute
 from template_products import KINDS, MATRICES, ROWS, element_of, packed, places, run, tiles, unpacked
 
-from ptx_templates import Instruction, family
-from runtime import Kernel
+from dsl.ptx_templates import Instruction, family
+from dsl.runtime import Kernel
 
 MOVES = [row for name in ("ldmatrix", "stmatrix") for row in family(name).values()]
 BOUND = {"f32": 2.0**-20, "f16": 2.0**-7, "f64": 2.0**-48}

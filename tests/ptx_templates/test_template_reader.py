@@ -6,9 +6,9 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-import ptx_templates
-from ptx_templates import Effect, Family, Operand, UnknownInstruction, families, family, instruction
-from ptx_templates.instruction import ROLES
+from dsl import ptx_templates
+from dsl.ptx_templates import Effect, Family, Operand, UnknownInstruction, families, family, instruction
+from dsl.ptx_templates.instruction import ROLES
 from tests.work import at_most
 
 EVERY_ROW = [(name, row) for name in families() for row in family(name)]
@@ -197,7 +197,8 @@ def test_fragments_fill_their_registers():
 
 def test_only_the_family_asked_for_is_read_and_without_numpy():
     program = (
-        "import sys, ptx_templates, ptx_templates.reader as reader\n"
+        "import sys, dsl.ptx_templates.reader as reader\n"
+        "from dsl import ptx_templates\n"
         "ptx_templates.instruction('shfl.sync.bfly.b32')\n"
         "assert reader.family.cache_info().currsize == 1\n"
         "assert 'numpy' not in sys.modules and 'difflib' not in sys.modules\n"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from template_warpgroups import LANES, ROWS, THREADS, Product, places, product, run
 
-from ptx_templates import family, instruction, joined
-from runtime import device_facts
+from dsl.ptx_templates import family, instruction, joined
+from dsl.runtime import device_facts
 
 PRODUCTS = [product(row) for row in family("wgmma").values() if "mma_async" in row.name]
 RUN = [of for of in PRODUCTS if of.columns in (8, 24, 256)]

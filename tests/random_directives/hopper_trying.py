@@ -13,12 +13,12 @@ import dsl
 from dsl.calls.api import Module
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request, build_variant
-from lowering.choices import drawn as drawn_choices
-from lowering.location import TileError
-from lowering.passes import run_passes
-from runtime import Kernel, LaunchError, assemble
-from runtime.errors import DeviceError
-from runtime.header import read
+from dsl.lowering.ir.choices import drawn as drawn_choices
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import run_passes
+from dsl.runtime import Kernel, LaunchError, assemble
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.header import read
 from tests.compile_and_run import few_blocks
 from tests.random_directives.drawing import Drawn
 from tests.random_directives.hopper_drawing import HopperKernels

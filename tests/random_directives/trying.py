@@ -9,11 +9,11 @@ from random import Random
 import numpy as np
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.choices import drawn as drawn_choices
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import run_passes
+from dsl.runtime.emulator.findings import PtxError
 from dsl.text.program import parse_program
-from lowering.choices import drawn as drawn_choices
-from lowering.location import TileError
-from lowering.passes import run_passes
-from runtime.emulator.findings import PtxError
 from tests.compile_and_run import compile_kernel, launch
 from tests.random_directives.drawing import Drawing, Drawn
 

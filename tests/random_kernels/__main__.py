@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from runtime import gpu_reason
+from dsl.runtime import gpu_reason
 from tests.random_kernels.processes import Options, Outcome, outcomes
 
 

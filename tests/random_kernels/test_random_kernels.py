@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dsl
-import runtime
+from dsl import runtime
 from dsl.calls.api import Module
 from tests.random_kernels import trying
 from tests.random_kernels.__main__ import main

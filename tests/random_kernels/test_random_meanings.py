@@ -10,11 +10,11 @@ import os
 import pytest
 
 from dsl.kernels.variant import Request, build_variant
+from dsl.lowering.ir.location import Errors, TileError
+from dsl.lowering.meaning import blocks_of, write_back
+from dsl.lowering.meaning.stages import Undecided, compare_stages
 from dsl.studies.verify import grid_of
 from dsl.text.program import parse_program
-from lowering.location import Errors, TileError
-from lowering.meaning import blocks_of, write_back
-from lowering.meaning.stages import Undecided, compare_stages
 from tests.random_kernels.kernels import kernel_of
 from tests.random_kernels.tree import Program
 from tests.random_kernels.trying import differences

@@ -37,7 +37,7 @@ def compiled(program: Program, device: str, arch: str, arrays: dict[str, np.ndar
 
 def launched(program: Program, device: str, ptxas: bool = False) -> dict[str, np.ndarray]:
     """Compiles and runs on `device` ("emulator", "cuda"): what its arrays hold then. The only place that asks where."""
-    import runtime
+    from dsl import runtime
 
     arrays = program.arrays()
     arch = program.arch
@@ -55,7 +55,7 @@ def launched(program: Program, device: str, ptxas: bool = False) -> dict[str, np
 
 def with_narrow_copies(program: Program, device: str, ptxas: bool) -> dict[str, np.ndarray]:
     """Runs it; without `require async` where a copy is narrow."""
-    from lowering.location import TileError
+    from dsl.lowering.ir.location import TileError
 
     try:
         return launched(program, device, ptxas)
@@ -85,8 +85,8 @@ def differences(program: Program, found: dict[str, np.ndarray]) -> str:
 
 def tried(program: Program, device: str = "emulator", ptxas: bool = False) -> Outcome:
     """What becomes of a program."""
-    from lowering.location import Errors, TileError
-    from runtime.errors import DeviceAssertError, DeviceError, FindingError, LaunchError
+    from dsl.lowering.ir.location import Errors, TileError
+    from dsl.runtime.errors import DeviceAssertError, DeviceError, FindingError, LaunchError
 
     def outcome(kind: str, message: str = "", code: str = "") -> Outcome:
         return Outcome(program.seed, kind, code, message, features=program.features)
@@ -148,8 +148,8 @@ def shrunk(program: Program, failure: Outcome, device: str, ptxas: bool = False,
 def choose(program: Program, share: float = 0.25) -> list[str]:
     """Adds lines that force other options of a share of the choices; one that another one leaves nothing to choose is
     taken out again. What they are."""
-    from lowering.choices import choose_line, drawn
-    from lowering.location import Errors, TileError
+    from dsl.lowering.ir.choices import choose_line, drawn
+    from dsl.lowering.ir.location import Errors, TileError
 
     try:
         made = compiled(program, "emulator", program.arch, program.arrays()).compiled.variant.function.choices.keyed()

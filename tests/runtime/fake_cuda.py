@@ -15,9 +15,9 @@ from unittest.mock import patch
 
 import hand_written
 
-import runtime
-from runtime.cuda import driver
-from runtime.frameworks import torch as torch_arrays
+from dsl import runtime
+from dsl.runtime.cuda import driver
+from dsl.runtime.frameworks import torch as torch_arrays
 
 SUCCESS = object()
 POINTER = 1 << 40
@@ -33,7 +33,7 @@ class Words:
 
 
 class Driver:
-    """What `runtime.cuda.driver.bindings()` gives. launches: the buffers' addresses; code: what a launch answers;
+    """What `dsl.runtime.cuda.driver.bindings()` gives. launches: the buffers' addresses; code: what a launch answers;
     encoded: the arguments of each encoding of a tensor map, whose words are the address and then `WORD`; with_windows:
     those of maps for im2col; replaced: the addresses that took the place of others."""
 
@@ -177,7 +177,7 @@ class FakeCuda(ExitStack):
         self.enter_context(patch.object(driver, "device_count", lambda: 1))
         self.enter_context(patch.object(torch_arrays, "guards_work", lambda: True))
         self.enter_context(patch.object(torch_arrays, "version_counter", lambda: Gradients.count_up))
-        self.enter_context(patch("runtime.launch.device_facts", lambda *what: SimpleNamespace(sms=132)))
+        self.enter_context(patch("dsl.runtime.launch.device_facts", lambda *what: SimpleNamespace(sms=132)))
         return self
 
     def kernel(self, text: str | None = None) -> runtime.Kernel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.header import (
+from dsl.runtime.header import (
     Argument,
     Header,
     HeaderTable,

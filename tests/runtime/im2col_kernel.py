@@ -11,8 +11,8 @@ import hand_written
 import numpy as np
 from tensor_map_kernel import swizzled
 
-from runtime.header import Argument, HeaderTensor, Scalar
-from runtime.tensor_map import CORNERS, Window
+from dsl.runtime.header import Argument, HeaderTensor, Scalar
+from dsl.runtime.tensor_map import CORNERS, Window
 
 MOST = 64 << 10
 """Bytes of a box: the barrier lies behind so many."""

@@ -7,7 +7,7 @@ from typing import Any
 import hand_written
 import numpy as np
 
-from runtime.header import Argument, HeaderTensor, Scalar
+from dsl.runtime.header import Argument, HeaderTensor, Scalar
 
 BOX = """
     .reg .pred %p; .reg .b32 %t, %n, %x, %y, %to, %bar, %w; .reg .b64 %out, %map, %o;

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import runtime.frameworks
-from runtime import LaunchError, describe, empty_like, is_array
-from runtime.arrays import Array, row_major, share_memory
-from runtime.frameworks import dlpack, find_framework
+import dsl.runtime.frameworks
+from dsl.runtime import LaunchError, describe, empty_like, is_array
+from dsl.runtime.arrays import Array, row_major, share_memory
+from dsl.runtime.frameworks import dlpack, find_framework
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,8 @@ def test_real_tensors_of_torch_that_no_kernel_takes() -> None:
 
 def test_no_framework_is_imported() -> None:
     code = (
-        "import sys, runtime; assert not {'numpy', 'cuda', 'runtime.emulator', 'runtime.launch'} & set(sys.modules)\n"
+        "import sys; from dsl import runtime\n"
+        "assert not {'numpy', 'cuda', 'dsl.runtime.emulator', 'dsl.runtime.launch'} & set(sys.modules)\n"
         "import numpy; runtime.describe(numpy.zeros(3))\n"
         "assert not {'torch', 'cupy', 'jax', 'cuda', 'ml_dtypes'} & set(sys.modules)"
     )
@@ -271,20 +272,20 @@ def test_row_major_arrays_are_contiguous_and_free_of_overlap(shape: list[int]) -
 
 def test_a_framework_is_one_file_that_the_folder_lists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "wibble.py").write_text(
-        "from runtime.arrays import Array\n"
-        "from runtime.frameworks.framework import Framework\n"
+        "from dsl.runtime.arrays import Array\n"
+        "from dsl.runtime.frameworks.framework import Framework\n"
         "class Wibble(Framework):\n"
         "    name, modules, types = 'wibble', ('wibble',), ('Grid',)\n"
         "    def describe(self, x):\n"
         "        return Array(self.name, x.address, (3,), (1,), 'f32', None)\n"
     )
-    monkeypatch.setattr(runtime.frameworks, "__path__", [*runtime.frameworks.__path__, str(tmp_path)])
-    runtime.frameworks.frameworks.cache_clear()
+    monkeypatch.setattr(dsl.runtime.frameworks, "__path__", [*dsl.runtime.frameworks.__path__, str(tmp_path)])
+    dsl.runtime.frameworks.frameworks.cache_clear()
     try:
         grid = type("Grid", (), {"__module__": "wibble.arrays", "address": 4096})
         assert describe(grid()) == Array("wibble", 4096, (3,), (1,), "f32", None)
     finally:
-        runtime.frameworks.frameworks.cache_clear()
+        dsl.runtime.frameworks.frameworks.cache_clear()
 
 
 def lying(shape: tuple[int, ...], strides: tuple[int, ...], dtype: str = "f32") -> Array:

@@ -13,7 +13,7 @@ from fake_cuda import FakeCuda
 from dsl import parse
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request
-from runtime.cuda.module import launch_config
+from dsl.runtime.cuda.module import launch_config
 
 TEXT = """
 kernel copied(y: f32[n], x: f32[n]; BLOCK = 128):
@@ -74,8 +74,8 @@ def test_a_launch_overlaps_where_it_is_asked_to() -> None:
 
     with (
         FakeCuda() as cuda,
-        patch("runtime.cuda.driver.launch_configured", lambda: configured),
-        patch("runtime.cuda_launch.launch_config", config),
+        patch("dsl.runtime.cuda.driver.launch_configured", lambda: configured),
+        patch("dsl.runtime.cuda_launch.launch_config", config),
     ):
         kernel = cuda.kernel(ptx)
         kernel._loaded[0].function = 7  # type: ignore[misc]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dsl
-from runtime import DeviceError, assemble
-from runtime.executed import Executed, executed, executed_in
-from runtime.machine_code import blocks_in
+from dsl.runtime import DeviceError, assemble
+from dsl.runtime.executed import Executed, executed, executed_in
+from dsl.runtime.machine_code import blocks_in
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import runtime.cuda.context
-import runtime.cuda.module
-import runtime.transfer
-from runtime import LaunchError
-from runtime.cuda import driver
-from runtime.foreign import ForeignKernel, MapOf
+import dsl.runtime.cuda.context
+import dsl.runtime.cuda.module
+import dsl.runtime.transfer
+from dsl.runtime import LaunchError
+from dsl.runtime.cuda import driver
+from dsl.runtime.foreign import ForeignKernel, MapOf
 
 TEXT = """.version 9.0
 .target sm_90a
@@ -55,10 +55,10 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> LaunchingDriver:
     context = SimpleNamespace(current=nullcontext, call=lambda function, *given: function(*given), launched={})
     copies = iter(range(10))
     monkeypatch.setattr(driver, "bindings", lambda: made)
-    monkeypatch.setattr(runtime.cuda.context, "context", lambda ordinal: context)
-    monkeypatch.setattr(runtime.cuda.module, "load_function", lambda *given: "mixed")
+    monkeypatch.setattr(dsl.runtime.cuda.context, "context", lambda ordinal: context)
+    monkeypatch.setattr(dsl.runtime.cuda.module, "load_function", lambda *given: "mixed")
     to_device = lambda array, ordinal: SimpleNamespace(array=SimpleNamespace(pointer=POINTER + next(copies)))  # noqa: E731
-    monkeypatch.setattr(runtime.transfer, "to_device", to_device)
+    monkeypatch.setattr(dsl.runtime.transfer, "to_device", to_device)
     return made
 
 

@@ -11,16 +11,16 @@ import hand_written
 import numpy as np
 import pytest
 
-from runtime import DeviceArray, DeviceError, Kernel, LaunchError, device_facts, synchronize, to_device
-from runtime.cuda.module import jit_error, limiting_resource
-from runtime.cuda.timing import measure, percentiles
+from dsl.runtime import DeviceArray, DeviceError, Kernel, LaunchError, device_facts, synchronize, to_device
+from dsl.runtime.cuda.module import jit_error, limiting_resource
+from dsl.runtime.cuda.timing import measure, percentiles
 
 HERE = Path(__file__).resolve().parent
 ILLEGAL = """
 import sys
 sys.path[:0] = [{here!r}, {root!r}]
 import hand_written
-from runtime import DeviceArray, DeviceError, Kernel, synchronize
+from dsl.runtime import DeviceArray, DeviceError, Kernel, synchronize
 bad = hand_written.scale(schedule="broken").replace("add.s64 %y, %y, %o;", "mov.u64 %y, 16;")
 y, x = DeviceArray((1000,), "f32"), DeviceArray((1000,), "f32")
 good = Kernel(hand_written.copy())
@@ -136,7 +136,7 @@ def test_fork_is_a_clear_error() -> None:
 import os, sys
 sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent.parent)!r}]
 import hand_written
-from runtime import DeviceArray, DeviceError, Kernel
+from dsl.runtime import DeviceArray, DeviceError, Kernel
 y, x = DeviceArray((1000,), "f32"), DeviceArray((1000,), "f32")
 kernel = Kernel(hand_written.copy())
 kernel(y, x)

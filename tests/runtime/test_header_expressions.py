@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.expressions import INT_LIMIT, MAX_DEPTH, ExpressionError, compile_expression, show
+from dsl.runtime.expressions import INT_LIMIT, MAX_DEPTH, ExpressionError, compile_expression, show
 
 INTS = st.integers(-(1 << 40), 1 << 40)
 ARITHMETIC = {

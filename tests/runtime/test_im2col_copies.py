@@ -11,8 +11,8 @@ import pytest
 from im2col_kernel import Probe, at_random
 from tensor_map_kernel import swizzled
 
-from runtime import DeviceError, Kernel, assemble, device_facts
-from runtime.tensor_map import Window
+from dsl.runtime import DeviceError, Kernel, assemble, device_facts
+from dsl.runtime.tensor_map import Window
 
 
 def skip_without_maps(device: str) -> None:

@@ -12,8 +12,8 @@ from im2col_kernel import Probe, at_random
 from tensor_map_kernel import swizzled
 from test_im2col_copies import skip_without_maps
 
-from runtime import Kernel
-from runtime.errors import FindingError
+from dsl.runtime import Kernel
+from dsl.runtime.errors import FindingError
 
 OUT = """
     ld.param.u64 %out, [pixels_0]; cvta.to.global.u64 %out, %out;

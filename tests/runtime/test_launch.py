@@ -9,8 +9,8 @@ import hand_written
 import numpy as np
 import pytest
 
-from runtime import DeviceAssertError, DeviceError, FindingError, Kernel, LaunchError, device_facts, synchronize
-from runtime.header import HeaderTensor
+from dsl.runtime import DeviceAssertError, DeviceError, FindingError, Kernel, LaunchError, device_facts, synchronize
+from dsl.runtime.header import HeaderTensor
 
 
 def pair(n: int = 1000) -> tuple[Any, Any]:

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import dsl
 from dsl.command import cli
-from runtime import DeviceError, LaunchError, assemble
-from runtime.machine_code import MachineCode, counted, live_registers, machine_code
+from dsl.runtime import DeviceError, LaunchError, assemble
+from dsl.runtime.machine_code import MachineCode, counted, live_registers, machine_code
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 
@@ -98,10 +98,10 @@ def test_bench_and_counters_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
         raise LaunchError("ptx", "Unsupported .version 8.7; current version is '7.8'")
 
     with monkeypatch.context() as patch:
-        patch.setattr("runtime.tools.assemble", refused)
+        patch.setattr("dsl.runtime.tools.assemble", refused)
         done = CliRunner().invoke(cli, ["run", file, "--counters"])
         assert "SASS" not in done.stdout and "warp instr" in done.stdout
-    monkeypatch.setattr("runtime.tools.find", missing)
+    monkeypatch.setattr("dsl.runtime.tools.find", missing)
     table = CliRunner().invoke(cli, ["bench", file, "--example", "v0", "--device", "emulator"]).stdout
     assert "instructions" in table and "SASS" not in table
 
@@ -112,8 +112,8 @@ def test_live_registers_of_all_255_need_a_later_nvdisasm(monkeypatch: pytest.Mon
     def refuses(cubin: bytes, *options: str) -> str:
         raise DeviceError("tool", "nvdisasm fails: nvdisasm fatal   : Invalid register count : '255'")
 
-    monkeypatch.setattr("runtime.machine_code.sass", refuses)
-    monkeypatch.setattr("runtime.machine_code.version_of", lambda program: "13.2.51")
+    monkeypatch.setattr("dsl.runtime.machine_code.sass", refuses)
+    monkeypatch.setattr("dsl.runtime.machine_code.version_of", lambda program: "13.2.51")
     with pytest.raises(DeviceError, match=r"13\.2\.51 tells no live registers of a kernel with 255") as caught:
         live_registers(b"of 255", "k")
     assert caught.value.hint is not None and "nvidia-cuda-nvdisasm>=13.3" in caught.value.hint

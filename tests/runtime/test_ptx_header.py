@@ -8,9 +8,9 @@ from typing import Any
 import hand_written
 import pytest
 
-from runtime import LaunchError
-from runtime.header import PREFIX, Header, parse, read, to_json, write
-from runtime.signature import entries
+from dsl.runtime import LaunchError
+from dsl.runtime.header import PREFIX, Header, parse, read, to_json, write
+from dsl.runtime.signature import entries
 
 
 def malformed(path: str, value: Any) -> str:

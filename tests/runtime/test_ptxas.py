@@ -1,4 +1,4 @@
-"""`ptxas` through `runtime.tools`: what it says of a kernel, and of PTX that is none."""
+"""`ptxas` through `dsl.runtime.tools`: what it says of a kernel, and of PTX that is none."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import hand_written
 import pytest
 
-from runtime import DeviceError, LaunchError, assemble
-from runtime.tools import _figures, find
+from dsl.runtime import DeviceError, LaunchError, assemble
+from dsl.runtime.tools import _figures, find
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"])
@@ -60,7 +60,7 @@ def test_an_assembler_that_is_killed_refuses_nothing(tmp_path: Path, monkeypatch
     killed = tmp_path / "ptxas"
     killed.write_text("#!/bin/sh\nkill -9 $$\n")
     killed.chmod(0o755)
-    monkeypatch.setattr("runtime.tools.find", lambda program: killed)
+    monkeypatch.setattr("dsl.runtime.tools.find", lambda program: killed)
     with pytest.raises(DeviceError, match="killed by signal 9"):
         assemble(".version 8.0", "sm_90")
 
@@ -85,9 +85,9 @@ def test_an_assembler_that_takes_all_time_or_memory_is_stopped(
     program = tmp_path / "ptxas"
     program.write_text(script.format(folder=tmp_path, python=sys.executable, mebibytes=256))
     program.chmod(0o755)
-    monkeypatch.setattr("runtime.tools.find", lambda name: program)
-    monkeypatch.setattr("runtime.tools.TIME_LIMIT", 0.5 if script == SLEEPS else 60.0)
-    monkeypatch.setattr("runtime.tools.MEMORY_LIMIT", 64 << 20)
+    monkeypatch.setattr("dsl.runtime.tools.find", lambda name: program)
+    monkeypatch.setattr("dsl.runtime.tools.TIME_LIMIT", 0.5 if script == SLEEPS else 60.0)
+    monkeypatch.setattr("dsl.runtime.tools.MEMORY_LIMIT", 64 << 20)
     with pytest.raises(DeviceError, match=re.escape(reason)) as caught:
         assemble(".version 8.0", "sm_90")
     assert caught.value.code == "tool" and caught.value.hint

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from fake_cuda import ARRAYS, POINTER, FakeCuda
 
-from runtime import DeviceError, LaunchError, describe
-from runtime.cuda.memory import HostCopy
+from dsl.runtime import DeviceError, LaunchError, describe
+from dsl.runtime.cuda.memory import HostCopy
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_ranges_that_meet_are_looked_into(cuda: FakeCuda, framework: str) -> Non
 
 def test_elements_that_are_not_known_to_be_apart_are_refused(cuda: FakeCuda, monkeypatch: Any) -> None:
     kernel = cuda.kernel(hand_written.copy(params=STRIDED))
-    monkeypatch.setattr("runtime.checks.share_memory", lambda a, b, distance: None)
+    monkeypatch.setattr("dsl.runtime.checks.share_memory", lambda a, b, distance: None)
     with pytest.raises(LaunchError, match=r"y and x may share memory.* 10000 trials do not tell") as caught:
         kernel(every_other("torch", POINTER), every_other("torch", POINTER + 4))
     assert caught.value.code == "overlap" and str(caught.value.hint).startswith("pass a copy of x")
@@ -87,7 +87,7 @@ def test_elements_that_are_not_known_to_be_apart_are_refused(cuda: FakeCuda, mon
 
 def test_arrays_without_gaps_are_judged_by_ranges_alone(cuda: FakeCuda, monkeypatch: Any) -> None:
     """And so are others whose ranges do not meet: nothing else is asked, at no launch."""
-    monkeypatch.setattr("runtime.checks.share_memory", lambda a, b, distance: 1 / 0)
+    monkeypatch.setattr("dsl.runtime.checks.share_memory", lambda a, b, distance: 1 / 0)
     kernel, (y, x) = cuda.kernel(), cuda.pair("torch")
     kernel(y, x)
     with pytest.raises(LaunchError, match="share memory"):

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from fake_cuda import SUCCESS, FakeCuda
 
-import runtime
-from dsl import parse
-from runtime.cuda import workspaces
+from dsl import parse, runtime
+from dsl.runtime.cuda import workspaces
 
 TEXT = """
 kernel total(y: f32[n], x: f32[n]; BLOCK = 32):
@@ -152,7 +151,7 @@ def test_the_stream_of_each_thread_is_another_one(cuda: Cuda, monkeypatch: pytes
 
 def test_memory_is_the_driver_s_to_free_when_the_interpreter_ends() -> None:
     """Modules are half gone then: processes that tuned on several GPUs printed a page of ignored errors."""
-    from runtime.cuda.memory import Allocation
+    from dsl.runtime.cuda.memory import Allocation
 
     made = object.__new__(Allocation)
     made.pointer, made.context = 8, None  # type: ignore[assignment]

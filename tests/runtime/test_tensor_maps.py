@@ -16,13 +16,13 @@ from fake_cuda import POINTER, WORD, FakeCuda
 from im2col_kernel import at_random
 from tensor_map_kernel import boxes, element_bytes, expected
 
-from runtime import DeviceArray, Kernel, LaunchError, assemble, device_facts, synchronize, to_device
-from runtime.arguments import MOST_MAPS, EncodedMaps, MappedValues, ParamLayout
-from runtime.arrays import Array, row_major
-from runtime.cuda import tensor_maps
-from runtime.cuda.tensor_maps import SMALL_BIT, encode
-from runtime.header import PREFIX, Argument, Header, HeaderTensor, parse, read, to_json, write
-from runtime.tensor_map import MAP_BYTES, TensorMap, Window, of_array
+from dsl.runtime import DeviceArray, Kernel, LaunchError, assemble, device_facts, synchronize, to_device
+from dsl.runtime.arguments import MOST_MAPS, EncodedMaps, MappedValues, ParamLayout
+from dsl.runtime.arrays import Array, row_major
+from dsl.runtime.cuda import tensor_maps
+from dsl.runtime.cuda.tensor_maps import SMALL_BIT, encode
+from dsl.runtime.header import PREFIX, Argument, Header, HeaderTensor, parse, read, to_json, write
+from dsl.runtime.tensor_map import MAP_BYTES, TensorMap, Window, of_array
 
 TEXT = boxes("u16", (1, 0), (32, 10), 64)
 PIXELS = replace(at_random(0), size=2, shape=(3, 9, 7, 32), row=32, window=Window((-1, -2), (1, -3), (2, 1)),

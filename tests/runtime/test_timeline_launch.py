@@ -9,10 +9,10 @@ import hand_written
 import pytest
 from fake_cuda import FakeCuda
 
-import runtime
-from runtime.cuda.module import LoadedKernel
-from runtime.header import Argument, HeaderMark
-from runtime.timeline import HEAD, RECORD, WarpRecord
+from dsl import runtime
+from dsl.runtime.cuda.module import LoadedKernel
+from dsl.runtime.header import Argument, HeaderMark
+from dsl.runtime.timeline import HEAD, RECORD, WarpRecord
 
 IDLE = 1 << 44
 """Where a launch records that does not ask for it."""

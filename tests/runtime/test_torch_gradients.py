@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 import dsl
-import runtime
+from dsl import runtime
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import hand_written
@@ -149,7 +149,7 @@ def test_a_class_that_was_met_without_gradients_is_refused_with_them() -> None:
     """torch's own check of a class knows whether a tensor requires a gradient, but not whether torch records."""
     import torch
 
-    from runtime.frameworks.torch import Torch, guards_work
+    from dsl.runtime.frameworks.torch import Torch, guards_work
 
     x = torch.zeros(40, requires_grad=True)
     with torch.no_grad():

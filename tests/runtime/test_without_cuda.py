@@ -33,8 +33,8 @@ import sys
 sys.modules["cuda"] = None  # an import of cuda, or of a part of it, fails as if it were not installed
 import numpy as np
 import dsl
-from runtime import DeviceError, gpu_reason
-from runtime.tools import find
+from dsl.runtime import DeviceError, gpu_reason
+from dsl.runtime.tools import find
 
 x = np.ones((4, 64), np.float32)
 y = dsl.load("samples/softmax.tile").softmax(x)

@@ -13,10 +13,10 @@ import pytest
 import dsl
 from dsl.calls.called import Called
 from dsl.kernels.variant import stride_class
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DTYPES
+from dsl.lowering.layouts.layout import row_major
 from dsl.values.facts import ArrayFacts
-from lowering.layout import row_major
-from lowering.location import TileError
-from lowering.types import DTYPES
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 ARCHS = ("sm_80", "sm_86", "sm_90", "sm_90a")

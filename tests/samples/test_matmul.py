@@ -16,10 +16,10 @@ import pytest
 
 import dsl
 from dsl.kernels.variant import resolve
+from dsl.lowering.ir.types import DTYPES
+from dsl.runtime import device_facts
 from dsl.values.element_types import narrow, widen
 from dsl.values.facts import ArrayFacts
-from lowering.types import DTYPES
-from runtime import device_facts
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul.tile"
 BOUND = {"f16": 2e-3, "bf16": 1.6e-2, "f32": 4e-3, "s8": 0, "u8": 0, "e4m3": 2e-3, "e5m2": 2e-3}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.lowering.ir.types import DTYPES
+from dsl.runtime import device_facts
 from dsl.values.element_types import narrow, widen
-from lowering.types import DTYPES
-from runtime import device_facts
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_grouped.tile"
 

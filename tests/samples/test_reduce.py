@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.lowering.ir.types import DTYPES
 from dsl.values.element_types import narrow, widen
-from lowering.types import DTYPES
 
 Modules = Callable[[str], dsl.Module]
 

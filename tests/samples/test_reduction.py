@@ -11,10 +11,10 @@ import pytest
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
+from dsl.runtime.emulator import Kind
+from dsl.runtime.errors import FindingError
 from dsl.studies.bench import BenchRow, bench
 from dsl.text.program import load, parse_program
-from runtime.emulator import Kind
-from runtime.errors import FindingError
 
 ROOT = Path(__file__).parents[2]
 REDUCTION = ROOT / "samples" / "reduction.tile"

@@ -11,11 +11,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from dsl.lowering.ir.targets import target
+from dsl.lowering.ir.types import DTYPES
 from dsl.schedules import resolve_schedule, target_facts, tensor_names
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, load
-from lowering.targets import target
-from lowering.types import DTYPES
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 GOLDEN = Path(__file__).with_name("resolved_schedules.txt")

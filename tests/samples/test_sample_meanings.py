@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dsl.examples.overrides import assigned_names
+from dsl.lowering.passes import PASSES
 from dsl.studies.verify import verify_example
-from lowering.passes import PASSES
 from tests.run_examples import loaded
 
 SAMPLES = Path(__file__).parents[2] / "samples"

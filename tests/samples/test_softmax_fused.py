@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dsl
-from runtime.errors import LaunchError
+from dsl.runtime.errors import LaunchError
 from tests.philox import philox
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "softmax_fused.tile"

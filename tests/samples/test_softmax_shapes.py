@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DTYPES
 from dsl.values.element_types import narrow, widen
-from lowering.location import TileError
-from lowering.types import DTYPES
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 ROWS = (1, 3, 64)

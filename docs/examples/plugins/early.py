@@ -8,10 +8,10 @@ reduction begins only when that has ended; ahead of it, it is on its way meanwhi
 
 from collections.abc import Iterator, Mapping
 
+from dsl.lowering.ir.function import Function, Op, walk
+from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.targets import Target
 from dsl.plugin import directive
-from lowering.ir import Function, Op, walk
-from lowering.location import TileError, closest
-from lowering.targets import Target
 
 
 @directive(

@@ -8,8 +8,8 @@ are as wide as before, and 8 lanes of 16 bytes still read a whole line of 128.
     dsl run FILE --choose vector.x.load=eight_lanes --plugin fewer_shuffles.py
 """
 
+from dsl.lowering.layouts.layout import Layout
 from dsl.plugin import About, Option, option
-from lowering.layout import Layout
 
 LANES = 8
 

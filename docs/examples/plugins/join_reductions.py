@@ -8,10 +8,10 @@ the stores of the others, so that one barrier serves all.
     dsl run FILE --plugin join_reductions.py --skip-pass loads_late
 """
 
+from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, walk
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import SharedType
 from dsl.plugin import pass_
-from lowering.ir import Block, Function, Op, Value, replace_uses, walk
-from lowering.targets import Target
-from lowering.types import SharedType
 
 
 @pass_(after="simplify")

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.ir.function import Op
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import F32
 from dsl.plugin import instructions, rule, semantics
-from lowering.emit.writer import Writer
-from lowering.ir import Op
-from lowering.targets import Target
-from lowering.types import F32
 
 instructions("packed.toml")
 

@@ -14,12 +14,12 @@ from dsl.examples.overrides import Overrides
 from dsl.examples.report import LaunchReport
 from dsl.examples.run import ExampleRun
 from dsl.kernels.compile import Compiled
+from dsl.lowering.ir.location import TileError
 from dsl.text import tree as ast
 from dsl.text.program import Program
-from lowering.location import TileError
 
 if TYPE_CHECKING:
-    from runtime.emulator.counters import Counters
+    from dsl.runtime.emulator.counters import Counters
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ def counted_code(
 ) -> CountedCode:
     """Counts the launches of an example with this code in the place of whatever they take of its kernel. TileError
     `option` if none launches the kernel, LaunchError for a launch that the code is not for."""
-    from runtime import Kernel
+    from dsl.runtime import Kernel
 
     found, header = CountedCode(), code.header
     kernel = Kernel(code.ptx, header.entry, "emulator")

@@ -7,15 +7,15 @@ from typing import Any
 
 from dsl.kernels.compile import Compiled, stages_of
 from dsl.kernels.variant import record_access
+from dsl.lowering.ir.choices import Choice
+from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.location import printable
+from dsl.lowering.text.stage import Stage
 from dsl.pictures.names import fragments, named_tiles
 from dsl.pictures.tiles import pictured, summary
 from dsl.studies.inspect.counts import CountedCode
 from dsl.studies.inspect.rows import IrRows, Places, is_instruction, llvm_rows, operation_places, ptx_operations
 from dsl.studies.why import ExplainedKernel, as_json, grouped
-from lowering.choices import Choice
-from lowering.ir import Function
-from lowering.location import printable
-from lowering.text.stage import Stage
 
 
 def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: CountedCode | None) -> dict[str, Any]:
@@ -54,8 +54,8 @@ def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: Coun
 
 def numbered_code(stage: Stage, level: int) -> tuple[str, str]:
     """LLVM IR and PTX whose lines are numbers of operations."""
-    from lowering.codegen import to_ptx
-    from lowering.emit import emit
+    from dsl.lowering.emit import emit
+    from dsl.lowering.emit.codegen import to_ptx
 
     llvm, version = emit(stage.function, stage.target, numbered=True)
     return llvm, to_ptx(llvm, stage.target, version, level)
@@ -86,9 +86,9 @@ def tiles(function: Function, places: Places) -> list[dict[str, Any]]:
 def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, Any]:
     """The machine code, each instruction with its row of PTX, its operation and its live registers; or why there is
     none."""
-    from runtime import assemble
-    from runtime.errors import DeviceError, LaunchError
-    from runtime.machine_code import listing, live_registers
+    from dsl.runtime import assemble
+    from dsl.runtime.errors import DeviceError, LaunchError
+    from dsl.runtime.machine_code import listing, live_registers
 
     header = compiled.header
     try:
@@ -123,7 +123,7 @@ def counters(
 ) -> dict[str, Any]:
     """What was counted, by counter: [row, count] of PTX, [file, line, count] of the `.tile` text. Of a place and the
     calls that led there, the innermost line of each file counts."""
-    from runtime.emulator.counters import Counters
+    from dsl.runtime.emulator.counters import Counters
 
     header = compiled.ptx.count("\n") - compiled.body.count("\n")
     by_row = {line - 1 - header: found for line, found in counted.by_line.items()}

@@ -9,10 +9,10 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from dsl.kernels.plain_rows import DEBUG, LOC, METADATA, NODE, WITHOUT_CODE, ir_rows, split_place, without_metadata
-from lowering.ir import Function, walk
-from lowering.location import Loc, Source
-from lowering.text.printer import PrintedNames, printed
-from lowering.text.stage import Stage
+from dsl.lowering.ir.function import Function, walk
+from dsl.lowering.ir.location import Loc, Source
+from dsl.lowering.text.printer import PrintedNames, printed
+from dsl.lowering.text.stage import Stage
 
 NO_INSTRUCTION = re.compile(r"^\s*(?:[.(){}$]?$|[.)}$]|//)")
 """Rows of PTX that are none: labels, directives, braces, comments."""

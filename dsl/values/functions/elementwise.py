@@ -6,6 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dsl.lowering.ir.function import Value
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import DTYPES, F32, F64, FP8, I1, DType, int_range, nearest_number
+from dsl.lowering.known.facts import counts_elements
+from dsl.lowering.ops import OPS
+from dsl.lowering.ops.elementwise import FUNCTIONS, LanguageFunction
 from dsl.values.arithmetic import cdiv, clamp, extreme, log2, next_pow2, pow2_divisor, power, rsqrt, sign
 from dsl.values.bindings import Binding
 from dsl.values.building import Building
@@ -13,12 +19,6 @@ from dsl.values.facts import UNKNOWN, ArrayFacts, widened
 from dsl.values.host import Host
 from dsl.values.later import np, on_arrays, reference
 from dsl.values.table import Meaning, rows
-from lowering.facts import counts_elements
-from lowering.ir import Value
-from lowering.location import Loc
-from lowering.ops import OPS
-from lowering.ops.elementwise import FUNCTIONS, LanguageFunction
-from lowering.types import DTYPES, F32, F64, FP8, I1, DType, int_range, nearest_number
 
 row = rows("Functions of elements")
 
@@ -39,7 +39,7 @@ def _of_shapes(domain: Any, loc: Loc, *sides: Any) -> Any:
     return widened(*sides)
 
 
-# ---- the operations of lowering/ops/elementwise/ ---------------------------------------------------------------------
+# ---- the operations of dsl/lowering/ops/elementwise/ ----------------------------------------------------------------
 
 
 def _operation(each: LanguageFunction) -> None:

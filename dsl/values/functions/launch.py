@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsl.lowering.ir.function import Value
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.targets import RESERVED_SHARED
+from dsl.lowering.ir.types import DTYPES, F32, INDEX, DType
 from dsl.text import tree as ast
 from dsl.values.bindings import Absent, Binding
 from dsl.values.building import Building
@@ -12,10 +16,6 @@ from dsl.values.host import Host, Shaped
 from dsl.values.later import element_types, np
 from dsl.values.table import Meaning, rows
 from dsl.values.walk import Walk
-from lowering.ir import Value
-from lowering.location import Loc
-from lowering.targets import RESERVED_SHARED
-from lowering.types import DTYPES, F32, INDEX, DType
 
 row = rows("The launch, types, arrays")
 
@@ -105,8 +105,8 @@ def _occupancy(domain: Walk, node: ast.Call) -> Any:
 
 def _described(host: Host, loc: Loc, value: Any, name: str) -> tuple[tuple[int, ...], int]:
     """Shape and bytes of an array of any framework, without its contents."""
-    from runtime import describe, is_array
-    from runtime.errors import LaunchError
+    from dsl.runtime import describe, is_array
+    from dsl.runtime.errors import LaunchError
 
     if isinstance(value, Shaped | ArrayFacts):
         return value.shape, value.bytes

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dsl.lowering.ir.function import Value
+from dsl.lowering.ir.location import Loc, closest
+from dsl.lowering.ir.types import F32, F64, S32
 from dsl.values.access import read, write
 from dsl.values.bindings import Access, Binding, SharedTile, describe
 from dsl.values.building import Building
 from dsl.values.functions.memory import part_of_memory
 from dsl.values.functions.threads import together
 from dsl.values.table import FAMILIES, Builtin, rows
-from lowering.ir import Value
-from lowering.location import Loc, closest
-from lowering.types import F32, F64, S32
 
 row = rows("Tensor cores")
 
@@ -48,7 +48,7 @@ def _dot(b: Building, loc: Loc, *args: Binding) -> Value:
 
 def _mma(name: str) -> Builtin | None:
     """`mma.sync.SHAPE[.MODIFIER]`: the function of a name that an instruction has."""
-    from lowering.tensor_cores import shapes
+    from dsl.lowering.machine.tensor_cores import shapes
 
     shape, _, modifier = name.removeprefix(MMA).partition(".")
     if name.removeprefix(MMA) not in shapes():
@@ -63,7 +63,7 @@ def _mma(name: str) -> Builtin | None:
 
 def mma_hint(name: str) -> str:
     """Which instruction was meant by a name that begins with mma."""
-    from lowering.tensor_cores import shapes
+    from dsl.lowering.machine.tensor_cores import shapes
 
     known = [MMA + s for s in shapes()]
     return closest(name, known) or ", ".join(known)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsl.lowering.ir.function import Value
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import I1, DType
 from dsl.values.access import Span, join_masks, operands_of, read, resolve, stored_value, whole, write
 from dsl.values.bindings import Absent, Access, Binding, SharedTile, Tensor, describe
 from dsl.values.building import Building
 from dsl.values.functions.threads import together
 from dsl.values.table import Meaning, rows
-from lowering.ir import Value
-from lowering.location import Loc
-from lowering.types import I1, DType
 
 row = rows("Memory")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import DType
+from dsl.lowering.ops import Mismatch
 from dsl.values.bindings import Binding
 from dsl.values.building import Building
 from dsl.values.table import rows
-from lowering.location import Loc
-from lowering.ops import Mismatch
-from lowering.types import DType
 
 row = rows("Text and machine code")
 

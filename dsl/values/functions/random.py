@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import DType
 from dsl.values.facts import UNKNOWN, ArrayFacts
 from dsl.values.host import Host, Shaped
 from dsl.values.later import np, on_arrays
 from dsl.values.table import rows
-from lowering.location import Loc
-from lowering.types import DType
 
 row = rows("Random numbers")
 

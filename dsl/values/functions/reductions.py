@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dsl.lowering.ir.function import Block, Op, Value, walk
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import I1, DType
 from dsl.values.arithmetic import extreme
 from dsl.values.bindings import Binding
 from dsl.values.building import Building
@@ -14,9 +17,6 @@ from dsl.values.host import Host
 from dsl.values.later import np, on_arrays, reference
 from dsl.values.scope import Closure
 from dsl.values.table import Builtin, Meaning, rows
-from lowering.ir import Block, Op, Value, walk
-from lowering.location import Loc
-from lowering.types import I1, DType
 
 row = rows("Reductions and scans")
 

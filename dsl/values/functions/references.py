@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dsl.lowering.ir.location import Loc
 from dsl.values.host import Host
 from dsl.values.later import on_arrays
 from dsl.values.table import Meaning, rows
-from lowering.location import Loc
 
 row = rows("References")
 

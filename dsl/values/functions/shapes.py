@@ -7,6 +7,12 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import DTYPES, I1, DType
+from dsl.lowering.known.forms import Forms
+from dsl.lowering.layouts.layout import row_major
 from dsl.values.access import narrow
 from dsl.values.bindings import Access, Binding, SharedTile, Tensor, describe
 from dsl.values.building import Building
@@ -15,12 +21,6 @@ from dsl.values.functions.random import like_the_first
 from dsl.values.host import Host, Shaped
 from dsl.values.later import element_types, np, on_arrays
 from dsl.values.table import Meaning, rows
-from lowering.fold import constant_of
-from lowering.forms import Forms
-from lowering.ir import Op, Value
-from lowering.layout import row_major
-from lowering.location import Loc
-from lowering.types import DTYPES, I1, DType
 
 row = rows("Sources, shapes, tuples")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dsl.lowering.ir.location import Loc
 from dsl.values.building import Building
-from lowering.location import Loc
 
 
 def together(b: Building, loc: Loc, name: str, warp: bool = False) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Value
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import I1, U32
 from dsl.values.bindings import Binding
 from dsl.values.building import Building
 from dsl.values.functions.threads import together
 from dsl.values.table import Meaning, rows
-from lowering.fold import constant_of
-from lowering.ir import Value
-from lowering.location import Loc
-from lowering.types import I1, U32
 
 row = rows("Lanes of a warp")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tensor_copy_kernel import map_of
 
-from runtime.emulator import Finding, Kind, Memory, TensorMapArgument
+from dsl.runtime.emulator import Finding, Kind, Memory, TensorMapArgument
 
 FOREIGN = Path(__file__).parent / "foreign"
 SEEDS = (0, 7)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.emulator import Finding, Result, emulate
+from dsl.runtime.emulator import Finding, Result, emulate
 
 HEADER = """
 .version 8.6

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runtime import device_facts
-from runtime.foreign import ForeignKernel
+from dsl.runtime import device_facts
+from dsl.runtime.foreign import ForeignKernel
 
 
 def launched(

@@ -24,12 +24,12 @@ from pathlib import Path
 
 import numpy as np
 
-from runtime.emulator import EmulatorError, Memory, PtxError, emulate
-from runtime.emulator.launch import program_of
-from runtime.emulator.legal import all_forms, choices_of, runs_on
-from runtime.emulator.legal.check import table
-from runtime.emulator.legal.forms import LegalForm, OperandSlot, vector_size
-from runtime.tools import find
+from dsl.runtime.emulator import EmulatorError, Memory, PtxError, emulate
+from dsl.runtime.emulator.launch import program_of
+from dsl.runtime.emulator.legal import all_forms, choices_of, runs_on
+from dsl.runtime.emulator.legal.check import table
+from dsl.runtime.emulator.legal.forms import LegalForm, OperandSlot, vector_size
+from dsl.runtime.tools import find
 
 HERE = Path(__file__).parent
 LONGEST = 5.0  # seconds of one run

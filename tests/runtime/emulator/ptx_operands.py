@@ -15,10 +15,10 @@ import tempfile
 
 from ptx_mutations import EXCEPTIONS, generated, is_harmful, legal_lines, limited, split_operands
 
-from runtime.emulator import PtxError
-from runtime.emulator.legal import check_module
-from runtime.emulator.reader import read_module
-from runtime.tools import find
+from dsl.runtime.emulator import PtxError
+from dsl.runtime.emulator.legal import check_module
+from dsl.runtime.emulator.reader import read_module
+from dsl.runtime.tools import find
 
 KINDS = ("h", "uh", "sh", "r", "u", "s", "f", "rd", "ud", "sd", "fd", "b", "ub", "p")
 OTHERS = [*(f"%{kind}9" for kind in KINDS), "half9", "halves9", "5", "-1", "0", "1.5", "0f3f800000"]

@@ -19,8 +19,8 @@ from test_foreign import run as run_foreign
 
 import dsl
 from dsl.calls.plan import BoundPlan
-from runtime import Kernel
-from runtime.emulator import emulate
+from dsl.runtime import Kernel
+from dsl.runtime.emulator import emulate
 from tests.compile_and_run import few_blocks
 
 BUDGET: dict[str, Any] = {"budget": 1 << 22, "time_limit": 120.0}  # what goes on for ever takes some seconds

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from sync_kernels import FOREIGN, OURS, Run, case
 
-from runtime import DeviceError, FindingError
-from runtime.emulator import EmulatorError, PtxError
+from dsl.runtime import DeviceError, FindingError
+from dsl.runtime.emulator import EmulatorError, PtxError
 
 ORDERING = re.compile(
     r"bar\.|barrier\.|fence\.|membar\.|griddepcontrol\.|setmaxnreg\.|mbarrier\.(?!(?:test|try)_wait)"

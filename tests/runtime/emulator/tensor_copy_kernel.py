@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from runtime.emulator import Kind, Memory, TensorMapArgument
-from runtime.emulator.tensor_maps import encode
-from runtime.tensor_map import TensorMap, Window
+from dsl.runtime.emulator import Kind, Memory, TensorMapArgument
+from dsl.runtime.emulator.tensor_maps import encode
+from dsl.runtime.tensor_map import TensorMap, Window
 
 HEADER = """.version 8.6
 .target sm_90a

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from handwritten import run
 
-from runtime.emulator import EmulatorError, Kind
+from dsl.runtime.emulator import EmulatorError, Kind
 
 SET = "st.shared.u32 [%r2], 5;"
 READ = "bar.sync 0;\nld.shared.u32 %r10, [%r2];\nst.global.u32 [%rd4], %r10;"

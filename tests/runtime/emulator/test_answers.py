@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from handwritten import kernel, run, words
 
-from runtime.emulator import EmulatorError, Kind, emulate
+from dsl.runtime.emulator import EmulatorError, Kind, emulate
 
 COPY = """setp.eq.u32 %p2, %r0, 0;
 @%p2 mbarrier.init.shared::cta.b64 [%r2], 1;

@@ -9,8 +9,8 @@ import pytest
 from handwritten import kernel, run, words
 from tensor_copy_kernel import wait_for
 
-from runtime import assemble
-from runtime.emulator import Kind
+from dsl.runtime import assemble
+from dsl.runtime.emulator import Kind
 
 LOAD = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
 STORE = "cp.async.bulk.global.shared::cta.bulk_group"

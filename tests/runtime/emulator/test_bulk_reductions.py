@@ -13,9 +13,9 @@ from handwritten import findings, kernel
 from on_device import launched
 from tensor_copy_kernel import kernel as tensor_kernel
 
-from runtime import assemble
-from runtime.emulator import Kind, Memory, Touched, emulate
-from runtime.foreign import MapOf
+from dsl.runtime import assemble
+from dsl.runtime.emulator import Kind, Memory, Touched, emulate
+from dsl.runtime.foreign import MapOf
 
 BYTES, BLOCKS = 512, 3
 REDUCE = "cp.reduce.async.bulk.global.shared::cta.bulk_group"

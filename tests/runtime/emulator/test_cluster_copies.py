@@ -10,8 +10,8 @@ from on_device import launched
 from tensor_copy_kernel import kernel, wait_for
 from test_bulk_reductions import DTYPES, reduced, values
 
-from runtime import assemble
-from runtime.emulator import Finding, Kind, Memory, emulate
+from dsl.runtime import assemble
+from dsl.runtime.emulator import Finding, Kind, Memory, emulate
 
 BYTES = 256
 TO = "shared::cluster.shared::cta.mbarrier::complete_tx::bytes"

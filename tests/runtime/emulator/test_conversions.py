@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ieee754 import FORMATS, MODES, array, decode, encode, number, patterns, specials, width
 
-from runtime.emulator import numerics
+from dsl.runtime.emulator import numerics
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

@@ -7,7 +7,7 @@ import pytest
 from handwritten import kernel, run
 from on_device import launched
 
-from runtime.emulator import EmulatorError, Kind, PtxError
+from dsl.runtime.emulator import EmulatorError, Kind, PtxError
 
 COPY = "cp.async.ca.shared.global [%r3], [%rd3], 4;"
 FIRST = "setp.eq.u32 %p2, %r0, 0;\n"

@@ -7,8 +7,8 @@ import pytest
 from handwritten import run
 from tensor_copy_kernel import arguments, in_and_out
 
-from runtime.emulator import emulate
-from runtime.emulator.matrix import warp_product
+from dsl.runtime.emulator import emulate
+from dsl.runtime.emulator.matrix import warp_product
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dsl
-from runtime import FindingError
-from runtime.emulator import Kind
+from dsl.runtime import FindingError
+from dsl.runtime.emulator import Kind
 
 TEXT = """
 kernel quotients(y: s32[n], x: s32[n], d: s32[n]; B = 64):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from handwritten import kernel, run, words
 
-from runtime.emulator import EmulatorError, Finding, Kind, Location, Memory, emulate
+from dsl.runtime.emulator import EmulatorError, Finding, Kind, Location, Memory, emulate
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime.emulator import Memory, Result, emulate
-from runtime.foreign import ForeignKernel
+from dsl.runtime.emulator import Memory, Result, emulate
+from dsl.runtime.foreign import ForeignKernel
 
 FOREIGN = Path(__file__).parent / "foreign"
 SEEDS = (0, 7)

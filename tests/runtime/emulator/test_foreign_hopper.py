@@ -16,8 +16,8 @@ import pytest
 from foreign_hopper import SEEDS, Edit, Fault, Launch, edited, in_turn, last_operand, random, text_of
 from on_device import launched
 
-from runtime.emulator import Kind, PtxError, Result, emulate
-from runtime.foreign import MapOf
+from dsl.runtime.emulator import Kind, PtxError, Result, emulate
+from dsl.runtime.foreign import MapOf
 
 
 def gemm(text: str, m: int, n: int, k: int, blocks: int, **options: Any) -> tuple[Launch, Result]:

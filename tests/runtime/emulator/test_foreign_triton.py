@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from foreign_hopper import SEEDS, Edit, Fault, Launch, in_turn, last_operand, lines_of, random, text_of
 
-from runtime.emulator import Finding, Kind, PtxError, Result, emulate
+from dsl.runtime.emulator import Finding, Kind, PtxError, Result, emulate
 
 SCRATCH = [0, 0]  # workspaces, of which no kernel here has one
 ALIGNED = {"shared_alignment": 1024}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from handwritten import kernel, words
 
-from runtime.emulator import Kind, emulate
+from dsl.runtime.emulator import Kind, emulate
 from tests.work import at_most
 
 pytestmark = pytest.mark.usefixtures("short_turns")
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.usefixtures("short_turns")
 @pytest.fixture
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of few rounds, not of 64, which take seconds."""
-    monkeypatch.setattr("runtime.emulator.wave.BACK_EDGES", 2)
-    monkeypatch.setattr("runtime.emulator.wave.FEW_BACK_EDGES", 6)
+    monkeypatch.setattr("dsl.runtime.emulator.wave.BACK_EDGES", 2)
+    monkeypatch.setattr("dsl.runtime.emulator.wave.FEW_BACK_EDGES", 6)
 
 
 HEAD = """setp.eq.u32 %p2, %r0, 0;

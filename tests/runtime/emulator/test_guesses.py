@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from handwritten import kernel, run, words
 
-from runtime.emulator import EmulatorError, Kind, Result, emulate
+from dsl.runtime.emulator import EmulatorError, Kind, Result, emulate
 
 GUESSES = (Path(__file__).parent / "foreign" / "guess.ptx").read_text()
 SEEDS = (0, 7)

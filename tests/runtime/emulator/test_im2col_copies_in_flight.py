@@ -21,10 +21,10 @@ from tensor_copy_kernel import (
     wait_for,
 )
 
-from runtime import assemble
-from runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, emulate
-from runtime.emulator.tensor_maps import encode
-from runtime.tensor_map import TensorMap, Window
+from dsl.runtime import assemble
+from dsl.runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, emulate
+from dsl.runtime.emulator.tensor_maps import encode
+from dsl.runtime.tensor_map import TensorMap, Window
 
 WINDOW = Window((-1, 0), (-1, -2), (2, 1))
 """Of images of 8 × 6 pixels: columns -1, 1, 3, 5 and rows 0 to 3."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from handwritten import kernel
 
-from runtime.emulator import emulate
+from dsl.runtime.emulator import emulate
 
 LANES = 256
 EDGES = [

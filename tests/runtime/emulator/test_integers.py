@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.emulator import integers
+from dsl.runtime.emulator import integers
 
 ARITHMETIC = ["s16", "u16", "s32", "u32", "s64", "u64"]
 WIDE = ["s32", "u32", "s64", "u64"]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from handwritten import run
 
-from runtime.emulator import EmulatorError, Kind
+from dsl.runtime.emulator import EmulatorError, Kind
 
 FENCE = "fence.acq_rel.gpu;"
 STORES = """

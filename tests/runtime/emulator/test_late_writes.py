@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from handwritten import run
 
-from runtime.emulator import EmulatorError, Kind
+from dsl.runtime.emulator import EmulatorError, Kind
 
 seeds = pytest.mark.parametrize("seed", [0, 1, 2])
 WRITER = """

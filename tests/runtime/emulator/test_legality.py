@@ -11,10 +11,10 @@ import pytest
 from handwritten import findings, kernel, run, words
 from ptx_mutations import generated, legal_lines
 
-from runtime.emulator import Kind, PtxError, emulate
-from runtime.emulator.launch import program_of
-from runtime.errors import LaunchError
-from runtime.tools import assemble, find
+from dsl.runtime.emulator import Kind, PtxError, emulate
+from dsl.runtime.emulator.launch import program_of
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.tools import assemble, find
 from tests.work import at_most
 
 REFUSED = """

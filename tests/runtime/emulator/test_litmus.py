@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent / "litmus"))
 
 import suite
 
-from runtime.emulator import EmulatorError, emulate
+from dsl.runtime.emulator import EmulatorError, emulate
 from tests.whole import some
 
 TESTS = suite.suite()
@@ -77,8 +77,8 @@ def test_what_is_forbidden_is_not_seen_on_a_gpu(test: suite.Litmus) -> None:
 
 def test_ptxas_takes_the_kernels() -> None:
     """One of each kind of instruction; the driver's compiler sees all of them."""
-    from runtime.errors import DeviceError
-    from runtime.tools import find
+    from dsl.runtime.errors import DeviceError
+    from dsl.runtime.tools import find
 
     try:
         ptxas = find("ptxas")

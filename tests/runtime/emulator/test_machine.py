@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from handwritten import findings, kernel, run, words
 
-from runtime.emulator import EmulatorError, Kind, Memory, PtxError, emulate
+from dsl.runtime.emulator import EmulatorError, Kind, Memory, PtxError, emulate
 
 T = np.arange(64, dtype=np.uint32)
 

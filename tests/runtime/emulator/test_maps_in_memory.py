@@ -9,12 +9,12 @@ import pytest
 from on_device import launched
 from tensor_copy_kernel import LOAD, box_of, kernel, map_of, swizzled, wait_for
 
-from runtime import assemble
-from runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, Touched, emulate
-from runtime.emulator.launch import program_of
-from runtime.emulator.memory import SHARED_START
-from runtime.emulator.tensor_maps import encode
-from runtime.foreign import MapOf
+from dsl.runtime import assemble
+from dsl.runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, Touched, emulate
+from dsl.runtime.emulator.launch import program_of
+from dsl.runtime.emulator.memory import SHARED_START
+from dsl.runtime.emulator.tensor_maps import encode
+from dsl.runtime.foreign import MapOf
 
 REPLACE = "tensormap.replace.tile.{}.shared::cta.b1024"
 COPY_MAP = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"

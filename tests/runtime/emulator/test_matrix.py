@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.emulator import matrix
-from runtime.emulator.legal.check import forms_of
+from dsl.runtime.emulator import matrix
+from dsl.runtime.emulator.legal.check import forms_of
 
 WIDTH = {"f64": 64, "f32": 32, "tf32": 32, "s32": 32, "f16": 16, "bf16": 16, "e4m3": 8, "e5m2": 8}
 WIDTH |= {"s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from handwritten import kernel, run, words
 
-from runtime.emulator import EmulatorError, Kind, emulate
+from dsl.runtime.emulator import EmulatorError, Kind, emulate
 
 FIRST = "setp.eq.u32 %p2, %r0, 0;\n"
 MADE = FIRST + "@%p2 mbarrier.init.shared.b64 [%r2], 64;\nbar.sync 0;\n"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from handwritten import findings, kernel, run, words
 
-from runtime.emulator import EmulatorError, Kind, emulate
+from dsl.runtime.emulator import EmulatorError, Kind, emulate
 
 CLUSTER = "mov.u32 %r20, %cluster_ctarank;"
 

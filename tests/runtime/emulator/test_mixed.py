@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dsl
-from lowering.targets import target
+from dsl.lowering.ir.targets import target
 from tests.compile_and_run import NUMPY
 
 

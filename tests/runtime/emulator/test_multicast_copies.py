@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tensor_copy_kernel import LOAD, kernel, map_of
 
-from runtime import assemble
-from runtime.emulator import Kind, Memory, PtxError, TensorMapArgument, emulate
-from runtime.emulator.launch import program_of
+from dsl.runtime import assemble
+from dsl.runtime.emulator import Kind, Memory, PtxError, TensorMapArgument, emulate
+from dsl.runtime.emulator.launch import program_of
 
 ROUNDS, SIZE = 3, 1024
 BODY = """

@@ -28,7 +28,7 @@ from ieee754 import (
     width,
 )
 
-from runtime.emulator import numerics
+from dsl.runtime.emulator import numerics
 
 BINARY = {"add": reference_add, "mul": reference_mul, "div": reference_div}
 

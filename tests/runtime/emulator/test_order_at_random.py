@@ -13,8 +13,8 @@ import pytest
 from handwritten import kernel
 from order_reference import CTA, GPU, Machine, Step
 
-from runtime.emulator import EmulatorError, Kind, emulate
-from runtime.emulator.delays import Delays
+from dsl.runtime.emulator import EmulatorError, Kind, emulate
+from dsl.runtime.emulator.delays import Delays
 
 PROGRAMS = int(os.environ.get("DSL_ORDER_PROGRAMS", "150"))
 CHUNKS = 5

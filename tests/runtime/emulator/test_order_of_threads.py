@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from handwritten import run
 
-from runtime.emulator import EmulatorError, Kind
+from dsl.runtime.emulator import EmulatorError, Kind
 
 seeds = pytest.mark.parametrize("seed", [0, 5])
 RELEASE = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runtime.emulator import EmulatorError, Finding, Kind, Memory, Touched, emulate
+from dsl.runtime.emulator import EmulatorError, Finding, Kind, Memory, Touched, emulate
 
 BLOCK, N = 64, 128
 HEAD = """

@@ -14,11 +14,11 @@ import pytest
 from ptx_mutations import WRONG, assembled, changed_lines, compare, corpus, emulated, legal_lines, mutated
 from ptx_operands import accepted
 
-from runtime.emulator import PtxError
-from runtime.emulator.launch import program_of
-from runtime.emulator.reader import PIECES
-from runtime.errors import LaunchError
-from runtime.foreign import ForeignKernel
+from dsl.runtime.emulator import PtxError
+from dsl.runtime.emulator.launch import program_of
+from dsl.runtime.emulator.reader import PIECES
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.foreign import ForeignKernel
 
 COUNT = int(os.environ.get("PTX_MUTATIONS", "16"))
 

@@ -14,14 +14,14 @@ from handwritten import kernel, words
 from ptx_mutations import FENCE, GENERATED, WAITED, generated, legal_lines
 from ptx_operands import refused
 
+from dsl.runtime.emulator import PtxError, emulate
+from dsl.runtime.emulator.legal import check_module
+from dsl.runtime.emulator.legal.check import check_instruction, forms_of, scope_of, usual_order
+from dsl.runtime.emulator.reader import PtxInstruction, PtxModule, read_module
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.foreign import ForeignKernel
+from dsl.runtime.tools import assemble
 from dsl.text.files import read_text
-from runtime.emulator import PtxError, emulate
-from runtime.emulator.legal import check_module
-from runtime.emulator.legal.check import check_instruction, forms_of, scope_of, usual_order
-from runtime.emulator.reader import PtxInstruction, PtxModule, read_module
-from runtime.errors import LaunchError
-from runtime.foreign import ForeignKernel
-from runtime.tools import assemble
 
 CHANCE = 0.25  # of a form to be asked about: of all of them it takes ptxas 1.2 s
 

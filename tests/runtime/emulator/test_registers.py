@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from handwritten import kernel, run
 
-from runtime.emulator import EmulatorError, Kind
-from runtime.emulator.launch import program_of
+from dsl.runtime.emulator import EmulatorError, Kind
+from dsl.runtime.emulator.launch import program_of
 
 OUT = "st.global.u32 [%rd4], %r10;"
 

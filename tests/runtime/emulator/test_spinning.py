@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from handwritten import run
 
-from runtime.emulator import Kind
+from dsl.runtime.emulator import Kind
 from tests.work import at_most
 
 ENDLESS = {
@@ -54,11 +54,11 @@ setp.eq.u32 %p2, %r11, 0;
 def test_who_waits_may_count(before: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second warp asks again and again with the same registers, and memory stays as it is, until the first one,
     which waits for it at barriers meanwhile, has counted to 60. Looks fall on other steps with barriers before."""
-    monkeypatch.setattr("runtime.emulator.spinning.LOOK", 1)
+    monkeypatch.setattr("dsl.runtime.emulator.spinning.LOOK", 1)
     assert run("bar.sync 3;\n" * before + COUNTS)[0].findings == []
 
 
 def test_a_loop_that_counts_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.emulator.spinning.LOOK", 1)
+    monkeypatch.setattr("dsl.runtime.emulator.spinning.LOOK", 1)
     body = "mov.u32 %r10, 0;\nL:\nadd.u32 %r10, %r10, 1;\nsetp.lt.u32 %p2, %r10, 99;\n@%p2 bra L;"
     assert run(body)[0].findings == []

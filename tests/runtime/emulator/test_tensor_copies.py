@@ -28,12 +28,12 @@ from tensor_copy_kernel import (
     wait_for,
 )
 
-from runtime import assemble
-from runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, emulate
-from runtime.emulator.memory import SHARED_START
-from runtime.emulator.tensor_maps import encode
-from runtime.foreign import MapOf
-from runtime.tensor_map import TensorMap
+from dsl.runtime import assemble
+from dsl.runtime.emulator import Finding, Kind, Memory, PtxError, TensorMapArgument, emulate
+from dsl.runtime.emulator.memory import SHARED_START
+from dsl.runtime.emulator.tensor_maps import encode
+from dsl.runtime.foreign import MapOf
+from dsl.runtime.tensor_map import TensorMap
 
 ADD = "cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.add.tile.bulk_group"
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from handwritten import kernel
 
-from runtime.emulator import emulate
-from runtime.emulator.code import REGISTER_DTYPE, Code, seen_as
-from runtime.emulator.launch import program_of
-from runtime.emulator.step import RegisterStep
-from runtime.emulator.undefined_bits import transfer
+from dsl.runtime.emulator import emulate
+from dsl.runtime.emulator.code import REGISTER_DTYPE, Code, seen_as
+from dsl.runtime.emulator.launch import program_of
+from dsl.runtime.emulator.step import RegisterStep
+from dsl.runtime.emulator.undefined_bits import transfer
 
 CASES = int(os.environ.get("UNDEFINED_BITS_CASES", "24"))
 UNDEFINED = 6  # bits of a case that are undefined

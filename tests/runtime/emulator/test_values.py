@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from handwritten import kernel, run
 
-from runtime.emulator import emulate
+from dsl.runtime.emulator import emulate
 
 
 def first_words(body: str, count: int, module: str = "") -> list[int]:

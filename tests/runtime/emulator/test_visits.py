@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from handwritten import kernel, words
 
-from runtime.emulator import Finding, Kind, emulate
+from dsl.runtime.emulator import Finding, Kind, emulate
 
 MEET = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;"
 RELAXED = "barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from warpgroup_kernel import Case, Side, fragments, headed, image, numpy_types, sums_at, text
 
-from runtime import Kernel, assemble, device_facts, to_device
-from runtime.emulator import Kind, PtxError, emulate
-from runtime.emulator.sums_in_flight import FlyingSums, step
+from dsl.runtime import Kernel, assemble, device_facts, to_device
+from dsl.runtime.emulator import Kind, PtxError, emulate
+from dsl.runtime.emulator.sums_in_flight import FlyingSums, step
 
 FLOATS: dict[str, Any] = {
     "f16": np.float16,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.header import Argument, Header, HeaderTensor, SourceRecord, write
+from dsl.runtime.header import Argument, Header, HeaderTensor, SourceRecord, write
 
 WIDTHS = {0: 16, 1: 128, 2: 64, 3: 32}
 """Bytes of a row of the layout, by the descriptor's swizzle."""
@@ -253,7 +253,7 @@ def fragments(case: Case, a: Any) -> Any:
 
 
 def headed(case: Case) -> str:
-    """The kernel with a header, for `runtime.Kernel`: a block of 128 threads."""
+    """The kernel with a header, for `dsl.runtime.Kernel`: a block of 128 threads."""
     names = ("image", "fragments", "start", "result")
     params = [HeaderTensor(name, "u32", (f"n_{name}",), strided=False, access="rw", align=16) for name in names]
     header = Header(

@@ -1,0 +1,202 @@
+"""Makes operations: infers types, folds what is constant, shares what is equal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+from dsl.lowering.ir.budget import Budget
+from dsl.lowering.ir.function import Block, Op, Value, uses, walk
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.nesting import MAX_REGIONS
+from dsl.lowering.ir.types import INDEX, DType, TileType
+from dsl.lowering.known.facts import Analysis
+from dsl.lowering.ops import OPS, Mismatch
+
+
+def attribute_key(attrs: dict[str, Any]) -> tuple:
+    """Attributes as a hashable key; 0.0 and -0.0 are equal numbers and different attributes."""
+
+    if not attrs:
+        return ()
+    return tuple(
+        [
+            (k, tuple(v) if isinstance(v, list) else repr(v) if isinstance(v, float) else v, type(v))
+            for k, v in attrs.items()
+        ]
+    )
+
+
+MAX_TILE = 1 << 20
+"""Elements of a tile in registers."""
+COPIED = 6
+"""2^this entries of a table are copied in the time of one step of the budget."""
+
+
+class Builder:
+    """Appends operations to `block`. Equal pure operations in one block, or in a block around it, become one.
+
+    With `facts`, operations that ranges and divisors decide are folded too.
+    """
+
+    def __init__(self, loc: Loc, facts: Analysis | None = None):
+        self.block = self.outermost = Block()
+        self.place: tuple[Loc, Loc | None] = loc, None  # of what follows, and of the call that it is inlined for
+        self.facts = facts
+        self.budget = Budget()
+        self._shared: list[dict[tuple, Value]] = [{}]  # by region: what is known in it, from outside it too
+        self._spare: list[tuple[Op, list[Op]]] = []  # what may turn out to be unused, and what goes with it
+
+    @property
+    def loc(self) -> Loc:
+        loc, caller = self.place
+        return loc.under(caller)
+
+    @property
+    def depth(self) -> int:
+        """How many regions deep: 1 in the function's own block."""
+        return len(self._shared)
+
+    @contextmanager
+    def region(self, block: Block) -> Iterator[Block]:
+        """Operations go to `block` meanwhile."""
+        if self.depth > MAX_REGIONS:
+            message = f"branches and loops are nested more than {MAX_REGIONS} deep, functions inlined"
+            raise TileError("limit", self.loc, message, "one 'if' can test several conditions with 'and'")
+        outer, self.block = self.block, block
+        self.budget.spend_steps(len(self._shared[-1]) >> COPIED, *self.place)
+        self._shared.append(dict(self._shared[-1]))
+        try:
+            yield block
+        finally:
+            self.block = outer
+            self._shared.pop()
+
+    @contextmanager
+    def at_top(self) -> Iterator[None]:
+        """Operations go to the function's own block meanwhile, before the loops and branches that are being built."""
+        inner, self.block = self.block, self.outermost
+        try:
+            yield
+        finally:
+            self.block = inner
+
+    def op(self, name: str, operands: Sequence[Value] = (), regions: Sequence[Block] = (), /, **attrs: Any) -> Op:
+        """A new operation; TileError of code 'type' if it does not take these operands."""
+        spec = OPS[name]
+        try:
+            types = spec.infer(operands, attrs)
+        except Mismatch as mismatch:
+            raise TileError("type", self.loc, f"'{spec.symbol or name}': {mismatch}", mismatch.hint) from None
+        self.budget.spend_operations(1, *self.place)
+        made = Op(spec, operands, types, attrs, regions, self.loc)
+        self.block.ops.append(made)
+        return made
+
+    def access(self, name: str, operands: Mapping[str, Value | None], /, **attrs: Any) -> Op:
+        """An operation whose operands have names, which its attribute `has` lists; those that are None are left out."""
+        given = {name: value for name, value in operands.items() if value is not None}
+        return self.op(name, list(given.values()), has=list(given), **attrs)
+
+    def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
+        """The result of a pure operation: folded, shared or new."""
+        key = (name, operands, attribute_key(attrs))
+        known = self._shared[-1].get(key)
+        if known is None:
+            fold = OPS[name].fold
+            known = fold(self, operands, attrs) if fold is not None else None
+            if known is None:
+                known = self.op(name, operands, **attrs).result
+            self._shared[-1][key] = known
+        return known
+
+    def own(self, value: Value) -> Value:
+        """`value` as one that nothing shares which is only equal to it: made anew unless it has just been made."""
+        op = value.op
+        if op is None or not op.spec.pure:
+            return value
+        last = self.block.ops[-1] if self.block.ops else None
+        if op is not last or value.name is not None:
+            self.spare(op)
+            copy = self.op(op.name, op.operands, **op.attrs)
+            return copy.results[op.results.index(value)]
+        key = (op.name, tuple(op.operands), attribute_key(op.attrs))
+        if self._shared[-1].get(key) is value:
+            del self._shared[-1][key]
+        return value
+
+    def spare(self, op: Op, others: Sequence[Op] = ()) -> None:
+        """`leave_out_unused` is to take the operation away if nothing uses it, and `others` with it."""
+        self._spare.append((op, list(others)))
+
+    def leave_out_unused(self, body: Block) -> set[Op]:
+        """Of what `own` has made anew, what nothing else uses goes: `p, q = dot(x, y), dot(x, z)` makes both before
+        either has its name, and directives would see four products. So does the load of a part of memory that a def was
+        given and only stores to. Gives what is gone."""
+        users, gone = uses(body), set[Op]()
+        for op, others in reversed(self._spare):
+            if all(user in gone for result in op.results for user in users.get(result, ())):
+                gone |= {op, *others}
+        for block in [body, *(region for op in walk(body) for region in op.regions)] if gone else ():
+            block.ops = [op for op in block.ops if op not in gone]
+        return gone
+
+    def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
+        key = (dtype, type(value), repr(value) if type(value) is float else value)
+        known = self._shared[-1].get(key)
+        if known is None:
+            known = self._shared[-1][key] = self.op("constant", value=value, dtype=dtype).result
+        return self.broadcast(known, shape) if shape else known
+
+    def index(self, value: int) -> Value:
+        return self.constant(value, INDEX)
+
+    def broadcast(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """`value` as a tile of `shape`, numpy's way (axes are added in front)."""
+        have = value.tile.shape
+        if have == shape:
+            return value
+        if have and len(have) < len(shape):
+            value = self.reshape(value, (1,) * (len(shape) - len(have)) + have)
+        return self.value("broadcast", value, shape=shape)
+
+    def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
+        if value.tile.shape == shape:
+            return value
+        if not shape or not value.tile.shape:  # a scalar is no tile of one element
+            if not value.tile.shape:
+                return self.value("broadcast", value, shape=shape)
+            raise TileError("type", self.loc, f"{value.tile} cannot become a scalar")
+        return self.value("reshape", value, shape=shape)
+
+    def same_shape(self, values: Sequence[Value]) -> list[Value]:
+        """The values broadcast to their common shape; TileError if they have none."""
+        shapes = {value.tile.shape for value in values}
+        if len(shapes) == 1:
+            return list(values)
+        shape: tuple[int, ...] = ()
+        for value in values:
+            shape = broadcast_shapes(shape, value.tile.shape, self.loc)
+        return [self.broadcast(v, shape) for v in values]
+
+    def scalar_type(self, dtype: DType) -> TileType:
+        return TileType((), dtype)
+
+
+def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...], loc: Loc) -> tuple[int, ...]:
+    if a == b or not b:
+        return a
+    if not a:
+        return b
+    rank = max(len(a), len(b))
+    wide_a, wide_b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    out = []
+    for x, y in zip(wide_a, wide_b, strict=True):
+        if x != y and 1 not in (x, y):
+            raise TileError("shape", loc, f"shapes {list(a)} and {list(b)} do not go together")
+        out.append(max(x, y))
+    if prod(out) > MAX_TILE:
+        raise TileError("limit", loc, f"a tile of {prod(out)} elements, {out}; the limit is {MAX_TILE}")
+    return tuple(out)

@@ -1,0 +1,235 @@
+"""Scalars that loops count, as linear forms of the numbers of their rounds.
+
+What a loop carries and adds the same to in each round is its start + step · round; behind the loop, start + step · the
+number of rounds. So a counter, a slot of a ring that goes on from tile to tile and one that runs ahead of it are told
+apart, or are known to be one, whatever they are called and however loops are nested or unrolled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, carried_integers
+from dsl.lowering.ir.types import INDEX, S32, TileType
+from dsl.lowering.known.facts import Analysis, in_order
+from dsl.lowering.known.forms import linear
+
+Form = tuple[dict[int, int], int]
+"""Σ factor · value + constant, by the identities of values."""
+
+EXACT = 0
+"""The modulus of what is equal, and not just modulo something: of 0, which is a multiple of every modulus."""
+
+
+def number(constant: int) -> Form:
+    return {}, constant
+
+
+def plus(a: Form, b: Form, times: int = 1) -> Form:
+    out = dict(a[0])
+    for value, factor in b[0].items():
+        out[value] = out.get(value, 0) + factor * times
+    return {v: k for v, k in out.items() if k}, a[1] + b[1] * times
+
+
+def reduced(form: Form, modulus: int) -> Form:
+    """The form modulo a modulus."""
+    if modulus == EXACT:
+        return form
+    return {v: k % modulus for v, k in form[0].items() if k % modulus}, form[1] % modulus
+
+
+def substituted(form: Form, forms: dict[int, Form]) -> Form:
+    """The form with some values replaced by forms."""
+    out: Form = number(form[1])
+    for value, factor in form[0].items():
+        out = plus(out, forms.get(value, ({value: 1}, 0)), factor)
+    return out
+
+
+def rounds_of(start: int, stop: int, step: int) -> int:
+    """How many rounds a loop of constants has: `len(range(…))`, which ends at 2^63."""
+    return max(0, -(-(stop - start) // step))
+
+
+def remainder(value: Value) -> tuple[Value, int | None]:
+    """What an index is a remainder of, and the divisor: of `i % n` and `i & n - 1`, which floor as slots do."""
+    rule = value.op.spec.remainder if value.op is not None else None
+    return (rule(value.op) if rule is not None else None) or (value, None)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """An integer that a loop carries, or that counts its rounds: what it is in the first round, in each, behind the
+    loop, and (under a modulus) in the next round. `inside` is its name, the others are forms."""
+
+    start: Form
+    inside: int
+    behind: Form | None  # None where nothing says what a counter ends at
+    next: Form
+    modulus: int = EXACT
+
+
+@dataclass(frozen=True, slots=True)
+class _Scalar:
+    """A scalar that a loop carries, as values."""
+
+    start: Value
+    inside: list[Value]  # in each region of the loop
+    following: Value | int  # of a counter what each round adds
+    behind: Value | None
+
+
+@dataclass(slots=True)
+class LoopForms:
+    """The forms of one function's scalars.
+
+    forms: of what loops count, with the modulus under which each holds. carried: by each loop, the number of its round
+    first, then what has no such form. names: of each loop, the number of a round, and how many there are. values: by
+    their identities, which stand in forms.
+    """
+
+    analysis: Analysis
+    forms: dict[int, tuple[Form, int]] = field(default_factory=dict)
+    carried: dict[Op, list[Carried]] = field(default_factory=dict)
+    names: dict[Op, tuple[Value, Value]] = field(default_factory=dict)
+    values: dict[int, Value] = field(default_factory=dict)
+
+    def form(self, value: Value) -> Form:
+        """A scalar integer as far as its definition shows."""
+        terms, constant = linear(value)
+        self.values.update((id(v), v) for v in terms)
+        return {id(v): k for v, k in terms.items()}, constant
+
+    def canonical(self, form: Form, modulus: int = EXACT) -> Form:
+        """The form in which everything that loops count is told by rounds; factors are below the modulus."""
+        while True:
+            known = {v: found for v in form[0] if (found := self._told(v, modulus)) is not None}
+            if not known:
+                break
+            form = substituted(form, known)
+        return reduced(form, modulus)
+
+    def _told(self, value: int, modulus: int) -> Form | None:
+        """A value by what it hangs on, under a modulus."""
+        form, under = self.forms.get(value, (None, EXACT))
+        if form is not None and holds(under, modulus):
+            return form
+        whole, divisor = remainder(self.values[value]) if modulus != EXACT and value in self.values else (None, None)
+        return self.form(whole) if whole is not None and divisor is not None and divisor % modulus == 0 else None
+
+    def of(self, value: Value, modulus: int = EXACT) -> Form:
+        return self.canonical(self.form(value), modulus)
+
+    def enter(self, block: Block) -> None:
+        """Finds what the loops of a block count, inner ones first."""
+        for op in block.ops:
+            for region in op.regions:
+                self.enter(region)
+            if op.spec.loops:
+                self._loop(op)
+
+    def _loop(self, loop: Op) -> None:
+        round, count = Value(TileType((), INDEX), name="round"), Value(TileType((), INDEX), name="rounds")
+        self.names[loop] = round, count
+        total = self._total(loop) or ({id(count): 1}, 0)
+        carried = [Carried(number(0), id(round), total, ({id(round): 1}, 1))]
+        alike: dict[tuple, _Scalar] = {}  # to which a round adds one and the same that only the run knows
+        for scalar in _scalars(loop):
+            inside = id(scalar.inside[-1])
+            following, modulus = self._following(scalar)
+            start, behind = self.form(scalar.start), None if scalar.behind is None else self.form(scalar.behind)
+            added = plus(following, ({inside: 1}, 0), -1)
+            counts = scalar.inside[-1].dtype.kind == "index" or scalar.inside[-1].dtype is S32
+            if counts and not added[0]:
+                self._set(scalar, modulus, plus(start, ({id(round): 1}, 0), added[1]), plus(start, total, added[1]))
+                continue
+            if not loop.spec.counters:  # what it carries has one name in its condition and another one in its body
+                continue
+            if counts and behind is not None and inside not in added[0]:
+                first = alike.setdefault((tuple(sorted(added[0].items())), added[1], modulus), scalar)
+                if first is not scalar:
+                    assert first.behind is not None
+                    apart = plus(start, self.form(first.start), -1)
+                    self._set(
+                        scalar, modulus, plus(self.form(first.inside[-1]), apart), plus(self.form(first.behind), apart)
+                    )
+                    continue
+            carried.append(Carried(start, inside, behind, following, modulus))
+        self.carried[loop] = carried
+
+    def _set(self, scalar: _Scalar, modulus: int, inside: Form, behind: Form) -> None:
+        for value in scalar.inside:
+            self.forms[id(value)] = inside, modulus
+        if scalar.behind is not None and not isinstance(scalar.following, int):  # a counter ends at a value of its own
+            self.forms[id(scalar.behind)] = behind, modulus
+
+    def _following(self, scalar: _Scalar) -> tuple[Form, int]:
+        """What the next round has, and the modulus under which that holds."""
+        inside = id(scalar.inside[-1])
+        if isinstance(scalar.following, int):
+            return ({inside: 1}, scalar.following), EXACT
+        exact = self.of(scalar.following)
+        if inside in exact[0]:
+            return exact, EXACT
+        whole, modulus = remainder(scalar.following)
+        if modulus is None and exact[1] == 0 and list(exact[0].values()) == [1]:  # counted by a loop inside, modulo
+            (value,) = exact[0]
+            modulus = self.forms.get(value, (exact, None))[1]
+        if modulus is not None:
+            form = self.of(whole, modulus)
+            if form[0].get(inside) == 1:
+                return form, modulus
+        return exact, EXACT
+
+    def _total(self, loop: Op) -> Form | None:
+        """How many rounds there are, where that is a linear form."""
+        if not loop.spec.counters:
+            return None
+        start, stop = loop.operands[:2]
+        step = constant_of(loop.operands[2])
+        if not step:
+            return None
+        first, end = constant_of(start), constant_of(stop)
+        if first is not None and end is not None:
+            return number(rounds_of(int(first), int(end), int(step)))
+        distance = plus(self.of(stop), self.of(start), -1)
+        if not loop.attrs.get("exact"):  # it ends at its bound in steps of one, unless it begins behind it
+            low, high = (start, stop) if step > 0 else (stop, start)
+            if abs(step) != 1 or start.dtype.kind != "index" or not in_order(low, high, self.analysis):
+                return None
+        if any(k % step for k in (*distance[0].values(), distance[1])):
+            return None
+        return {v: k // int(step) for v, k in distance[0].items()}, distance[1] // int(step)
+
+
+def loop_forms_of(function: Function, analysis: Analysis) -> LoopForms:
+    forms = LoopForms(analysis)
+    forms.enter(function.body)
+    return forms
+
+
+def holds(modulus: int, wanted: int) -> bool:
+    """True if what holds under one modulus holds under another."""
+    return modulus == EXACT if wanted == EXACT else modulus % wanted == 0
+
+
+def _scalars(loop: Op) -> Iterator[_Scalar]:
+    """The scalar integers of a loop, its counter first if it has one."""
+    if loop.spec.counters:
+        step = constant_of(loop.operands[2])
+        if step is not None:
+            end = loop.operands[1] if loop.attrs.get("exact") else None
+            yield _Scalar(loop.operands[0], [loop.regions[0].args[0]], int(step), end)
+        for start, inside, following, behind in carried_integers(loop):
+            yield _Scalar(start, [inside], following, behind)
+        return
+    test, body = loop.regions
+    scalars = zip(
+        loop.operands, test.args, test.ops[-1].operands[1:], body.args, body.ops[-1].operands, loop.results, strict=True
+    )
+    for start, tested, passed, inside, following, behind in scalars:
+        if passed is tested and not inside.tile.shape and inside.dtype.is_int:
+            yield _Scalar(start, [tested, inside], following, behind)

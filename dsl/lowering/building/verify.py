@@ -1,0 +1,179 @@
+"""What well-formed tile IR is. Run after every pass in the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import is_
+
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value
+from dsl.lowering.ir.types import TileType, Type
+from dsl.lowering.ops import Mismatch
+from dsl.lowering.ops.control import names
+from dsl.lowering.ops.kinds import flaw_of_kinds
+
+
+class Malformed(Exception):
+    """A bug of the compiler: which operation breaks which rule, after which pass."""
+
+
+Known = dict[Op, list[object]]
+"""Operations without a flaw, and what that hung on."""
+
+
+def verify(function: Function, after: str = "", known: Known | None = None) -> None:
+    """Operands are defined before use, arities and types are what the op rows say, regions end as they must.
+
+    `known`: what was right before, and is now. A pass leaves most operations as they are, and each is looked at by
+    itself: those that are the same in all parts are not looked at again, which was two thirds of the time.
+    """
+    with_layouts = any(isinstance(r.type, TileType) and r.tile.layout for op in function.body.ops for r in op.results)
+    _block(function.body, set(function.body.args), after, with_layouts, {} if known is None else known)
+
+
+def _block(block: Block, defined: set[Value], after: str, with_layouts: bool, known: Known) -> None:
+    defined = defined | set(block.args)
+    for op in block.ops:
+        found = None
+        if not defined.issuperset(op.operands):
+            found = next(f"operand {o!r} is not defined here" for o in op.operands if o not in defined)
+        parts = [] if op.regions else parts_of(op, with_layouts)  # what is in regions is the operation's, too
+        if not parts or not are_same(known.get(op, ()), parts):
+            found = found or flaw(op, with_layouts)
+        if found is not None:
+            raise Malformed(f"after {after or 'building'}: {op.name} ({op.loc}): {found}")
+        known[op] = parts
+        for region in op.regions:
+            _block(region, defined, after, with_layouts, known)
+        defined.update(op.results)
+
+
+def parts_of(op: Op, with_layouts: bool) -> list[object]:
+    """What the flaws of an operation without regions hang on, one after another."""
+    parts: list[object] = [with_layouts, op.spec, op.name, *op.operands, None, *op.results]
+    parts += [value.type for value in op.operands]
+    parts += [value.type for value in op.results]
+    if op.attrs:
+        parts += op.attrs
+        for value in op.attrs.values():
+            parts += (value, *value, None) if type(value) is list else (value,)
+    return parts
+
+
+def are_same(before: Sequence[object], now: Sequence[object]) -> bool:
+    """Whether these are the same objects, not just equal ones: 1 is no 1.0."""
+    return len(before) == len(now) and all(map(is_, before, now))
+
+
+def flaw(op: Op, with_layouts: bool) -> str | None:
+    """What is wrong with an operation by itself, in words. `with_layouts`: tiles must have them."""
+    spec, count = op.spec, len(op.operands)
+    if op.name != spec.name:
+        return f"its row is that of '{spec.name}'"
+    least, most = spec.arity if isinstance(spec.arity, tuple) else (spec.arity, spec.arity)
+    if count < least or (most is not None and count > most):
+        return f"{count} operands"
+    for name in spec.attrs:
+        if name not in op.attrs:
+            return f"no attribute '{name}'"
+    if len(op.regions) != spec.regions:
+        return f"{len(op.regions)} regions"
+    if (found := flaw_of_kinds(op)) is not None:
+        return found
+    try:
+        types = spec.infer(op.operands, op.attrs)
+    except Mismatch as mismatch:
+        return str(mismatch)
+    if len(types) != len(op.results):
+        return f"{len(op.results)} results, its rule says {len(types)}"
+    for result, type in zip(op.results, types, strict=True):
+        found = flaw_of_result(op, result, type, with_layouts)
+        if found is not None:
+            return found
+    if with_layouts and spec.picks is not None and spec.exchange is None and (found := flaw_of_picks(op)) is not None:
+        return found
+    if with_layouts and spec.accesses and not op.attrs.get("in_place"):
+        moved = [value.tile.layout for value in (*op.operands, *op.results) if isinstance(value.type, TileType)]
+        if len({layout for layout in moved if layout is not None}) > 1:
+            return "places, mask and what is moved are in different layouts"
+    return flaw_of_regions(op, with_layouts)
+
+
+def flaw_of_picks(op: Op) -> str | None:
+    """What is wrong with the layouts of an operation whose registers are those of its operand."""
+    source, result = op.operands[0].tile.layout, op.result.tile.layout
+    if source is None or result is None or op.spec.picks is None or op.spec.picks(op, source, result) is not None:
+        return None
+    return "a thread holds elements of its result whose operand it has not"
+
+
+def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
+    """What is wrong with its regions: how they end, and what goes through them."""
+    for number, region in enumerate(op.regions):
+        end = "condition" if op.spec.loops and not op.spec.counters and not number else "yield"
+        if not region.ops or region.ops[-1].name != end:
+            return f"a region without its end, '{end}'"
+        if any(each.spec.ends for each in region.ops[:-1]):
+            return f"something stands behind the end of a region, '{end}'"
+    if op.spec.flows:
+        return _flaw_of_flow(op, with_layouts)
+    for region in op.regions:  # joins elements, so many of each of two
+        wanted = [TileType((), o.dtype) for o in op.operands]
+        if [plain(argument.type) for argument in region.args] != wanted * 2:
+            return f"its region takes two elements of each operand: {', '.join(map(str, wanted * 2))}"
+        if [plain(value.type) for value in region.ops[-1].operands] != wanted:
+            return f"its region gives an element for each operand: {', '.join(map(str, wanted))}"
+    return None
+
+
+def _flaw_of_flow(op: Op, with_layouts: bool) -> str | None:
+    """What is wrong with the values that go through its regions."""
+    for region in op.regions:
+        counters = region.args[: op.spec.counters] if op.spec.loops else []
+        bounds = op.operands[: len(counters)]
+        if op.spec.loops and [each.type for each in counters] != [each.type for each in bounds]:
+            return "its counter has another type than its bounds"
+        if not op.spec.loops and region.args:
+            return "its regions take no arguments"
+    if op.spec.counters and len({operand.type for operand in op.operands[: op.spec.leading]}) > 1:
+        return f"its bounds are of different types: {', '.join(str(o.type) for o in op.operands[: op.spec.leading])}"
+    if op.spec.counters and constant_of(op.operands[op.spec.leading - 1]) == 0:
+        return "its step is 0"
+    try:
+        through = list(names(op))
+    except ValueError:
+        return "its regions hand on other values than it has results"
+    for values in through:
+        kinds = dict.fromkeys(str(plain(value.type)) for value in values)
+        if len(kinds) > 1:
+            return f"what goes through its regions changes its type: {', '.join(kinds)}"
+        if with_layouts and len({value.type for value in values}) > 1:
+            return "what goes through its regions changes its layout"
+    return None
+
+
+def plain(type: Type) -> Type:
+    """A type without its layout."""
+    return type.with_layout(None) if isinstance(type, TileType) else type
+
+
+def flaw_of_result(op: Op, result: Value, type: Type, with_layouts: bool) -> str | None:
+    """`type`: what the operation's rule says of it."""
+    own = result.type
+    if not isinstance(own, TileType):
+        return None if own == type else f"the result is {own}, its rule says {type}"
+    # Mostly the rule gives an operand's type, which is the result's, too.
+    if own is not type and not (isinstance(type, TileType) and own.shape == type.shape and own.dtype == type.dtype):
+        return f"the result is {own}, its rule says {type}"
+    if not with_layouts or not own.shape:
+        return None
+    layout = own.layout
+    if layout is None:
+        return f"{result!r} has no layout"
+    if layout.shape != own.shape:
+        return f"the layout of {result!r} is for {layout.shape}"
+    if op.spec.elementwise:
+        for operand in op.operands:
+            if operand.tile.layout is not layout and operand.tile.layout != layout:
+                return "operands and result are in different layouts"
+    return None

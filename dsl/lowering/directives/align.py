@@ -1,0 +1,160 @@
+"""`align v: 8`: the rows that this value is made of begin anywhere, and are accessed 8 elements at a time all the same.
+
+    v = load x[start + c], c < n          v = load x[first + p], p < whole          w = load x[…], 16 places at most
+    top = max(v)                    →     top = maximum(max(v), max(w))
+    y[start + c] = v - top, c < n         y[first + p] = v - top, p < whole         y[…] = w - top
+
+A row has a body from its first multiple of 8 elements to its last, and edges of fewer than 8 elements before and
+behind. Those are one more part, which a reduction joins with the body's elements of the same thread. All that lies in
+memory as the row does is accessed so, and what is counted as it is. With `loop` the body is done in parts. Rows that
+are known to begin at multiples stay as they are.
+
+Each column that the tile has is there once, those behind the row's end, too, since a kernel may count them. Places that
+are left without one are left out of reductions; where they change nothing, as -∞ in a maximum, nothing need be done.
+
+By itself: rows that are reduced, 16 bytes at a time.
+"""
+
+from __future__ import annotations
+
+from dsl.lowering.directives.kept import Kept, kept_of, words_of
+from dsl.lowering.directives.loop import in_parts, named_tiles, unknown_tile, usual_part, way_of
+from dsl.lowering.directives.rows import AnyRows, is_aligned, rows_of
+from dsl.lowering.directives.stage import unstage
+from dsl.lowering.directives.tile_loads import is_load
+from dsl.lowering.directives.wide import (
+    Surroundings,
+    Wide,
+    WideRegion,
+    WideSubject,
+    blocks_of,
+    is_join,
+    out_of_order,
+    wide_region,
+)
+from dsl.lowering.ir.function import Function, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import Target
+
+LEAST = 32
+"""Elements of a row that is aligned by itself, at least."""
+WAYS = {"as they begin": False, "at multiples": True}
+
+
+class _RowSubject(WideSubject):
+    """A value whose rows the schedule aligns."""
+
+    def refused(self, message: str, hint: str) -> TileError:
+        return TileError("schedule", self.loc, f"rows of '{self.name}' cannot be aligned: {message}", hint)
+
+
+def align(function: Function, target: Target) -> None:
+    """Aligns the rows that the schedule names. TileError `schedule` for what has no such rows."""
+    for name, step in function.by_subject("align", int).items():
+        about = _RowSubject(name, 0, function.lines.get(("align", name)))
+        if step & (step - 1):
+            raise about.refused(f"{step} elements are no power of two", f"align {name}: {1 << step.bit_length() - 1}")
+        tiles = named_tiles(function, name)
+        if not tiles:
+            unknown_tile(function, about, "align")
+        for value in tiles if step > 1 else ():
+            if any(value.op in block.ops for block in blocks_of(function.body)):  # no row before has taken it along
+                if not value.shape:
+                    raise about.refused("it is a number", "a tile of rows")
+                about.axis = len(value.shape) - 1
+                region = wide_region(function, value, about)
+                rows, part = rows_of(region, step), _part(function, region)
+                if part < step and not is_aligned(function, rows):
+                    said = f"parts of {part} elements begin at no multiples of {step}"
+                    raise about.refused(said, f"align {name}: {part}, or longer parts")
+                rows.check_joins(part, function.threads)
+                _align(function, target, region, rows, "the schedule says so")
+    _by_itself(function, target)
+
+
+def _by_itself(function: Function, target: Target) -> None:
+    """Aligns rows of which the schedule says nothing, as far as they can be."""
+    wide = [op for op in walk(function.body) if is_load(op) and op.result.shape[-1] >= LEAST]
+    if not wide or not any(is_join(op) for op in walk(function.body)):
+        return
+    said, seen, around = function.by_subject("align", int), set[Wide](), Surroundings(function)
+    for load in wide:
+        axis = len(load.result.shape) - 1
+        if (load.result, axis) in seen or load not in around.home:
+            continue
+        about = _RowSubject(load.operands[0].name or "tensor", axis, None)
+        try:
+            region = wide_region(function, load.result, about, around, seen)
+            if region.names & said.keys() or not any(sink.results for sink in region.sinks):
+                continue
+            rows, part = rows_of(region, None), _part(function, region)
+            rows.step = min(rows.step, part & -part)  # a part begins at one of the multiples
+            if is_aligned(function, rows) or out_of_order(region, True):
+                continue
+            rows.check_joins(part, function.threads)
+        except TileError:
+            continue  # a loop goes on with them, say
+        _align(function, target, region, rows, "they begin anywhere")
+        around = Surroundings(function)
+
+
+def _align(function: Function, target: Target, region: WideRegion, rows: AnyRows, because: str) -> None:
+    """Aligns the rows of a region, unless all begin at multiples."""
+    about = region.about
+    if is_aligned(function, rows) or not function.choices.choose(
+        "align",
+        about.name,
+        WAYS,
+        "at multiples",
+        loc=about.loc or function.loc,
+        because=because,
+        pinned=about.loc,
+        line=f"align {about.name}: {rows.step}",
+    ):
+        return
+    way = _parts(function, target, region, rows)
+    if way is not None:
+        in_parts(region, *way, rows)
+
+
+def _line(function: Function, region: WideRegion) -> str | None:
+    """The value by which the schedule does a region in parts."""
+    lines = function.by_subject("loop", tuple)
+    for value, axis in region.axes.items():
+        line = lines.get(value.name or "")
+        if line is not None and line[0] == axis and line[1] < region.extent:
+            return value.name
+    return None
+
+
+def _part(function: Function, region: WideRegion) -> int:
+    """How many elements a part has."""
+    name, usual = _line(function, region), usual_part(region.extent)
+    part: int = usual if usual > 1 else region.extent
+    return part if name is None else function.by_subject("loop", tuple)[name][1]
+
+
+def _parts(
+    function: Function, target: Target, region: WideRegion, rows: AnyRows
+) -> tuple[int, bool, list[Kept]] | None:
+    """How the body is done: elements of a part, whether parts are written out, and what stays in shared memory; None
+    where a choice leaves no way."""
+    name, lines = _line(function, region), function.by_subject("loop", tuple)
+    if name is None:
+        wrong = out_of_order(region, True)
+        if wrong is not None:
+            raise wrong
+        return _part(function, region), True, []
+    axis, part, static = lines[name]
+    about = WideSubject(name, axis, function.lines.get(("loop", name)))
+    kept = kept_of(function, region, about, target, static, rows)
+    unstage(function, words_of(function, region.names))
+    way = way_of(function, region, about, part, static, kept)
+    if way is not None:
+        return part, way, kept
+    try:  # a choice leaves it whole
+        rows.check_joins(region.extent, function.threads)
+    except TileError:
+        return None
+    function.attrs["loop"] = {each: said for each, said in lines.items() if each != name}
+    return region.extent, True, []

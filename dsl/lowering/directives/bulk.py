@@ -1,0 +1,113 @@
+"""What one instruction copies of a tensor to shared memory, or from there: boxes (PTX ISA, "Tensors")."""
+
+from __future__ import annotations
+
+from math import prod
+
+from dsl.lowering.hopper.boxes import BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_fault
+from dsl.lowering.ir.function import Function, Op, Value
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.known.facts import Analysis
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import moved_by
+from dsl.lowering.shared.access_width import MAX_BYTES, neighbours
+from dsl.lowering.shared.panels import MOST_OF_ROW
+
+BULK = "bulk"
+WHAT_IS_A_BOX = (
+    "a box is told by slices and scalars; rows that an index tile chooses are copied by threads, 'stage NAME: shared'; "
+    "image, row and column are to be digits of a pixel's number, 'specialize h, w, p, q'"
+)
+ROWS_OF_A_MAP = f"rows at multiples of {MAX_BYTES} bytes"
+SWIZZLED_ROWS = 8
+"""Rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
+LEAST_RUN = 32
+"""Bytes of a row, as one step of products takes them. A copy takes a pass over shared memory for each line of global
+memory whose bytes go together: where runs of this length are the rows of a tile, as channels in blocks are those of
+pixels, four of them are one line. As parts of longer rows they take up to four passes."""
+
+
+def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> tuple[str, str] | None:
+    """Why a load or a store of a tile is no box that one instruction copies (PTX ISA, "Tensors"), and what would fit;
+    None if it is."""
+    shape, size = moved_by(op).tile.shape, op.operands[0].dtype.bytes
+    if target.number < LEAST_ARCH:
+        return f"{target.arch} has no such copies", f"sm_{LEAST_ARCH}"
+    if "box" not in op.attrs:
+        return op.attrs.get("no_box", "it is no access of a tile"), WHAT_IS_A_BOX
+    if op.attrs["cache"] is not None:
+        return "a box has no cache operator", "leave out cache="
+    offset = operand(op, "offset")
+    assert offset is not None
+    rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset).run
+    if rows != MAX_BYTES:
+        known = f"{rows} bytes of its rows are known to be aligned neighbours"
+        return known, _aligned_rows(function, op.operands[0])
+    box, last = CopiedBox.of(op), runs.index(max(runs))
+    for axis in sorted(each.axis for each in box.axes if each.along != last or each.step > 1):
+        wrong = _flaw_of_stride(function, facts, op.operands[0], axis)
+        if wrong is not None:
+            return wrong
+    if box.walks and box.axes[0].along != last:
+        return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
+    inner = shape[last]
+    message = f"a box of {list(shape)} elements of {size} bytes"
+    if min(inner, max(runs)) * size < LEAST_RUN or any(
+        extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1
+    ):
+        return message, f"at most {MOST_OF_BOX} rows of {LEAST_RUN} bytes or more"
+    rows = prod(shape) // inner
+    if rows * boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
+        return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
+    return box_fault(facts, box)
+
+
+def _aligned_rows(function: Function, tensor: Value) -> str:
+    """What rows of a tensor would be boxes, by the dim that is their length."""
+    (parameter,) = [p for p in function.params if p.value is tensor]
+    dim, least = parameter.dims[-1] if parameter.dims else 1, MAX_BYTES // tensor.dtype.bytes
+    if parameter.strides or isinstance(dim, int) or function.divisors.get(dim, 1) % least == 0:
+        return ROWS_OF_A_MAP
+    return f"{ROWS_OF_A_MAP}, '{dim}' a multiple of {least}; or 'stage {tensor.name}: shared', for rows of any length"
+
+
+def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: int) -> tuple[str, str] | None:
+    """Why no tensor map has the stride along an axis of a tensor, and what would fit; None if one has."""
+    (parameter,) = [p for p in function.params if p.value is tensor]
+    if not parameter.strides:
+        known = prod(d if isinstance(d, int) else function.divisors.get(d, 1) for d in parameter.dims[axis + 1 :])
+    else:
+        stride = parameter.strides[axis]
+        known = facts.divisor(stride)
+        if facts.of(stride).low is None:
+            return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
+    if known * tensor.dtype.bytes % MAX_BYTES:
+        return f"its stride along axis {axis} is not known to be a multiple of {MAX_BYTES} bytes", ROWS_OF_A_MAP
+    return None
+
+
+def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
+    """Why a store is none in bulk along whose extent elements of the tensor are neighbours: these are not known to be
+    whole 16 bytes. None if they are.
+
+    Of a box that goes out an instruction writes whole 16 bytes of a row, also what is behind the end of the tensor's:
+    on an H100 the neighbours of a view of 466 columns of f16 in rows of 512 were overwritten. What comes in is exact.
+    """
+    tensor, offset, box = op.operands[0], operand(op, "offset"), CopiedBox.of(op)
+    assert offset is not None
+    runs, size = facts.of(offset).run, tensor.dtype.bytes
+    inner = [axis.axis for axis in box.axes if axis.along == runs.index(max(runs)) and axis.step == 1]
+    (dims,) = [p.dims for p in function.params if p.value is tensor]
+    known = box.joined([d if isinstance(d, int) else function.divisors.get(d, 1) for d in dims])
+    if inner and known[inner[0]] * size % MAX_BYTES == 0:
+        return None
+    why = f"boxes are stored in whole {MAX_BYTES} bytes, and its rows are not known to end at such"
+    dim = dims[inner[0]] if inner else 0
+    return f"{why}: '{dim}' is no known multiple of {MAX_BYTES // size}" if isinstance(dim, str) else why
+
+
+def boxed(columns: int, rows: int, run: int, size: int) -> int:
+    """How many columns one copy takes of a tile that is copied by boxes, of which runs lie together in memory: those of
+    a swizzle, which goes by addresses, so that only whole periods of it are at the same places in each slot."""
+    most = MOST_OF_ROW // size if rows % SWIZZLED_ROWS == 0 else MOST_OF_BOX
+    return min(columns, most, *([run] if run * size >= LEAST_RUN else []))

@@ -1,0 +1,229 @@
+"""`stage c: bulk`: what is stored in a tensor leaves by boxes of shared memory, while the block goes on.
+
+    store c[…], v        →        bulk_wait; store sc, v; bulk_fence; bulk_store c[…], sc; bulk_commit
+                                  …
+                                  bulk_wait 0
+
+A thread that has begun a store waits for it by itself: before what it reads is written again, as in the next round of a
+loop, and at the kernel's end, since shared memory ends then. Barriers come as for any access (`insert_barriers`). Which
+thread begins one is known with the layouts (`lower_copies`): where a warp has made whole rows, one of its lanes.
+
+Parts of a tile take turns in the slots of one tile, two where nothing is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.bulk import BULK, SWIZZLED_ROWS, boxed, flaw_of_box, part_of_rows
+from dsl.lowering.directives.slices import located
+from dsl.lowering.directives.staged import shared_tile, taken_names
+from dsl.lowering.directives.tile_loads import is_store
+from dsl.lowering.hopper.boxes import AHEAD, CopiedBox, with_box
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, parents, put, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import SharedType, TileType
+from dsl.lowering.known.facts import Analysis, facts_now
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.control import parting
+from dsl.lowering.shared.panels import places_in_panels
+from dsl.lowering.shared.shared_map import row_swizzle
+
+MOST_AT_ONCE = 32768
+"""Bytes of parts that are on their way at once. Two parts of 16 KB take 0.947 and 0.986 of the time that stores of
+threads take (s32 results of s8 products of 4096 and 8192, H100), one 0.951 and 0.986; of parts of 32 KB, beside which
+two slots leave the ring one slot less, one takes 0.973 and 0.996 (bf16 of e4m3), two 0.988 and 1.000."""
+
+
+def bulk_stores(function: Function, target: Target) -> None:
+    """Stores of the tensors that the schedule names so. TileError `instruction` for what is no box."""
+    said = function.by_subject("stage", str)
+    stores = [op for op in walk(function.body) if is_store(op) and said.get(op.operands[0].name or "") == BULK]
+    if not stores:
+        return
+    for op in stores:
+        _by_axes(function, op)
+    facts, around = facts_now(function), parents(function.body)
+    for op in stores:
+        wrong = _flaw(function, target, facts, op, around, stores)
+        if wrong is not None:
+            place, name = function.lines.get(("stage", op.operands[0].name or "")), op.operands[0].name
+            raise TileError("instruction", place or op.loc, f"'{name}' cannot be stored in bulk: {wrong[0]}", wrong[1])
+    head = Block()
+    ways = _slots(function, facts, stores, head)
+    waits = _waits(function, stores, ways, around)
+    for op in stores:
+        _lower(function, op, ways[op], waits[op])
+    b = Builder(located(function, stores[-1]))
+    with b.region(Block()) as end:
+        b.op("bulk_wait", groups=0)
+    function.body.ops = [*head.ops, *function.body.ops, *end.ops]
+
+
+def _by_axes(function: Function, op: Op) -> None:
+    """A store of a tile each axis of which is one of its box: rows of 16 x 8 pixels are two."""
+    value = operand(op, "value")
+    if value is None or "box" not in op.attrs:
+        return
+    box = CopiedBox.of(op)
+    told = sorted((axis for axis in box.axes if axis.along >= 0), key=lambda axis: (axis.along, -axis.step))
+    shape = tuple(axis.extent for axis in told)
+    if len(shape) == len(value.shape) or prod(shape) != prod(value.shape):
+        return
+    b = Builder(located(function, op))
+    with b.region(Block()) as made:
+        same = {v: b.reshape(v, shape) for v in op.operands if isinstance(v.type, TileType) and v.shape == value.shape}
+    axes = [replace(axis, along=told.index(axis), step=1) if axis in told else axis for axis in box.axes]
+    operands = [same.get(v, v) for v in op.operands]
+    op.operands = with_box(op.attrs, operands, replace(box, axes=tuple(axes)))
+    put(function.body, op, [*made.ops, op])
+
+
+def _flaw(
+    function: Function, target: Target, facts: Analysis, op: Op, around: dict[Op, Op], stores: list[Op]
+) -> tuple[str, str] | None:
+    """Why a store cannot be one in bulk, and what would fit; None if it can."""
+    shared = f"stage {op.operands[0].name}: shared"
+    for other in walk(function.body):
+        if other.spec.effects is not None and other not in stores and op.operands[0] in other.operands:
+            return f"the kernel accesses it elsewhere, too{in_line(other)}", shared
+    outside: Op | None = op
+    while outside is not None:
+        if parting(outside) is not None:
+            return f"it is stored in a branch of threads{in_line(op)}", shared
+        outside = around.get(outside)
+    if op.attrs.get("no_box", "").startswith(AHEAD):
+        return op.attrs["no_box"], shared
+    wrong = flaw_of_box(function, target, facts, op)
+    if wrong is not None:
+        return wrong
+    part = part_of_rows(function, facts, op)
+    if part is not None:  # where `stage` is left out, which has it go through shared memory
+        return part, shared
+    if op.attrs["evict"]:
+        return "it is stored with an eviction priority, which a box has not", "leave out evict="
+    value, box = operand(op, "value"), CopiedBox.of(op)
+    assert value is not None
+    whole = {axis.along for axis in box.axes if axis.step == 1 and axis.extent == value.shape[axis.along]}
+    if box.walks or not whole.issuperset(range(len(value.shape))):
+        return "an axis of what is stored is no slice of one of its axes", shared
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Where what is stored lies before: the axes of the value as they lie there, so many columns a panel, so many
+    elements of the tile ahead of it."""
+
+    tile: Value
+    axes: tuple[int, ...]
+    run: int
+    at: int
+
+
+def _slots(function: Function, facts: Analysis, stores: list[Op], head: Block) -> dict[Op, _Slot]:
+    """A tile for the stores of a tensor that have one shape, which take its slots by turns."""
+    alike: dict[tuple[Value, tuple[int, ...]], list[Op]] = {}
+    for op in stores:
+        value = operand(op, "value")
+        assert value is not None
+        alike.setdefault((op.operands[0], value.shape), []).append(op)
+    found: dict[Op, _Slot] = {}
+    taken = taken_names(function.body)
+    for (tensor, shape), ops in alike.items():
+        axes, run = _order(facts, ops[0], shape)
+        *rows, columns = (shape[axis] for axis in axes)
+        held = (*rows, run) if run == columns else (columns // run, *rows, run)
+        options = {str(count): count for count in dict.fromkeys((1, 2, 4, 8, len(ops))) if count <= len(ops)}
+        slots = function.choices.choose(
+            "slots",
+            tensor.name or "tensor",
+            options,
+            str(min(max(1, MOST_AT_ONCE // (prod(shape) * tensor.dtype.bytes)), 2, len(ops))),
+            loc=ops[0].loc,
+            because="a part is made while the one before it is stored" if len(ops) > 1 else "it is stored as a whole",
+            costs={name: count * prod(shape) * tensor.dtype.bytes for name, count in options.items()},
+            unit="bytes of shared memory",
+        )
+        b = Builder(located(function, ops[0]))
+        with b.region(head):
+            type = SharedType(held if slots == 1 else (slots, *held), tensor.dtype)
+            tile = shared_tile(b, f"s{tensor.name}", taken, type)
+        assert tile.op is not None
+        tile.op.attrs["dictated"] = row_swizzle(run * tensor.dtype.bytes) if prod(rows) % SWIZZLED_ROWS == 0 else ()
+        for number, op in enumerate(ops):
+            found[op] = _Slot(tile, axes, run, number % slots * prod(shape))
+    return found
+
+
+def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """The axes of what is stored as they lie in shared memory, neighbours of the tensor last, and columns a panel."""
+    offset, axes = operand(op, "offset"), tuple(range(len(shape)))
+    assert offset is not None
+    runs = facts.of(offset).run
+    last = len(shape) - 1 if runs[-1] > 1 else runs.index(max(runs))
+    rows = prod(shape) // shape[last]
+    run = boxed(shape[last], rows, max(runs), op.operands[0].dtype.bytes)
+    return (*(axis for axis in axes if axis != last), last), run
+
+
+def _waits(function: Function, stores: list[Op], ways: dict[Op, _Slot], around: dict[Op, Op]) -> dict[Op, int | None]:
+    """Before each store, how many groups may still be read of when its slot is written; None where nothing was begun
+    that reads it."""
+    together = [[op for op in block.ops if op in ways] for block in blocks_of(function.body)]
+    together = [ops for ops in together if ops]
+    waits: dict[Op, int | None] = {}
+    for ops in together:
+        for number, op in enumerate(ops):
+            way = ways[op]
+            same = [i for i, other in enumerate(ops) if (ways[other].tile, ways[other].at) == (way.tile, way.at)]
+            before = [i for i in same if i < number]
+            if before:
+                waits[op] = number - before[-1] - 1
+            elif len(together) > 1:
+                waits[op] = 0
+            else:
+                waits[op] = len(ops) - 1 - same[-1] + number if _is_in_loop(op, around) else None
+    return waits
+
+
+def _is_in_loop(op: Op, around: dict[Op, Op]) -> bool:
+    outside = around.get(op)
+    while outside is not None and not outside.spec.loops:
+        outside = around.get(outside)
+    return outside is not None
+
+
+def _lower(function: Function, op: Op, way: _Slot, wait: int | None) -> None:
+    """Puts what a store becomes in its place."""
+    value, tensor = operand(op, "value"), op.operands[0]
+    assert value is not None
+    b = Builder(located(function, op))
+    with b.region(Block()) as made:
+        if way.axes != tuple(range(len(way.axes))):
+            value = b.value("transpose", value, axes=way.axes)
+        place = places_in_panels(b, value.shape, way.run)
+        if way.at:
+            place = b.value("add", *b.same_shape([place, b.index(way.at)]))
+        if wait is not None:
+            b.op("bulk_wait", groups=wait)
+        held = b.reshape(value, place.shape)
+        b.access("store", {"memory": way.tile, "offset": place, "value": held}, cache=None, evict=None)
+        b.op("bulk_fence")
+        box = _as_it_lies(CopiedBox.of(op), way.axes)
+        parts = {"memory": way.tile, "place": place, "tensor": tensor, "target": operand(op, "offset")}
+        pieces = tuple(way.run if axis.along == len(way.axes) - 1 else axis.extent for axis in box.axes)
+        attrs = box.attrs | {"pieces": pieces, "by": "block"}
+        attrs |= {"order": op.attrs["order"]} if "order" in op.attrs else {}
+        b.access("bulk_store", parts | {"mask": operand(op, "there")} | box.operands, **attrs)
+        b.op("bulk_commit")
+    put(function.body, op, made.ops)
+
+
+def _as_it_lies(box: CopiedBox, order: tuple[int, ...]) -> CopiedBox:
+    """A box along the axes of a tile in this order, the innermost first, single elements behind."""
+    axes = [replace(axis, along=order.index(axis.along)) if axis.along >= 0 else axis for axis in box.axes]
+    return replace(box, axes=tuple(sorted(axes, key=lambda axis: -axis.along)))

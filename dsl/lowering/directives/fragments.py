@@ -1,0 +1,420 @@
+"""`fragments p: early`: the products of a pipelined loop go step by step along k, their fragments one step ahead.
+
+    for p:                                   wait; x, y = first step of slot 0
+        wait; copies of round p + 2          for p, carrying x, y:
+        x = load sa[p]; y = load sb[p]   →       x', y' = second step of sa[p], sb[p]
+        acc = dot(x, y, acc)                     acc = dot(x, y, acc)
+                                                 copies of round p + 2; wait
+                                                 x, y = first step of sa[p + 1], sb[p + 1]
+                                                 acc = dot(x', y', acc)
+
+A step is the k of one instruction. Behind the barrier of a round the fragments of its last step are in registers
+already, so that products go on while those of the next round are read. `early` reads a step's fragments before the
+products of the step before it, into registers of their own; `late` where the fragment in its registers is used last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.rounds import carry, hand_on
+from dsl.lowering.directives.part_maker import PartMaker
+from dsl.lowering.directives.slices import impure, located, made_anew, slice_of
+from dsl.lowering.directives.staged import copy as make_copy
+from dsl.lowering.directives.tile_loads import is_load
+from dsl.lowering.hopper.warpgroup import asks_for
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.known.facts import facts_now
+from dsl.lowering.ops import operand
+
+COPY_BYTES = 16
+"""Of one `cp.async`."""
+STEP_BYTES = 32
+"""Of k, in one instruction of most types."""
+WAYS = ("whole", "early", "late")
+MOST_SUMS = 128
+"""Of a thread, beside which the fragments of two steps fit into its registers."""
+Piece = tuple[Value, int]
+"""An operand of products, and its axis of k."""
+
+
+def fragments(function: Function) -> None:
+    """Goes step by step through the products of loops that the schedule names, and of those that do nothing else."""
+    said = function.by_subject("fragments", str)
+    found: set[str | None] = set()
+    for loops, block in nests(function.body):
+        name = loops[-1].regions[0].args[0].name or "loop"
+        found.add(name)
+        word, line = said.get(name), function.lines.get(("fragments", name))
+        round_ = _Round(function, loops, block)
+        if (
+            word not in (None, "whole")
+            and round_.unstaged
+            and "registers" not in function.by_subject("stage", str).values()
+        ):
+            # Not staged since rows of this variant begin anywhere.
+            function.choices.choose("fragments", name, {"whole": "whole"}, "whole", because=round_.unstaged)
+            continue
+        if word not in (None, "whole") and round_.wrong is not None:
+            message = f"the products of loop '{name}' cannot go step by step: {round_.wrong[0]}"
+            raise TileError("schedule", line or loops[-1].loc, message, round_.wrong[1])
+        if word is None and round_.wrong is not None:
+            continue
+        way = function.choices.choose(
+            "fragments",
+            name,
+            {each: each for each in (WAYS if round_.wrong is None else WAYS[:1])},
+            word or _rule(function, loops[-1]),
+            loc=loops[-1].loc,
+            because="a round has products of staged operands alone",
+            pinned=line if word else None,
+            line=f"fragments {name}: {{option}}",
+        )
+        if way != "whole":
+            _Stepping(round_, way).run()
+    for name, word in said.items():
+        if name not in found and word != "whole":
+            _refuse(function, name)
+
+
+def _rule(function: Function, loop: Op) -> str:
+    products = [op for op in walk(loop.regions[0]) if op.spec.product]
+    if any(asks_for(function, each.name) for op in (loop, *products) for each in op.results):
+        return "whole"  # which products of warp groups read where they lie
+    return "late" if sums_of_thread(function, loop) > MOST_SUMS else "early"
+
+
+def sums_of_thread(function: Function, loop: Op) -> int:
+    """How many sums a thread carries through a loop."""
+    sums = [v for v in loop.results if v.tile.shape and v.dtype.bits == 32]
+    return sum(prod(v.tile.shape) for v in sums) // function.threads
+
+
+def _refuse(function: Function, name: str) -> None:
+    """TileError for a loop without a pipeline; not where its loads are too narrow for one."""
+    loops = [op for op in walk(function.body) if op.spec.counters and op.regions[0].args[0].name == name]
+    line = function.lines.get(("fragments", name))
+    if not loops:
+        return  # `check_names` knows loops
+    slots, made = function.by_subject("pipeline", int).get(name), function.choices.keyed().get(f"pipeline.{name}")
+    stepped_back = slots is not None and slots > 1 and made is not None and made.taken == "1"
+    if any(op.spec.product for op in walk(loops[0].regions[0])) and (slots is None or stepped_back):
+        why = "nothing that it multiplies is staged"
+        function.choices.choose("fragments", name, {"whole": "whole"}, "whole", loc=loops[0].loc, because=why)
+        return
+    message = f"loop '{name}' is no pipeline: it has no copies that run ahead of its rounds"
+    raise TileError("schedule", line or loops[0].loc, message, f"stage what it multiplies, and pipeline {name}: 3")
+
+
+def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[list[Op], Block]]:
+    """The pipelined loops, each behind those around it whose rounds are one sequence with its own, and where the
+    outermost one stands."""
+    found: list[tuple[list[Op], Block]] = []
+    for op in block.ops:
+        if not op.spec.counters:
+            found += [each for region in op.regions for each in nests(region)]
+            continue
+        loops = [*around, (op, block)]
+        if "nest" in op.attrs:
+            depth = op.attrs["nest"]
+            found.append(([loop for loop, _ in loops[-depth:]], loops[-depth][1]))
+        found += nests(op.regions[0], loops)
+    return found
+
+
+@dataclass(slots=True)
+class _Round:
+    """A round of a pipelined loop, as far as it is products of what copies have brought. wrong: what it does besides,
+    and what would fit. unstaged: why, where loads of operands stay as they are. block: where the outermost one of the
+    loops stands.
+
+    products: in their order; pieces: their operands; k: how many elements a step has; gone: what is done otherwise.
+    """
+
+    function: Function
+    loops: list[Op]
+    block: Block
+    products: list[Op] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    copies: list[Op] = field(default_factory=list)
+    commits: list[Op] = field(default_factory=list)
+    waits: list[Op] = field(default_factory=list)
+    gone: set[Op] = field(default_factory=set)
+    step: int = 0
+    wrong: tuple[str, str] | None = None
+    unstaged: str = ""
+
+    def __post_init__(self) -> None:
+        self.products = [op for op in self.body.ops if op.spec.product]
+        self.copies = [op for op in self.body.ops if op.spec.in_flight]
+        self.commits = [op for op in self.body.ops if op.spec.orders == "group"]
+        self.waits = [op for op in self.body.ops if op.spec.orders == "end"]
+        self.wrong = self._misfit()
+
+    @property
+    def inner(self) -> Op:
+        return self.loops[-1]
+
+    @property
+    def body(self) -> Block:
+        return self.inner.regions[0]
+
+    @property
+    def steps(self) -> int:
+        value, axis = self.pieces[0]
+        return value.shape[axis] // self.step
+
+    def operands_of(self, op: Op) -> list[Piece]:
+        """Of a product, with the axis along which it sums."""
+        return [(op.operands[0], 1), (op.operands[1], 0)]
+
+    def _misfit(self) -> tuple[str, str] | None:
+        """Why the products cannot go step by step, and what would fit."""
+        if not self.products:
+            return "it has none of its own", "products in the body of the loop itself"
+        self.pieces = list(dict.fromkeys(p for op in self.products for p in self.operands_of(op)))
+        extents = {(value.shape[axis], value.dtype.bits) for value, axis in self.pieces}
+        if len(extents) > 1:
+            lengths = ", ".join(dict.fromkeys(map(self._length, self.products)))
+            return f"they sum over different lengths: {lengths}", "products that all sum over one extent, of one type"
+        extent, bits = extents.pop()
+        self.step = STEP_BYTES * 8 // bits
+        if extent % self.step:
+            return f"a k-tile of {extent} elements is no whole step of {self.step}", f"TK = {self.step} or a multiple"
+        loads: set[Op] = set()
+        for value, axis in self.pieces:
+            if not self._comes_from_rings(value, axis, loads):
+                name = value.name or "an operand"
+                wrong = f"'{name}' does not come from shared memory alone"
+                if self._is_loaded(value, axis):
+                    self.unstaged = wrong
+                return wrong, "stage both operands"
+        return self._misfit_of_rest(loads)
+
+    def _length(self, op: Op) -> str:
+        """Over what a product sums, in words."""
+        value, axis = self.operands_of(op)[0]
+        name = f"'{op.result.name}'" if op.result.name else "one"
+        line = "" if op.loc is None else f" in line {op.loc.line}"
+        return f"{name}{line} over {value.shape[axis]} of {value.dtype}"
+
+    def _comes_from_rings(self, value: Value, axis: int, loads: set[Op]) -> bool:
+        """Whether parts of an operand can be made from parts of what copies brought. loads: what brought it."""
+        op = value.op
+        if op is None or op.spec.along is None:
+            return False
+        if op.spec.accesses:
+            memory = op.operands[0].type
+            if op not in self.body.ops or not isinstance(memory, SharedType) or not memory.ring:
+                return False
+            loads.add(op)
+            return True
+        along = op.spec.along(op, value, axis)
+        if along is None or not op.spec.pure:
+            return False
+        return all(self._comes_from_rings(o, along[o], loads) for o in op.operands if o in along)
+
+    def _is_loaded(self, value: Value, axis: int) -> bool:
+        """Whether some of what an operand is made of, as `_comes_from_rings` goes through it, is loaded by threads."""
+        op = value.op
+        if op is None or op.spec.along is None:
+            return False
+        if op.spec.accesses:
+            return is_load(op)
+        along = op.spec.along(op, value, axis)
+        return along is not None and any(self._is_loaded(o, along[o]) for o in op.operands if o in along)
+
+    def _misfit_of_rest(self, loads: set[Op]) -> tuple[str, str] | None:
+        """All that hangs on the loads is theirs alone; all else can be done before the products."""
+        end = self.body.ops[-1]
+        made = {r for op in loads for r in op.results}
+        ahead = {*self.copies, *self.commits, *self.waits, end}
+        for op in self.body.ops:
+            if op in loads or op in self.products:
+                self.gone.add(op)
+                made.update(op.results)
+            elif op is not end and made.intersection(op.operands):
+                if any(p.result in op.operands for p in self.products) or not op.spec.pure:
+                    return f"a round goes on with '{op.name}' behind its products", "do it behind the loop"
+                self.gone.add(op)
+                made.update(op.results)
+            elif op not in ahead and not op.spec.pure:
+                return f"a round does '{op.name}' besides", "leave it out of the loop"
+        sums = {p.operands[2] for p in self.products}
+        results = [v for v in end.operands if v in made]
+        if not sums <= set(self.body.args) or sorted(map(id, results)) != sorted(id(p.result) for p in self.products):
+            return "they are no sums that the loop carries", "acc = dot(a, b, acc), once a round"
+        readers = [op for op in self.body.ops if sums.intersection(op.operands)]
+        if len(readers) > len(self.products):
+            return "a round reads the sums", "read them behind the loop"
+        places = [v for load in loads for v in load.operands[1:]]
+        wrong = impure(slice_of([op for op in self.body.ops if op not in self.gone], places))
+        return None if wrong is None else (f"places come from '{wrong.name}'", "compute them from the counter")
+
+
+class _Steps(PartMaker):
+    """Makes the operands of one step, of this round or, by `table`, of another one."""
+
+    def __init__(self, b: Builder, round_: _Round):
+        super().__init__(b, round_.step)
+        self.scope = [op for op in round_.body.ops if op not in round_.gone]
+        self.table: dict[Value, Value] = {}
+
+    def begin(self, step: int, table: dict[Value, Value]) -> None:
+        self.memo, self.table = {}, table
+        self.origin = self.b.index(step * self.part)
+
+    def now(self, value: Value) -> Value:
+        if not self.table:
+            return value
+        return made_anew(self.b, slice_of(self.scope, [value]), self.table, value)
+
+
+class _Rows(PartMaker):
+    """Makes the rows of a copy that are issued at once. What hangs on nothing that the loops make is made ahead of
+    them: the rows of a convolution's mask took their bits anew in each round, and spilled 10 KB."""
+
+    def __init__(self, b: Builder, ahead: Builder, inside: set[Value], first: int, rows: int):
+        super().__init__(b, rows)
+        self.within, self.ahead, self.inside = b, ahead, inside
+        self.origin = ahead.index(first)
+
+    def of(self, value: Value, axis: int) -> Value:
+        outer, self.b = self.b, self.within if value in self.inside else self.ahead
+        try:
+            return super().of(value, axis)
+        finally:
+            self.b = outer
+
+
+class _Stepping:
+    """The rewrite of one pipelined loop. ahead: makes what stands before it."""
+
+    def __init__(self, round_: _Round, way: str):
+        self.round, self.early = round_, way == "early"
+        place, facts = located(round_.function, round_.inner), facts_now(round_.function)
+        self.b, self.ahead = Builder(place, facts), Builder(place, facts)
+        loops = [round_.loops[0], *walk(round_.loops[0].regions[0])]
+        self.inside = {v for op in loops for region in op.regions for v in region.args}
+        self.inside |= {v for op in loops[1:] for v in op.results}
+        self.rows: dict[tuple[int, int], _Rows] = {}
+
+    def run(self) -> None:
+        """Fragments of the first step are read before the loops, and carried."""
+        b, round_ = self.b, self.round
+        before, inside = Block(), Block()
+        with b.region(before):
+            b.op("wait", groups=round_.waits[0].attrs["groups"])
+            self.maker = _Steps(b, round_)
+            self.maker.begin(0, self._at_start())
+            states = [self.maker.of(*piece) for piece in round_.pieces]
+        args = carry(round_.loops, states, [None] * len(states))
+        body = round_.body
+        scope = [op for op in body.ops if op not in round_.gone]
+        end = scope.pop()
+        ahead = {*round_.copies, *round_.commits, *round_.waits}
+        inside.ops = [op for op in scope if op not in ahead]
+        with b.region(inside):
+            following = self._rounds(dict(zip(round_.pieces, args, strict=True)), end)
+        body.ops = [*inside.ops, end]
+        sums = {op.result: self.sums[op.operands[2]] for op in round_.products}
+        end.operands = [sums.get(v, v) for v in end.operands]
+        for op in round_.products:
+            sums[op.result].stands_for(op.result)
+        hand_on(round_.loops, following)
+        round_.inner.attrs = round_.inner.attrs | {"stepped": True}
+        at = round_.block.ops.index(round_.loops[0])
+        round_.block.ops[at:at] = [*self.ahead.outermost.ops, *before.ops]
+
+    def _at_start(self) -> dict[Value, Value]:
+        """What the innermost loop's counter and what it carries are before the first round of all."""
+        table: dict[Value, Value] = {}
+        for loop in self.round.loops:
+            starts = [loop.operands[0], *loop.operands[3:]]
+            table |= {arg: table.get(v, v) for arg, v in zip(loop.regions[0].args, starts, strict=True)}
+        return table
+
+    def _next(self, end: Op) -> dict[Value, Value]:
+        """The same in the next round."""
+        inner = self.round.inner
+        counter = self.round.body.args[0]
+        carried = dict(zip(self.round.body.args[1:], end.operands, strict=False))
+        scalars = {arg: v for arg, v in carried.items() if not arg.tile.shape}
+        return scalars | {counter: self.b.value("add", counter, inner.operands[2])}
+
+    def _rounds(self, now: dict[Piece, Value], end: Op) -> list[Value]:
+        """All steps of a round, from the fragments of its first one; gives those of the next round's."""
+        round_, count = self.round, self.round.steps
+        self.sums = {op.operands[2]: op.operands[2] for op in round_.products}
+        last = {piece: i for i, op in enumerate(round_.products) for piece in round_.operands_of(op)}
+        waits_at = (count - 1) * len(round_.products) + (0 if self.early else min(last.values()) + 1)
+        self.left = self._spread(waits_at)
+        self.done, self.waited = 0, False
+        self._bring()
+        for step in range(count):
+            following = dict(now) if not self.early else {}
+            is_last = step == count - 1
+            if is_last and self.early:
+                self._wait()
+            self.maker.begin((step + 1) % count, self._next(end) if is_last else {})
+            if self.early:
+                following = {piece: self.maker.of(*piece) for piece in round_.pieces}
+            for i, op in enumerate(round_.products):
+                a, b = (now[piece] for piece in round_.operands_of(op))
+                self.b.place = (op.loc or self.b.loc, None)
+                attrs = dict(op.attrs)
+                total = self.b.op("dot", [a, b, self.sums[op.operands[2]]], **attrs).result
+                self.sums[op.operands[2]] = total
+                total.name = op.result.name
+                self.done += 1
+                self._bring()
+                if not self.early:
+                    over = [piece for piece in dict.fromkeys(round_.operands_of(op)) if last[piece] == i]
+                    if is_last and over and not self.waited:
+                        self._wait()
+                    following |= {piece: self.maker.of(*piece) for piece in over}
+            now = following
+        return [now[piece] for piece in round_.pieces]
+
+    def _spread(self, places: int) -> list[tuple[int, Op, int, int]]:
+        """Behind how many products each piece of a copy is issued: rows of which a thread copies 16 bytes."""
+        pieces: list[tuple[Op, int, int]] = []
+        for copy in self.round.copies:
+            source = operand(copy, "source")
+            assert source is not None
+            count, *row = source.tile.shape
+            at_once = self.round.function.threads * COPY_BYTES * 8 // (prod(row) * copy.operands[0].dtype.bits)
+            rows = min(count, max(1, at_once))
+            pieces += [(copy, first, rows) for first in range(0, count, rows)]
+        return [(i * places // len(pieces), *piece) for i, piece in enumerate(pieces)]
+
+    def _bring(self) -> None:
+        """Issues the copies whose turn it is."""
+        while self.left and self.left[0][0] <= self.done:
+            _, copy, first, rows = self.left.pop(0)
+            parts = [operand(copy, name) for name in ("offset", "source", "mask")]
+            assert parts[1] is not None
+            if rows == parts[1].tile.shape[0]:
+                self.b.block.ops.append(copy)
+                continue
+            maker = self.rows.get((first, rows))
+            if maker is None:
+                maker = self.rows[first, rows] = _Rows(self.b, self.ahead, self.inside, first, rows)
+            place, source, mask = (None if v is None else maker.of(v, 0) for v in parts)
+            self.b.place = (copy.loc or self.b.loc, None)
+            ring, slot, tensor = copy.operands[0], operand(copy, "slot"), operand(copy, "tensor")
+            assert place is not None and tensor is not None
+            ahead = copy.attrs.get("ahead", False)
+            make_copy(self.b, ring, slot, place, tensor, source, mask, copy.attrs["cache"], ahead)
+
+    def _wait(self) -> None:
+        """Ends the group of this round's copies, and waits for that of the next round."""
+        assert not self.left
+        self.left = []
+        self.waited = True
+        self.b.block.ops += [*self.round.commits, *self.round.waits]

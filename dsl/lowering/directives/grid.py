@@ -1,0 +1,498 @@
+"""`grouped 8`, `order descending`, `columns 4`, `persistent 1`, `cluster 2`: which tiles blocks take, and when.
+
+**grouped.** Blocks start in the order of the grid's first axis. Those that run at once then have as many rows of tiles
+as the grid has, and few columns: together they read nearly all of one operand. In groups of 8 rows of tiles they read
+about as much of both, which the L2 holds. By itself it is done where a product in a loop has an operand that hangs on
+`block(0)` and not on `block(1)`, and another one that hangs on `block(1)` alone.
+
+**order.** Blocks start in the order of their numbers, and the device waits for the last one. `descending` gives the
+first of them the greatest `block(0)`. By itself it is so where the rounds of a loop grow with `block(0)`, as those of
+causal attention do: the longest blocks start first, and none is left to run alone. Not where blocks may wait for
+others, as those that load what is volatile, or ask what an atomic operation found: one that waits for the block before
+it would wait for one that starts later. Nothing but a line of the schedule changes an order there.
+
+**columns.** Where rounds grow or shrink so, each column of tiles (`block(1)`, a head) begins with its longest blocks,
+the last one, too: these run on when all others are done. So 4 columns go side by side, the longest tiles of all first.
+64 causal heads of 4096 keys, 2048 blocks on 132 multiprocessors: the last one ends at 1.06 of an equal share where one
+column follows the other, and at 1.00 of it where four go together. More than that read more of the L2.
+
+**persistent.** As many blocks are launched as run at once, N on each multiprocessor. Each goes through every so many-th
+tile, in a loop around all that the kernel does. Copies of `pipeline` go on from tile to tile. Never by itself. Nobody
+takes a tile because he is free: where rounds grow or shrink along a column, each block gets pairs, of the longest tile
+that is left of some columns with the shortest one (choice `deal`).
+
+**cluster.** Where copies in bulk are asked for, the blocks of a cluster take neighbouring tiles along the first axis at
+the same time, so that each may copy for all (`multicast.py`). What is dealt is as many tiles in a row as a cluster has
+blocks; each takes the one of its rank. Past the last tile of a row it does that one once more, and stores it nowhere:
+all blocks of a cluster have as many rounds.
+
+`block(i)` and `grid(i)` keep their meaning: they are made anew from the number of the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.bulk import BULK
+from dsl.lowering.directives.places import also
+from dsl.lowering.directives.slices import located
+from dsl.lowering.directives.tile_loads import feeds_product, is_load, place_of
+from dsl.lowering.directives.tile_order import TileOrder
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, uses, walk
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.plugins import Opening
+from dsl.lowering.ir.types import INDEX, TileType
+from dsl.lowering.known.forms import Forms
+from dsl.lowering.ops import OPS, operand
+from dsl.lowering.ops.memory import BONDS, by_threads, leave_out, space_of, writes
+
+USUAL, ABREAST = 8, 4
+"""Rows of a group, and columns that go side by side, where nothing is said."""
+TILE = "tile"
+"""The counter of a block's tiles, for `pipeline tile: 2`."""
+GROUPS = (1, 2, 4, 8, 16)
+MOST = 1024
+AT_ONCE = (0, 1, 2, 4)
+ORDERS = {"ascending": False, "descending": True}
+
+
+def grid(function: Function) -> None:
+    """Rewrites which tile a block takes. TileError `schedule` where the kernel's blocks cannot take others."""
+    cluster = _blocks_of_cluster(function)
+    at_once = _blocks_at_once(function, cluster)
+    group = max(1, _rows_of_group(function) // cluster)
+    falls = _descends(function)
+    columns = 1 if group > 1 else _columns_of_group(function, falls)
+    in_pairs = bool(at_once) and cluster == 1 and columns % 2 == 0 and _deals_pairs(function, falls)
+    order = TileOrder(group, falls, columns, in_pairs)
+    if at_once:
+        _make_persistent(function, at_once, order, cluster)
+    elif order.changes or cluster > 1:
+        _make_ordered(function, order, cluster)
+
+
+def may_deal(function: Function) -> bool:
+    """Whether blocks may get other tiles."""
+    is_named = bool(function.number("persistent", 0)) or _blocks_of_cluster(function) > 1
+    is_named = is_named or "columns" in function.attrs or _growth(function) < 0
+    return is_named or _may_group(function) or _may_descend(function)
+
+
+# ---- what is chosen ----
+
+
+def _rows_of_group(function: Function) -> int:
+    """How many rows of tiles a group has; 1: there are no groups."""
+    named, loc = function.number("grouped", 0), _line(function, "grouped")
+    if named > 1 and not _reads_both(function):
+        message = "there is no order of tiles to choose: the kernel does not read block(0) and block(1)"
+        raise TileError("schedule", loc, message, "tiles of a grid of two axes are grouped")
+    if not _may_group(function):
+        return 1
+    rule = named or USUAL
+    group: int = function.choices.choose(
+        "grouped",
+        "grid",
+        {str(each): each for each in dict.fromkeys((*GROUPS, rule))},
+        str(rule),
+        loc=loc,
+        because="one operand hangs on block(0), the other one on block(1): groups read less of both",
+        pinned=loc if named else None,
+        line="grouped {option}",
+        opening=Opening(function, _no_group),
+    )
+    return group
+
+
+def _columns_of_group(function: Function, falls: bool) -> int:
+    """How many columns of tiles go side by side; 1: one column after another."""
+    named, loc = function.number("columns", 0), _line(function, "columns")
+    if named > 1 and not _reads_both(function):
+        message = "there is no order of tiles to choose: the kernel does not read block(0) and block(1)"
+        raise TileError("schedule", loc, message, "tiles of a grid of two axes have columns")
+    if named > 1 and (bond := _bond(function)) is not None:
+        message = f"blocks wait for others or say that they are done ({bond}): they start in their order"
+        raise TileError("schedule", loc, message, "columns 1")
+    if not named and not _may_go_abreast(function, falls):
+        return 1
+    rule = named or ABREAST
+    columns: int = function.choices.choose(
+        "columns",
+        "grid",
+        {str(each): each for each in dict.fromkeys((*GROUPS, rule))},
+        str(rule),
+        loc=loc,
+        because="the longest blocks of several columns start first, not those of one",
+        pinned=loc if named else None,
+        line="columns {option}",
+        opening=Opening(function, _no_group),
+    )
+    return columns
+
+
+def _may_go_abreast(function: Function, falls: bool) -> bool:
+    """Whether each column of tiles begins with its longest blocks."""
+    return _growth(function) == (1 if falls else -1) and _reads_both(function) and not _asks(function)
+
+
+def _deals_pairs(function: Function, falls: bool) -> bool:
+    """Whether a block that takes several tiles gets a long one and a short one in turn."""
+    if not _may_go_abreast(function, falls):
+        return False
+    deals: bool = function.choices.choose(
+        "deal",
+        "grid",
+        {"pairs": True, "turns": False},
+        "pairs",
+        loc=_line(function, "persistent"),
+        because="rounds differ from tile to tile: a long one and a short one have as many as any other two",
+    )
+    return deals
+
+
+def _no_group(value: Any) -> str:
+    """What is wrong with a plug-in's number of rows or columns."""
+    return "" if type(value) is int and 1 <= value <= MOST else f"a group has 1 to {MOST} of them"
+
+
+def _descends(function: Function) -> bool:
+    """Whether blocks take the tiles along the first axis from the last one down."""
+    if not _may_descend(function):
+        return False
+    grows, named, bond = _growth(function) > 0, function.word("order"), _bond(function)
+    if named == "descending" and not any(_is_first(op) for op in walk(function.body)):
+        message = "there is no order of tiles to choose: the kernel does not read block(0)"
+        raise TileError("schedule", _line(function, "order"), message, "tiles along the grid's first axis are ordered")
+    if named == "descending" and bond is not None:
+        message = f"blocks wait for others or say that they are done ({bond}): they start in their order"
+        raise TileError("schedule", _line(function, "order"), message, "order ascending")
+    falls: bool = function.choices.choose(
+        "order",
+        "grid",
+        ORDERS,
+        named or ("descending" if grows else "ascending"),
+        loc=_line(function, "order"),
+        because="a loop has the more rounds the greater block(0) is: the longest blocks start first" if grows else "",
+        pinned=_line(function, "order") if named else None,
+        line="order {option}",
+    )
+    return falls
+
+
+def _may_descend(function: Function) -> bool:
+    """Whether anything is to be said of the order along the first axis."""
+    return function.word("order") is not None or (_growth(function) > 0 and not _asks(function))
+
+
+def _is_first(op: Op) -> bool:
+    """Whether it reads `block(0)`."""
+    return op.spec.of_grid == "block" and op.attrs["axis"] == 0
+
+
+def _growth(function: Function) -> int:
+    """1 where a loop has the more rounds the greater `block(0)` is, and none the fewer; -1 where one has the fewer."""
+    known = _Slopes()
+    slopes = {known.of_rounds(op) for op in walk(function.body) if op.spec.counters} - {0, None}
+    return slopes.pop() or 0 if len(slopes) == 1 else 0
+
+
+class _Slopes(Forms[int]):
+    """Whether scalars rise with `block(0)` (1), fall (-1), or do not hang on it (0); None where that is not known."""
+
+    def __init__(self) -> None:
+        self.known: dict[Value, int | None] = {}
+
+    def of(self, value: Value) -> int | None:
+        op = value.op
+        if op is None:
+            return 0  # a dim, a scalar, or the counter of a loop around
+        if value not in self.known:
+            self.known[value] = self.told(value)
+            if self.known[value] is None and not op.regions and all(self.of(each) == 0 for each in op.operands):
+                self.known[value] = 0
+        return self.known[value]
+
+    def of_rounds(self, loop: Op) -> int | None:
+        return self._joined(self.of(loop.operands[1]), self._times(self.of(loop.operands[0]), -1))
+
+    def number(self, op: Op) -> int:
+        return 0
+
+    def block(self, op: Op) -> int:
+        return int(_is_first(op))
+
+    def blocks(self, op: Op) -> int:
+        return 0
+
+    def added(self, op: Op, sign: int) -> int | None:
+        return self._joined(self.of(op.operands[0]), self._times(self.of(op.operands[1]), sign))
+
+    def multiplied(self, op: Op) -> int | None:
+        for value, other in (op.operands, op.operands[::-1]):
+            factor = constant_of(other)
+            if factor is not None:
+                return self._times(self.of(value), int(factor))
+        return None
+
+    def scaled(self, op: Op, factor: int) -> int | None:
+        return self._times(self.of(op.operands[0]), factor)
+
+    def divided(self, op: Op) -> int | None:
+        by = constant_of(op.operands[1])
+        return None if by is None else self._times(self.of(op.operands[0]), int(by))
+
+    def lesser(self, op: Op) -> int | None:
+        return self._joined(*(self.of(each) for each in op.operands))
+
+    greater = lesser
+
+    def converted(self, op: Op) -> int | None:
+        return self.of(op.operands[0])
+
+    def _times(self, slope: int | None, factor: int) -> int | None:
+        return None if slope is None else slope * (factor > 0) - slope * (factor < 0)
+
+    def _joined(self, a: int | None, b: int | None) -> int | None:
+        if a is None or b is None or a * b < 0:
+            return None
+        return a or b
+
+
+def _line(function: Function, name: str) -> Loc | None:
+    return function.lines.get((name, name), function.loc)
+
+
+def _may_group(function: Function) -> bool:
+    """Whether there is an order of tiles to choose."""
+    return _reads_both(function) and ("grouped" in function.attrs or (_crosses(function) and not _asks(function)))
+
+
+def _reads_both(function: Function) -> bool:
+    return {op.attrs["axis"] for op in walk(function.body) if op.spec.of_grid == "block"} >= {0, 1}
+
+
+def _crosses(function: Function) -> bool:
+    """Whether products in loops have operands that hang on one axis of the grid each."""
+    users = uses(function.body)
+    hang: set[frozenset[int]] = set()
+    for loop in walk(function.body):
+        if loop.spec.counters:
+            for op in loop.regions[0].ops:
+                if is_load(op) and feeds_product(op, users):
+                    hang.add(frozenset(_axes_of(place_of(op)) & {0, 1}))
+    return {frozenset({0}), frozenset({1})} <= hang
+
+
+def _axes_of(values: list[Value]) -> set[int]:
+    """The axes of the grid whose block's number decides these values."""
+    todo, seen, found = list(values), set(values), set[int]()
+    while todo:
+        op = todo.pop().op
+        if op is None:
+            continue
+        if op.spec.of_grid == "block":
+            found.add(op.attrs["axis"])
+        todo += [v for v in op.operands if v not in seen]
+        seen.update(op.operands)
+    return found
+
+
+def _bond(function: Function) -> str | None:
+    """By what blocks wait for others, or say that they are done."""
+    for op in walk(function.body):
+        if op.spec.effects is not None and any(e.kind in BONDS for e in op.spec.effects(op)):
+            return f"'{op.name}'" + ("" if op.loc is None else f" in line {op.loc.line}")
+    return None
+
+
+def _asks(function: Function) -> bool:
+    """Whether a block may wait for another one: then nothing but a line of the schedule changes which one is first."""
+    users = uses(function.body)
+    return _bond(function) is not None or any(
+        (op.attrs.get("cache") == "volatile" and op.spec.accesses == "read" and space_of(op.operands[0]) == "global")
+        or (op.spec.accesses == "update" and any(users.get(result) for result in op.results))
+        for op in walk(function.body)
+    )
+
+
+def _blocks_of_cluster(function: Function) -> int:
+    """How many blocks take neighbouring tiles together; 1: each takes tiles by itself, as without copies in bulk, and
+    where blocks wait for others, each of which has its own tile."""
+    is_bulk = BULK in function.by_subject("stage", str).values()
+    reads = any(_is_first(op) for op in walk(function.body))
+    return function.number("cluster", 1) if is_bulk and reads and _bond(function) is None else 1
+
+
+def _blocks_at_once(function: Function, cluster: int) -> int:
+    """How many blocks of a persistent kernel a multiprocessor has; 0: there is a block for each tile."""
+    named, loc = function.number("persistent", 0), _line(function, "persistent")
+    if not named:
+        return 0
+    if (bond := _bond(function)) is not None:
+        message = f"blocks wait for others or say that they are done ({bond}): each has its own tile"
+        raise TileError("schedule", loc, message, "a persistent kernel's blocks take tiles one after another")
+    if function.number("cluster", 1) > cluster:
+        raise TileError("schedule", loc, "blocks of a cluster are launched together, tile by tile", "cluster 1")
+    at_once: int = function.choices.choose(
+        "persistent",
+        "grid",
+        {str(each): each for each in dict.fromkeys((*AT_ONCE, named))},
+        str(named),
+        loc=loc,
+        because="the schedule says so",
+        pinned=loc,
+        line="persistent {option}",
+    )
+    return at_once
+
+
+# ---- what is made ----
+
+
+def _make_ordered(function: Function, order: TileOrder, cluster: int) -> None:
+    b, head = Builder(located(function, function.body.ops[0])), Block()
+    with b.region(head):
+        rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
+        tile = [b.value("block_id", axis=axis) for axis in (0, 1)]
+        sizes: list[Value] = []
+        if cluster > 1:
+            sizes = [in_ir(b, function, function.grid[0], _line(function, "cluster"))]
+            rows, tile[0] = _clusters(b, sizes[0], cluster), b.value("cluster_id", axis=0, blocks=cluster)
+        if order.rows > 1 or order.columns > 1:
+            number = b.value("add", tile[0], b.value("mul", tile[1], rows))
+            tile = order.tile(b, number, rows, columns)
+        else:
+            tile[0] = order.row(b, tile[0], rows)
+        if cluster > 1:
+            tile[0], there = _tile_of_block(b, function, tile[0], sizes[0], cluster)
+    replace_grid(function, tile, sizes)
+    if cluster > 1:
+        _write_where(function, there)
+        function.grid[0] = ["*", ["cdiv", function.grid[0], cluster], cluster]
+    function.body.ops[:0] = head.ops
+    function.deals += 1
+
+
+def _clusters(b: Builder, tiles: Value, cluster: int) -> Value:
+    """How many clusters so many tiles in a row are for."""
+    return b.value("floordiv", b.value("add", tiles, b.index(cluster - 1)), b.index(cluster))
+
+
+def _tile_of_block(
+    b: Builder, function: Function, place: Value, tiles: Value, cluster: int
+) -> tuple[Value, Value | None]:
+    """The tile, of so many in a row, of a block whose cluster has this place, and whether it is stored: a block behind
+    the last one does that tile once more. None where there is no such block."""
+    rank = b.value("cluster_rank", axis=0, blocks=cluster)
+    number = b.value("add", b.value("mul", place, b.index(cluster)), rank)
+    known = constant_of(tiles)
+    if known is not None and int(known) % cluster == 0:
+        return number, None
+    for op in walk(function.body):
+        of_program = op.spec.flows or op.spec.ends or op.spec.orders or op.spec.allocates or op.spec.checks
+        if op.spec.keep and not of_program:
+            message = f"a block of a cluster that has no tile would do '{op.name}', too"
+            raise TileError("schedule", _line(function, "cluster"), message, "cluster 1")
+    return b.value("minimum", number, b.value("sub", tiles, b.index(1))), b.value("lt", number, tiles)
+
+
+def _write_where(function: Function, there: Value | None) -> None:
+    """Lets a kernel write where this holds alone, and read there alone what it writes."""
+    if there is None:
+        return
+    written = {op.operands[0] for op in walk(function.body) if writes(op) and space_of(op.operands[0]) == "global"}
+    for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
+        for op in list(block.ops):
+            if not by_threads(op) or op.operands[0] not in written:
+                continue
+            b, before = Builder(located(function, op)), Block()
+            mask, offset = operand(op, "mask"), operand(op, "offset")
+            assert offset is not None
+            with b.region(before):
+                on = b.broadcast(there, offset.tile.shape) if mask is None else also(b, mask, there)
+            leave_out(op, "mask")
+            of_box = {"there": there} if "box" in op.attrs else {}  # of which the mask is left out
+            op.operands += [on, *of_box.values()]
+            op.attrs["has"] = [*op.attrs["has"], "mask", *of_box]
+            at = block.ops.index(op)
+            block.ops[at:at] = before.ops
+
+
+def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster: int) -> None:
+    """A loop over tiles around the kernel, from the number of the block on, in steps of how many blocks there are; in
+    clusters, over those of one."""
+    body = function.body
+    b = Builder(located(function, body.ops[0]))
+    before, inside = Block(), Block()
+    with b.region(before):
+        sizes = [in_ir(b, function, tree, _line(function, "persistent")) for tree in function.grid]
+        first, step, rows = b.value("block_id", axis=0), b.value("grid_size", axis=0), sizes[0]
+        if cluster > 1:
+            first, step = b.value("cluster_id", axis=0, blocks=cluster), b.value("floordiv", step, b.index(cluster))
+            rows = _clusters(b, rows, cluster)
+        count = order.tiles_of_block(b, first, step, [rows, *sizes[1:]])
+        zero, one = b.index(0), b.index(1)
+    turn = Value(TileType((), INDEX), name=TILE)
+    with b.region(inside):
+        tile = order.tile_of_block(b, turn, first, step, [rows, *sizes[1:]])
+        if cluster > 1:
+            tile[0], there = _tile_of_block(b, function, tile[0], sizes[0], cluster)
+    replace_grid(function, tile, sizes)
+    if cluster > 1:
+        _write_where(function, there)
+    kept = [op for op in body.ops if op.spec.allocates]
+    rest = [op for op in body.ops if not op.spec.allocates]
+    end = Op(OPS["yield"], [], [], {}, (), b.loc)
+    loop = Block([turn])
+    loop.ops = [*inside.ops, *rest, end]
+    made = Op(OPS["for"], [zero, count, one], [], {"unroll": 1, "tiles": True}, [loop], b.loc)
+    body.ops = [*kept, *before.ops, made]
+    most: Any = ["*", "sms", at_once]
+    if cluster > 1:
+        function.grid[0], most = ["cdiv", function.grid[0], cluster], ["max", ["//", most, cluster], 1]
+    blocks: Any = ["min", ["*", ["*", *function.grid[:2]], function.grid[2]], most]
+    function.grid = [blocks if cluster == 1 else ["*", blocks, cluster], 1, 1]
+    function.deals += 1
+
+
+def replace_grid(function: Function, numbers: Sequence[Value], sizes: Sequence[Value]) -> None:
+    """What the kernel reads of the grid: the number of the block, and how many there are, along each axis."""
+    made = {}
+    for op in walk(function.body):
+        known = {"block": numbers, "blocks": sizes}.get(op.spec.of_grid, ())
+        if known and op.attrs["axis"] < len(known):
+            made[op.result] = known[op.attrs["axis"]]
+    replace_uses(function.body, made)
+
+
+IN_IR = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod", "min": "minimum", "max": "maximum"}
+"""What a launch evaluates, as operations on indices."""
+
+
+def in_ir(b: Builder, function: Function, tree: Any, loc: Loc | None) -> Value:
+    """An extent of the grid, computed by the kernel. TileError `schedule` at `loc` for what a launch alone knows."""
+    if isinstance(tree, str):
+        tree = function.constants.get(tree, tree)
+    if isinstance(tree, int) and not isinstance(tree, bool):
+        return b.index(tree)
+    if isinstance(tree, str):
+        known = {p.name: p.value for p in function.params if p.kind == "scalar"} | function.dims
+        value = known.get(tree)
+        if value is not None and value.dtype.is_int:
+            return value if value.dtype is INDEX else b.value("cast", value, to=INDEX, saturate=False, rounding=None)
+    if isinstance(tree, list):
+        parts = [in_ir(b, function, each, loc) for each in tree[1:]]
+        if tree[0] == "cdiv":
+            above = b.value("add", parts[0], b.value("sub", parts[1], b.index(1)))
+            return b.value("floordiv", above, parts[1])
+        if tree[0] in IN_IR and len(parts) > 1:
+            made = parts[0]
+            for part in parts[1:]:
+                made = b.value(IN_IR[tree[0]], made, part)
+            return made
+    text = tree[0] if isinstance(tree, list) else tree
+    message = f"the grid is made with '{text}', which the launch knows and the kernel does not"
+    raise TileError("schedule", loc, message, "dims, integers and their sums and quotients")

@@ -1,0 +1,107 @@
+"""Boxes of one round that overlap become one: what the taps of a filter see of a tile of pixels is a tile with a halo.
+
+    copy sx, x[i - 1 : i + 7, j - 1 : j + 7]         copy sx, x[i - 1 : i + 9, j - 1 : j + 9]
+    copy sx2, x[i - 1 : i + 7, j : j + 8]        →
+    …                                                … load sx[0 : 8, 0 : 8] … load sx[0 : 8, 1 : 9] …
+
+Nine taps of 3 x 3 read nine tiles, which come from the L2 then; with its halo a tile of 8 x 8 pixels has 100 rows for
+64. The rows of the one box lie one behind the other in shared memory. What a tap sees are rows of it that begin
+elsewhere, and where a row of pixels ends, skip the halo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.hopper.boxes import MOST_OF_BOX, BoxAxis, CopiedBox
+from dsl.lowering.hopper.warpgroup import EIGHT
+from dsl.lowering.ir.function import Value
+from dsl.lowering.known.forms import linear
+
+
+@dataclass(frozen=True, slots=True)
+class Halo:
+    """box: what several boxes see together, the columns of the tile first, then axes along its rows; starts: of each of
+    them, where it begins along those axes; extents: of each along those."""
+
+    box: CopiedBox
+    starts: tuple[tuple[int, ...], ...]
+    extents: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        return prod(axis.extent for axis in self._along_rows)
+
+    @property
+    def _along_rows(self) -> tuple[BoxAxis, ...]:
+        return tuple(axis for axis in self.box.axes if axis.along == 0)
+
+    def row(self, b: Builder, number: int) -> Value:
+        """Which rows of the box one of those has, each of its own rows: [rows]."""
+        total, step = b.broadcast(b.index(0), (prod(self.extents),)), 1
+        counted = b.value("arange", extent=prod(self.extents))
+        for axis, start, extent in zip(self._along_rows, self.starts[number], self.extents, strict=True):
+            place = b.value("mod", *b.same_shape([_over(b, counted, step), b.index(extent)]))
+            place = b.value("add", *b.same_shape([place, b.index(start)]))
+            total = b.value("add", total, b.value("mul", *b.same_shape([place, b.index(axis.step)])))
+            step *= extent
+        return total
+
+    def window(self, number: int) -> tuple[int, int] | None:
+        """The first row of one of those, and from eight of its rows how far it is to the next eight; None where that is
+        not the same for all of them."""
+        axes = self._along_rows
+        first = sum(start * axis.step for axis, start in zip(axes, self.starts[number], strict=True))
+        if len(axes) == 1:
+            return first, EIGHT
+        return (first, axes[1].step) if len(axes) == 2 and self.extents[0] == EIGHT else None
+
+
+def _over(b: Builder, value: Value, by: int) -> Value:
+    return value if by == 1 else b.value("floordiv", *b.same_shape([value, b.index(by)]))
+
+
+def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
+    """What boxes of tiles of rows and columns see together, if that is less than they see one by one, and a box."""
+    first = boxes[0]
+    along_rows = [axis for axis in first.axes if axis.along == 0]
+    if len(boxes) < 2 or any(box.walks for box in boxes) or not along_rows:
+        return None
+    apart = [_distances(first, box) for box in boxes]
+    distances = [each for each in apart if each is not None]
+    if len(distances) < len(apart):
+        return None
+    low, high = ([of(each) for each in zip(*distances, strict=True)] for of in (min, max))
+    if any(axis.along != 0 and (low[i] or high[i]) for i, axis in enumerate(first.axes)):
+        return None
+    axes, step = [], 1
+    for i, axis in enumerate(first.axes):
+        if axis.along == 0:
+            axis = replace(axis, first=boxes[[each[i] for each in distances].index(low[i])].axes[i].first)
+            axis = replace(axis, extent=axis.extent + high[i] - low[i], step=step)
+            step *= axis.extent
+        axes.append(axis)
+    own = prod(axis.extent for axis in along_rows)
+    if step >= own * len(boxes) or any(axis.extent > MOST_OF_BOX for axis in axes):
+        return None
+    rows = [i for i, axis in enumerate(first.axes) if axis.along == 0]
+    starts = tuple(tuple(each[i] - low[i] for i in rows) for each in distances)
+    return Halo(replace(first, axes=tuple(axes)), starts, tuple(axis.extent for axis in along_rows))
+
+
+def _distances(first: CopiedBox, box: CopiedBox) -> list[int] | None:
+    """How much further a box begins along each axis; None where that is no constant, or it is no box of that kind."""
+    found = []
+    if len(first.axes) != len(box.axes):
+        return None
+    for one, other in zip(first.axes, box.axes, strict=True):
+        if replace(one, first=other.first) != other:
+            return None
+        (terms, number), (more, further) = linear(one.first), linear(other.first)
+        if terms != more:
+            return None
+        found.append(further - number)
+    return found

@@ -1,0 +1,328 @@
+"""What a loop joins round by round, and how parts of it that several blocks have become one.
+
+A sum is what it was in the round before with something added: by `dot`, `+`, `maximum` and their kin, also through
+inner loops and branches. Anything else is joined by a `def`: that of the reduction behind the loop, if a round does to
+what it carries just what the reduction does to two elements.
+
+    v, k = first(v, k, load(…), i)                 the round
+    best, at = reduce(first, (v, k), axis=0)       the reduction behind
+
+What is read by such a reduction alone is joined by it first, so that parts are as small as its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dsl.lowering.building.builder import Builder, attribute_key
+from dsl.lowering.directives.slices import located, slice_of
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, uses, walk
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.types import TileType
+from dsl.lowering.ops import OPS
+from dsl.lowering.ops.control import handed_on
+
+
+class Unsplit(Exception):
+    """Why a loop cannot be split, and what would fit."""
+
+    def __init__(self, message: str, hint: str):
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+@dataclass(slots=True)
+class PartialSums:
+    """What a block has a part of. values: results of the loop, or of the reductions behind it that join them further;
+    join: a region that makes one of two, as a reduction has it; name: of the first value. alone: what each block does
+    with its own sums."""
+
+    values: list[Value]
+    join: Block
+    name: str
+    alone: list[Op] = field(default_factory=list)
+
+
+def inside(op: Op) -> Iterator[Op]:
+    for region in op.regions:
+        yield from walk(region)
+
+
+def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
+    """What a loop of the kernel's own block carries, all of it sums. Raises Unsplit."""
+    if not loop.results:
+        raise Unsplit("it carries no sum", "acc = acc + … in each round")
+    ops = function.body.ops
+    users, behind = uses(function.body), ops[ops.index(loop) + 1 :]
+    found: list[PartialSums] = []
+    for number, result in enumerate(loop.results):
+        if any(result in each.values for each in found):
+            continue
+        try:
+            found.append(_sum_of(loop, number))
+        except Unsplit as wrong:
+            group = _joined_as_behind(loop, result, behind, users, located(function, loop))
+            if group is None:
+                raise wrong
+            found.append(group)
+    for each in found:
+        while (reduction := _reduction_of(each, behind, users)) is not None:
+            each.alone += [*_read_by(reduction, behind), reduction]
+            each.values = list(reduction.results)
+    return found
+
+
+def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[Op]]) -> Op | None:
+    """The reduction that reads these sums, which nothing else does, and joins as they are joined."""
+    readers = {op for value in sums.values for op in users.get(value, ())}
+    op = next(iter(readers), None)
+    if op is None or len(readers) > 1 or op not in behind or not _reduces(op) or op.operands != sums.values:
+        return None
+    half = len(sums.join.args) // 2
+    return op if RegionMatch(op.regions[0]).of(sums.join.ops[-1].operands, sums.join.args[:half]) else None
+
+
+def _read_by(reduction: Op, behind: list[Op]) -> list[Op]:
+    """What stands behind the loop and is read by what a reduction does with two elements: numbers."""
+    return slice_of(behind, {v for op in inside(reduction) for v in op.operands})
+
+
+def _reduces(op: Op) -> bool:
+    return bool(op.spec.unordered and op.spec.regions)
+
+
+# ---- sums by their operations ----
+
+
+@dataclass(slots=True)
+class LoopSum:
+    """What a loop carries: what it is after a round, from what it was, by operations whose parts `join` joins.
+
+    values: from the one to the other; uses: who takes them on the way, and as which operand.
+    """
+
+    name: str
+    join: str = ""
+    values: set[Value] = field(default_factory=set)
+    uses: set[tuple[Op, int]] = field(default_factory=set)
+
+    def joined_by(self, op: Op) -> None:
+        assert op.spec.sums is not None
+        join = op.spec.sums[1]
+        if self.join not in ("", join):
+            message = f"'{self.name}' is made by '{self.join}' and by '{join}'{in_line(op)}"
+            raise Unsplit(message, "the same operation in each step: a sum, a product or a maximum")
+        self.join = join
+
+    def follow(self, value: Value, first: Value) -> None:
+        """Takes in all from `first` to `value`."""
+        self.values |= {value, first}
+        if value is first:
+            return
+        op = value.op
+        if op is not None and op.spec.sums is not None:
+            self.joined_by(op)
+            which = op.spec.sums[0]
+            among = range(len(op.operands)) if which is None else [which]
+            ways = [i for i in among if _leads(op.operands[i], first)]
+            if len(ways) == 1:
+                self.uses.add((op, ways[0]))
+                self.follow(op.operands[ways[0]], first)
+                return
+        elif op is not None and op.spec.flows:
+            self._through(op, op.results.index(value), first)
+            return
+        message = f"'{self.name}' is not what it was in the round before, with something added"
+        known = "sums are made by dot, fma, +, *, minimum, maximum, &, | and ^"
+        raise Unsplit(message, f"{known}; others as the reduce behind the loop joins them")
+
+    def _through(self, op: Op, number: int, first: Value) -> None:
+        """Through a loop or a branch."""
+        if op.spec.loops:
+            place = op.spec.leading + number
+            self.uses.add((op, place))
+            self.follow(op.operands[place], first)
+        for region in op.regions:
+            self.uses.add((region.ops[-1], region.ops[-1].spec.leading + number))
+            start = region.args[op.spec.counters + number] if op.spec.loops else first
+            self.follow(handed_on(region)[number], start)
+
+
+def _leads(value: Value, first: Value) -> bool:
+    """Whether a value is made of `first`."""
+    todo, seen = [value], {value}
+    while todo:
+        value = todo.pop()
+        if value is first:
+            return True
+        if value.op is not None:
+            more = [*value.op.operands, *(v for op in inside(value.op) for v in op.operands)]
+            todo += [v for v in more if v not in seen]
+            seen.update(more)
+    return False
+
+
+def _sum_of(loop: Op, number: int) -> PartialSums:
+    """A value that a loop carries, as a sum. Raises Unsplit."""
+    body, result, start = loop.regions[0], loop.results[number], loop.operands[3 + number]
+    end = body.ops[-1]
+    found = LoopSum(result.name or "a value")
+    found.uses.add((end, number))
+    found.follow(end.operands[number], body.args[1 + number])
+    if not found.join:
+        raise Unsplit(f"nothing is added to '{found.name}'", "carry sums alone")
+    join = OPS[found.join]
+    neutral = None if join.starts is None else join.starts(start.dtype)
+    if not join.idempotent and constant_of(start) != neutral:
+        shown = abs(neutral or 0)  # without the sign of -0.0
+        message = f"'{found.name}' does not start at {shown:g}, and each block would take in its start"
+        raise Unsplit(message, f"start at {shown:g}, and take in behind the loop what it started with")
+    for op in walk(body):
+        for place, operand in enumerate(op.operands):
+            if operand in found.values and (op, place) not in found.uses:
+                raise _read_inside(found.name, op)
+    return PartialSums([result], region_of(found.join, result), found.name)
+
+
+def _read_inside(name: str, op: Op) -> Unsplit:
+    message = f"'{name}' is read in the loop{in_line(op)}, where a block has a part of it alone"
+    return Unsplit(message, "read it behind the loop")
+
+
+def region_of(name: str, value: Value) -> Block:
+    """One operation as what joins two elements."""
+    type = TileType((), value.dtype)
+    region = Block([Value(type), Value(type)])
+    made = Op(OPS[name], region.args, [type])
+    region.ops = [made, Op(OPS["yield"], [made.result], [])]
+    return region
+
+
+# ---- sums by the reduction behind ----
+
+
+class RegionMatch:
+    """Whether values are computed as a region computes its results, from what it is given. args: what the region's
+    arguments stand for, as far as it is known; ops: what computes the values."""
+
+    def __init__(self, region: Block):
+        self.region = region
+        self.args: dict[Value, Value] = {}
+        self.ops: set[Op] = set()
+
+    def of(self, values: Sequence[Value], first: Sequence[Value]) -> bool:
+        """The first half of the arguments are `first`; those of the other half are anything."""
+        end = self.region.ops[-1].operands
+        if len(values) != len(end) or len(first) * 2 != len(self.region.args):
+            return False
+        self.args = dict(zip(self.region.args, first, strict=False))
+        return all(self._is(value, wanted) for value, wanted in zip(values, end, strict=True))
+
+    def _is(self, value: Value, wanted: Value) -> bool:
+        if wanted in self.region.args:
+            return equal(value, self.args.setdefault(wanted, value))
+        number = constant_of(wanted)
+        if number is not None:
+            return constant_of(value) == number and value.dtype is wanted.dtype
+        if wanted.op is None or wanted.op not in self.region.ops:
+            return value is wanted or (
+                value.op is not None and value.op.spec.reshapes and value.op.operands == [wanted]
+            )
+        op = value.op
+        if op is None or _made_as(op) != _made_as(wanted.op) or op.spec.regions:
+            return False
+        orders = [op.operands, op.operands[::-1]] if op.spec.commutes else [op.operands]
+        for operands in orders:
+            args, ops = dict(self.args), set(self.ops)
+            if all(self._is(a, b) for a, b in zip(operands, wanted.op.operands, strict=True)):
+                self.ops.add(op)
+                return True
+            self.args, self.ops = args, ops
+        return False
+
+
+def _made_as(op: Op) -> tuple:
+    return op.name, len(op.operands), attribute_key(op.attrs)
+
+
+def equal(a: Value, b: Value) -> bool:
+    """Whether two values are one, or pure operations make them of the same values in the same way."""
+    if a is b:
+        return True
+    one, other = a.op, b.op
+    if one is None or other is None or not one.spec.pure or _made_as(one) != _made_as(other) or a.type != b.type:
+        return False
+    return all(equal(x, y) for x, y in zip(one.operands, other.operands, strict=True))
+
+
+def _joined_as_behind(
+    loop: Op, result: Value, behind: list[Op], users: dict[Value, list[Op]], loc: Loc
+) -> PartialSums | None:
+    """The values that a loop joins as a reduction behind it does, `result` among them. Raises Unsplit where a round
+    reads them for more."""
+    body = loop.regions[0]
+    for op in users.get(result, ()):
+        if op not in behind or not _reduces(op) or not all(v in loop.results for v in op.operands):
+            continue
+        if len(op.regions[0].ops) == 2 and op.regions[0].ops[0].spec.sums is not None:
+            continue  # a sum, or none
+        numbers = [loop.results.index(v) for v in op.operands]
+        match = RegionMatch(op.regions[0])
+        carried = [body.args[1 + n] for n in numbers]
+        if not match.of([body.ops[-1].operands[n] for n in numbers], carried):
+            continue
+        name = result.name or "a value"
+        if not joins_once(op.regions[0], loc):
+            message = f"'{name}' joined with itself may be another, and each block would take in its start"
+            raise Unsplit(message, "a choice between two, as of the largest and its place")
+        hang = set(carried)
+        for each in _needed(body):
+            if hang.intersection(each.operands):
+                if each not in match.ops:
+                    raise _read_inside(name, each)
+                hang.update(each.results)
+        return PartialSums(list(op.operands), op.regions[0], name, _read_by(op, behind))
+    return None
+
+
+def _needed(body: Block) -> list[Op]:
+    """The operations of a body but those that nothing reads, and its end."""
+    ops = walk(body)
+    wanted, found = set(ops[-1].operands), []
+    for op in reversed(ops[:-1]):
+        if not op.spec.pure or wanted.intersection(op.results):
+            wanted.update(op.operands)
+            found.append(op)
+    return found[::-1]
+
+
+def joins_once(region: Block, loc: Loc) -> bool:
+    """Whether what is joined with itself stays what it is, whatever it is."""
+    first = region.args[: len(region.args) // 2]
+    found = joined(Builder(loc), region, first, first)
+    return all(a is b for a, b in zip(found, first, strict=True))
+
+
+def joined(
+    b: Builder,
+    region: Block,
+    left: Sequence[Value],
+    right: Sequence[Value],
+    now: Callable[[Value], Value] = lambda value: value,
+) -> list[Value]:
+    """Two parts joined element by element, as a reduction with this region joins them. now: what values are called that
+    are not the region's."""
+    table: dict[Value, Value] = dict(zip(region.args, (*left, *right), strict=True))
+    shape, place = left[0].shape, b.place
+
+    def wide(value: Value) -> Value:
+        return b.broadcast(table.get(value, now(value)), shape)
+
+    for op in region.ops[:-1]:
+        b.place = (op.loc or place[0], None if op.loc else place[1])
+        operands = [wide(o) for o in op.operands] if op.spec.elementwise else op.operands
+        table[op.result] = b.value(op.name, *operands, **op.attrs)
+    b.place = place
+    return [wide(v) for v in region.ops[-1].operands]

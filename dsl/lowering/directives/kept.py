@@ -1,0 +1,135 @@
+"""`stage v: shared` of a value that is done in parts: it lies in shared memory between the loops over its parts.
+
+A load is kept as it is loaded, whatever it is converted to. Where 4 aligned bytes are neighbours it goes there by
+copies, which are all on their way before the first of them is read. So does a load of the same type that the value is
+made of; the value takes its place then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import prod
+
+from dsl.lowering.directives.bulk import BULK
+from dsl.lowering.directives.rows import AnyRows
+from dsl.lowering.directives.tile_loads import is_load, place_of
+from dsl.lowering.directives.wide import Wide, WideRegion, WideSubject, slices
+from dsl.lowering.ir.fold import is_zero_of_bits
+from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import INDEX, TensorType
+from dsl.lowering.known.facts import Analysis, facts_now
+from dsl.lowering.ops import operand
+from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
+
+
+@dataclass(slots=True)
+class Kept:
+    """A value that stays in shared memory. source: the load that copies bring there: its own, or one that it is made of
+    and takes the place of. tile: where it lies, a slot for each part; full: all parts are there."""
+
+    value: Value
+    axis: int
+    name: str
+    source: Value | None
+    tile: Value | None = None
+    full: bool = False
+
+    @property
+    def op(self) -> Op:
+        """What makes it."""
+        assert self.value.op is not None
+        return self.value.op
+
+    @property
+    def filling(self) -> tuple[Value, Value] | None:
+        """Mask of the load, and what is in place of what is not loaded; None where those are zeros, as copies leave."""
+        if self.source is None or self.source.op is None:
+            return None
+        mask, other = operand(self.source.op, "mask"), operand(self.source.op, "other")
+        return (mask, other) if mask is not None and other is not None and not is_zero_of_bits(other) else None
+
+
+def words_of(function: Function, names: Collection[str]) -> dict[str, str]:
+    """What the schedule says of values of these names: `shared`, `bulk` or `registers`."""
+    tensors = {p.name for p in function.params}
+    said = function.by_subject("stage", str)
+    return {name: word for name, word in said.items() if name in names and name not in tensors}
+
+
+def kept_of(
+    function: Function,
+    region: WideRegion,
+    about: WideSubject,
+    target: Target,
+    static: bool,
+    rows: AnyRows | None = None,
+) -> list[Kept]:
+    """The values that the schedule keeps in shared memory. TileError `schedule` for those that cannot be."""
+    facts, found = facts_now(function), []
+    room = target.shared - sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
+    for name, word in words_of(function, region.names).items():
+        place = function.lines.get(("stage", name))
+        if word == BULK:
+            message = f"'{name}' cannot be copied in bulk: it is no tensor"
+            raise TileError("instruction", place, message, f"stage {name}: shared")
+        if word != "shared":
+            continue
+        if static:
+            message = f"'{name}' stays in registers: the parts of '{about.name}' are static"
+            raise TileError("schedule", place, message, f"loop {about.name}, {region.about.axis}: N")
+        value = _narrowest([v for op in region.block.ops for v in op.results if v.name == name][-1], region)
+        if value.dtype is INDEX:
+            raise TileError(
+                "schedule", place, f"'{name}' is an index, which has no type in memory", f"recompute {name}"
+            )
+        size = prod(value.shape) * value.dtype.bytes
+        if size > room:
+            message = f"'{name}' cannot be staged: it has {size} bytes, and {max(room, 0)} of shared memory are left"
+            raise TileError("shared", place, message, f"stage {name}: registers")
+        room -= size
+        found.append(Kept(value, region.axes[value], name, None))
+    for each in found:
+        each.source = _source(region, each, {other.value for other in found if other is not each}, facts, rows)
+    values = {each.value for each in found}
+    for each in found:
+        if each.source is not None and any(values & {*op.results} for op in slices(places_of(each.source, each.axis))):
+            each.source = None  # it is loaded from where another one says, which comes at the same time
+    return found
+
+
+def _source(region: WideRegion, kept: Kept, others: set[Value], facts: Analysis, rows: AnyRows | None) -> Value | None:
+    """The load that copies can bring in a value's place."""
+    made = slices([(kept.value, kept.axis)], others)
+    loads = [op.result for op in region.block.ops if op in made and is_load(op)]
+    alike = [load for load in loads if load.dtype is kept.value.dtype and load.shape == kept.value.shape]
+    return next((load for load in [kept.value, *alike] if _by_copies(load, facts, rows)), None)
+
+
+def places_of(load: Value, axis: int) -> list[Wide]:
+    """What decides what a load reads."""
+    assert load.op is not None
+    return [(value, axis) for value in place_of(load.op) if value.shape]
+
+
+def _narrowest(value: Value, region: WideRegion) -> Value:
+    """The value that this one is a wider conversion of."""
+    op = value.op
+    while op is not None and op.spec.converts and op.operands[0] in region.axes:
+        if op.operands[0].dtype.bits >= value.dtype.bits:
+            break
+        value = op.operands[0]
+        op = value.op
+    return value
+
+
+def _by_copies(value: Value, facts: Analysis, rows: AnyRows | None) -> bool:
+    """Whether it is a load that asynchronous copies can do."""
+    op = value.op
+    if op is None or not op.spec.accesses or not isinstance(op.operands[0].type, TensorType):
+        return False
+    aligned = rows is not None and operand(op, "offset") in rows.offsets
+    near = rows.step if rows is not None and aligned else neighbours(facts, op, "falls")
+    return not op.attrs["evict"] and min(near * value.dtype.bytes, MAX_BYTES) in ASYNC_BYTES

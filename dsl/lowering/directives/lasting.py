@@ -1,0 +1,83 @@
+"""Copies in bulk that are the same in all rounds are done once, ahead of the loops, as those of the filters that all
+tiles of a block are multiplied by.
+
+    for tile:                        copy sf, f[…]         number 0 of the channel
+        for c:                       for tile:
+            copy sx, x[tile, c]  →       for c:
+            copy sf, f[…]                    copy sx, x[tile, c]      numbers from 1 on
+            …                                …
+
+Their tile is no ring. Nobody writes it again, so that each round may read it; number 0 is released as soon as it is
+there, since its slot of the rings has nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.rounds import known_rounds
+from dsl.lowering.directives.slices import impure, leaves_of, made_anew, slice_of
+from dsl.lowering.hopper.boxes import CopiedBox
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Function, Op, Value
+from dsl.lowering.ops import operand
+
+ONCE = {"once": True, "always": False}
+
+
+def choose_lasting(function: Function, loops: Sequence[Op], copies: Sequence[Op]) -> list[Op]:
+    """Which of the copies at the head of the innermost of these loops are done once."""
+    if function.number("cluster", 1) > 1:  # what is the same for the blocks of a cluster they copy in parts
+        return []
+    tiles = {copy.operands[0] for copy in copies}
+    others = {copy.operands[0] for copy in copies if not _may_last(loops, copy)}
+    if not others:
+        return []
+    last = {}
+    for tile in tiles - others:
+        tensors = [operand(copy, "tensor") for copy in copies if copy.operands[0] is tile]
+        last[tile] = function.choices.choose(
+            "again",
+            next((tensor.name for tensor in tensors if tensor is not None and tensor.name), "tensor"),
+            ONCE,
+            "once",
+            loc=loops[-1].loc,
+            because="all rounds of all loops around copy the same",
+        )
+    return [copy for copy in copies if last.get(copy.operands[0])]
+
+
+def _may_last(loops: Sequence[Op], copy: Op) -> bool:
+    """Whether no loop's counter, and nothing that rounds hand on, decides which box is copied."""
+    if "box" not in copy.attrs:
+        return False
+    part = _part(loops, copy)
+    own = {arg for loop in loops for arg in loop.regions[0].args} - _of_one_round(loops).keys()
+    return impure(part) is None and not own & leaves_of(part, _corners(copy))
+
+
+def _of_one_round(loops: Sequence[Op]) -> dict[Value, int]:
+    """Counters of loops that have a single round: what they are."""
+    starts = {loop.regions[0].args[0]: constant_of(loop.operands[0]) for loop in loops if known_rounds(loop) == 1}
+    return {counter: int(start) for counter, start in starts.items() if start is not None}
+
+
+def _corners(copy: Op) -> list[Value]:
+    return [value for value in CopiedBox.of(copy).operands.values() if value is not None]
+
+
+def _part(loops: Sequence[Op], copy: Op) -> list[Op]:
+    """What of the loops makes the corners of a box."""
+    return slice_of([op for loop in loops for op in loop.regions[0].ops if op not in loops], _corners(copy))
+
+
+def copied_ahead(b: Builder, loops: Sequence[Op], copies: Sequence[Op]) -> None:
+    """The same copies outside of the loops, where `b` makes operations: what they read their boxes say."""
+    table = {counter: b.constant(start, counter.dtype) for counter, start in _of_one_round(loops).items()}
+    for copy in copies:
+        part, box = _part(loops, copy), CopiedBox.of(copy)
+        b.place = (copy.loc or b.loc, None)
+        parts = {"memory": copy.operands[0], "offset": operand(copy, "offset"), "tensor": operand(copy, "tensor")}
+        corners = {n: v if v is None else made_anew(b, part, table, v) for n, v in box.operands.items()}
+        b.access("copy", parts | corners, cache=None, bytes=0, **box.attrs)

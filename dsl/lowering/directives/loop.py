@@ -1,0 +1,203 @@
+"""`loop v, 1: 512`: a wide tile, and all that is computed with it along an axis, is computed in parts.
+
+    v = load x[0 : 4096]              m = -inf
+    top = max(v)                      for k: m = maximum(m, load x[k · 512 + …])
+    z = sum(exp(v - top))       →     top = max(m)
+    y[…] = exp(v - top) / z           z = 0
+                                      for k: z = z + exp(load x[k · 512 + …] - top)
+                                      …
+
+What lies between two reductions along the axis is one loop. The accumulators that loops carry are as wide as a part,
+and are reduced behind them. `static` writes the parts out: what is needed again stays in registers. In a loop of the
+run it is computed again, loads too, unless `stage v: shared` keeps it. By itself a tile whose extent is no power of two
+is done in static parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dsl.lowering.directives.kept import Kept, kept_of, words_of
+from dsl.lowering.directives.phases import LoopOfParts, StaticParts
+from dsl.lowering.directives.rows import AnyRows
+from dsl.lowering.directives.slices import without
+from dsl.lowering.directives.stage import WAYS, unstage
+from dsl.lowering.directives.subjects import no_such
+from dsl.lowering.directives.tile_loads import is_load
+from dsl.lowering.directives.wide import (
+    Surroundings,
+    Wide,
+    WideRegion,
+    WideSubject,
+    blocks_of,
+    out_of_order,
+    wide_region,
+)
+from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import TileType
+
+
+def loop(function: Function, target: Target) -> None:
+    """Does in parts what the schedule names. TileError `schedule` for what cannot be."""
+    staged: set[str] = set()
+    for name, (axis, part, static) in function.by_subject("loop", tuple).items():
+        about = WideSubject(name, axis, function.lines.get(("loop", name)))
+        if not named_tiles(function, name):
+            unknown_tile(function, about, "loop")
+        if all(_extent(v, about) <= part for v in named_tiles(function, name)):
+            staged |= words_of(function, _tiles(function)).keys()  # one part stays where it is
+        while wide := [v for v in named_tiles(function, name) if _extent(v, about) > part]:
+            region = wide_region(function, wide[0], about)
+            staged |= words_of(function, region.names).keys()
+            kept = kept_of(function, region, about, target, static)
+            way = way_of(function, region, about, part, static, kept)
+            if way is None:
+                break
+            in_parts(region, part, way, kept)
+    _odd_ones(function)
+    _check_extents(function)
+    unstage(function, staged)  # they are in parts now
+
+
+LEAST = 256
+"""Elements of a part where nothing is said, at least: what a warp loads of 16-bit floats at once."""
+
+
+def usual_part(extent: int) -> int:
+    """Elements of a part where nothing is said: the greatest power of two that an extent has whole parts of; 1 where
+    those would be short."""
+    part = extent & -extent
+    return part if part >= LEAST or part == extent else 1
+
+
+def _odd_ones(function: Function) -> None:
+    """Tiles whose extents are no powers of two are done in static parts by themselves, as far as they can be."""
+    odd = [
+        (op, axis)
+        for op in walk(function.body)
+        for axis, extent in enumerate(op.result.shape if is_load(op) else ())
+        if usual_part(extent) not in (1, extent)
+    ]
+    if not odd:
+        return
+    seen, around = set[Wide](), Surroundings(function)
+    for op, axis in odd:
+        if (op.result, axis) in seen or op not in around.home:
+            continue
+        about = WideSubject(op.result.name or op.operands[0].name or "tile", axis, None)
+        try:
+            region = wide_region(function, op.result, about, around, seen)
+        except TileError:
+            continue  # `extent` says what is wrong
+        if out_of_order(region, True) is None:
+            in_parts(region, usual_part(region.extent), True, [])
+            around = Surroundings(function)
+
+
+def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], rows: AnyRows | None = None) -> None:
+    """Does a region in parts, written out or in loops of the run, where some values may be kept in shared memory."""
+    if static:
+        StaticParts(region, part, rows).run()
+    else:
+        _recompute(region.function, region)
+        LoopOfParts(region, part, _chosen(region.function, region, kept), rows).run()
+
+
+def _check_extents(function: Function) -> None:
+    """TileError `extent` for a tile that has no parts, and an extent that is no power of two. Those that parts have
+    taken the place of go."""
+    needed: set[Value] = set()
+    gone: set[Op] = set()
+    for op in reversed(walk(function.body)):
+        odd = [r for r in op.results if isinstance(r.type, TileType) and any(e & (e - 1) for e in r.shape)]
+        if op.spec.pure and not needed.intersection(op.results):
+            gone.update([op] if odd else [])
+            continue
+        if odd:
+            message = f"a tile of {list(odd[0].shape)} is not done in parts: extents of others are powers of two"
+            raise TileError("extent", op.loc, message, "a power of two, and a mask")
+        needed.update(op.operands)
+    for block in blocks_of(function.body) if gone else ():
+        block.ops = without(block.ops, gone)
+
+
+def named_tiles(function: Function, name: str) -> list[Value]:
+    """The tiles of a name, in their order."""
+    return [r for op in walk(function.body) for r in op.results if r.name == name and isinstance(r.type, TileType)]
+
+
+def _tiles(function: Function) -> set[str]:
+    """The names of all tiles."""
+    return {r.name for op in walk(function.body) for r in op.results if r.name and isinstance(r.type, TileType)}
+
+
+def unknown_tile(function: Function, about: WideSubject, row: str) -> None:
+    """TileError `name` of a line of this property, unless the name is of a branch that this variant has not."""
+    if about.name in function.in_branches:
+        function.void += [(about.name, about.loc)] if about.loc else []
+        return
+    raise no_such(function, row, about.name, _tiles(function))
+
+
+def _extent(value: Value, about: WideSubject) -> int:
+    if not 0 <= about.axis < len(value.shape):
+        axes = f"axes 0 to {len(value.shape) - 1}" if value.shape else "no axes"
+        message = f"'{about.name}' is {value.tile}, without an axis {about.axis}"
+        raise TileError("schedule", about.loc, message, f"it has {axes}")
+    return value.shape[about.axis]
+
+
+def way_of(
+    function: Function, region: WideRegion, about: WideSubject, part: int, static: bool, kept: Sequence[Kept]
+) -> bool | None:
+    """Whether parts are written out; None: the tile stays whole."""
+    if region.extent % part:
+        message = f"{region.extent} elements are no multiple of {part}"
+        raise about.refused(message, "a power of two that divides the extent")
+    ways: dict[str, bool | None] = {} if region.extent & (region.extent - 1) else {"whole": None}
+    for each in (False, True):
+        wrong = out_of_order(region, each, [k.value for k in kept])
+        if wrong is None:
+            ways[f"{'static ' * each}{part}"] = each
+        elif each == static:
+            raise wrong
+    way: bool | None = function.choices.choose(
+        "loop",
+        about.name,
+        ways,
+        f"{'static ' * static}{part}",
+        loc=about.loc,
+        because="the schedule says so",
+        pinned=about.loc,
+        line=f"loop {about.name}, {about.axis}: {{option}}",
+    )
+    return way
+
+
+def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> list[Kept]:
+    """Those that are kept in shared memory in the end; the others are computed again."""
+    free = out_of_order(region, False) is None
+    return [
+        each
+        for each in kept
+        if function.choices.choose(
+            "stage",
+            each.name,
+            WAYS if free else {"shared": True},
+            "shared",
+            loc=each.op.loc,
+            because="the schedule says so",
+            pinned=function.lines.get(("stage", each.name)),
+            line=f"stage {each.name}: {{option}}",
+        )
+    ]
+
+
+def _recompute(function: Function, region: WideRegion) -> None:
+    """What a loop of the run needs again is computed again: `recompute` of it says no more."""
+    names = region.names
+    said = function.by_subject("recompute", Loc)
+    if names & said.keys():
+        function.attrs["recompute"] = {name: place for name, place in said.items() if name not in names}

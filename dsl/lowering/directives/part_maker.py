@@ -1,0 +1,96 @@
+"""Parts of tiles along an axis, made from what the tiles are computed from."""
+
+from __future__ import annotations
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.wide import Wide
+from dsl.lowering.hopper.boxes import CopiedBox, with_box
+from dsl.lowering.ir.function import Block, Op, Value, clone, walk
+
+EDGES = "its rows begin anywhere, and their edges are parts of their own"
+"""Why what `align` has made is no box."""
+
+
+class PartMaker:
+    """Makes parts of `part` elements. memo: those that are at hand; origin: where the part begins.
+
+    rows: where each row of a part has columns of its own, the extents of rows, which all parts of tiles have then.
+    named: parts stand for the tile, and have its name.
+    """
+
+    def __init__(self, b: Builder, part: int):
+        self.b, self.part = b, part
+        self.memo: dict[Wide, Value] = {}
+        self.origin = b.index(0)
+        self.rows: tuple[int, ...] | None = None
+        self.named = True
+
+    def of(self, value: Value, axis: int) -> Value:
+        """The part of a tile."""
+        found = self.memo.get((value, axis))
+        if found is None:
+            assert value.op is not None
+            self.compute(value.op, value, axis)
+            found = self.memo[value, axis]
+        return found
+
+    def compute(self, op: Op, value: Value, axis: int) -> None:
+        """Makes the parts of what an operation makes."""
+        through = op.spec.along
+        along = through(op, value, axis) if through is not None else None
+        assert along is not None
+        operands = [self.of(o, along[o]) if o in along else self.now(o) for o in op.operands]
+        self.b.place = (op.loc or self.b.loc, None)
+        attrs = dict(op.attrs)
+        if "box" in attrs:
+            operands = with_box(attrs, operands, self.box(op, axis))
+        if op.spec.reshapes:
+            attrs["shape"] = self.shape(value, axis)
+        if op.spec.counts:
+            results = [self.counted()]
+        elif op.spec.reshapes and self.rows is not None:
+            results = [self.b.broadcast(operands[0], attrs["shape"])]
+        elif op.spec.pure and not value.name:
+            results = [self.b.value(op.name, *operands, **attrs)]
+        else:
+            results = self.b.op(op.name, operands, [self.region_of(each) for each in op.regions], **attrs).results
+            if self.named:
+                for new, old in zip(results, op.results, strict=True):
+                    new.stands_for(old)
+        for new, old in zip(results, op.results, strict=True):
+            self.memo[old, along.get(old, axis)] = new
+
+    def store(self, op: Op, operands: list[Value], axis: int, **more: object) -> None:
+        """A store of a part along this axis of what it stores."""
+        attrs = {**op.attrs, **more}
+        if "box" in attrs:
+            operands = with_box(attrs, operands, self.box(op, axis))
+        self.b.op(op.name, operands, **attrs)
+
+    def box(self, op: Op, axis: int) -> CopiedBox | str:
+        """That of a part, or why there is none."""
+        return CopiedBox.of(op).part(self.b, axis, self.origin, self.part) if self.rows is None else EDGES
+
+    def counted(self) -> Value:
+        """The places of the part's elements in the tile."""
+        counted = self.b.value("arange", extent=self.part)
+        return self.b.value("add", self.b.broadcast(self.origin, (self.part,)), counted)
+
+    def shape(self, value: Value, axis: int) -> tuple[int, ...]:
+        """Of the part of a tile."""
+        if self.rows is not None:
+            return (*self.rows, self.part)
+        return (*value.shape[:axis], self.part, *value.shape[axis + 1 :])
+
+    def now(self, value: Value) -> Value:
+        """A value that is not done in parts, as it is called now."""
+        return value
+
+    def region_of(self, region: Block) -> Block:
+        """The region of a reduction once more."""
+        made = Block([Value(a.type, name=a.name) for a in region.args])
+        results = clone(region, made.args, made.ops)
+        made.ops.append(Op(region.ops[-1].spec, results, [], {}, (), region.ops[-1].loc))
+        for op in walk(made):
+            op.operands = [self.now(v) for v in op.operands]
+        return made

@@ -1,0 +1,367 @@
+"""`parts acc: 128, 64`: a tile, and all that is computed with it, is done as tiles of 128 x 64, without a loop.
+
+    acc = zeros[256, 64]                     acc, acc' = zeros[128, 64], zeros[128, 64]
+    for p:                                   for p, carrying acc, acc':
+        x = load a[0 : 256]                      x, x' = load a[0 : 128], load a[128 : 256]
+        acc = dot(x, y, acc)             →       acc, acc' = dot(x, y, acc), dot(x', y, acc')
+    store c[0 : 256], acc                    store c[0 : 128], acc; store c[128 : 256], acc'
+
+Loops carry each part. What products of one loop share is loaded once. So a tile may have extents that are no powers of
+two: 256 x 192 is six tiles of 128 x 64.
+
+By itself a sum of products is done as four tiles, where a warp then has 32 x 32 of each: with `fragments`, what one
+part needs next is read while the others are multiplied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.part_maker import PartMaker
+from dsl.lowering.directives.slices import located
+from dsl.lowering.directives.subjects import no_such
+from dsl.lowering.directives.tile_loads import adds_products
+from dsl.lowering.directives.wide import Wide, is_reduction, name_of, where
+from dsl.lowering.hopper.warpgroup import asks_for
+from dsl.lowering.ir.function import Block, Function, Op, Value, parents, replace_uses, uses, walk
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.types import SharedType, TileType
+from dsl.lowering.known.facts import facts_now
+from dsl.lowering.ops.control import names, parting
+from dsl.lowering.ops.memory import writes
+
+LEAST = 32 * 32
+"""Elements of a part that a warp has, at least, where nothing is said."""
+MOST_PARTS = 256
+"""Each of them is operations of its own."""
+
+
+def parts(function: Function) -> None:
+    """Does in parts what the schedule names, and sums of products. TileError `schedule` for what cannot be."""
+    said = function.by_subject("parts", tuple)
+    for name in said:
+        if not _named(function, name):
+            _unknown(function, name)
+    for name, value in _subjects(function, said).items():
+        loc = function.lines.get(("parts", name))
+        if name in said:
+            _check(name, value, said[name], loc)
+        if name in said:
+            rule, why = said[name], "the schedule says so"
+        elif asks_for(function, name):  # its instructions are as wide as the tile
+            rule, why = value.shape, "products of warp groups read no fragments"
+        else:
+            rule, why = _quarters(function, value), f"a warp has {LEAST} elements of each part, or more"
+        options = {", ".join(map(str, each)): each for each in (value.shape, rule) if each == rule or _is_even(each)}
+        way = function.choices.choose(
+            "parts",
+            name,
+            options,
+            ", ".join(map(str, rule)),
+            loc=loc or function.loc,
+            because=why,
+            pinned=loc,
+            line=f"parts {name}: {{option}}",
+        )
+        for axis, part in enumerate(way):
+            while wide := [v for v in _named(function, name) if v.shape[axis] > part]:
+                _Cut(function, name, axis, part, loc).run(wide[0])
+
+
+def _unknown(function: Function, name: str) -> None:
+    """TileError `name`, unless the name is of a branch that this variant has not."""
+    loc = function.lines.get(("parts", name))
+    if name in function.in_branches:
+        function.void += [(name, loc)] if loc else []
+        return
+    known = {r.name for op in walk(function.body) for r in op.results if r.name and _is_tile(r)}
+    raise no_such(function, "parts", name, known)
+
+
+def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
+    """What may be done in parts: what the schedule names, and the sums that loops over products alone carry."""
+    found = {name: named[0] for name in said if (named := _named(function, name))}
+    for loop in walk(function.body):
+        if loop.spec.counters and adds_products(loop):
+            for total in loop.results:
+                if total.name and _quarters(function, total) != total.shape and _fits(function, total):
+                    found.setdefault(total.name, total)
+    return found
+
+
+def _fits(function: Function, total: Value) -> bool:
+    """Whether all that is computed with it can be done in parts."""
+    try:
+        for axis, extent in enumerate(total.shape):
+            _Cut(function, name_of(total), axis, extent, None).grow(total)
+    except TileError:
+        return False
+    return True
+
+
+def _quarters(function: Function, total: Value) -> tuple[int, ...]:
+    """The parts of a sum of products where nothing is said: four, or one."""
+    rows, columns = total.shape
+    fits = min(rows, columns) >= 128 and rows * columns // 4 >= function.warps * LEAST and _is_even(total.shape)
+    return (rows // 2, columns // 2) if fits else total.shape
+
+
+def _is_even(extents: Sequence[int]) -> bool:
+    return all(e & (e - 1) == 0 for e in extents)
+
+
+def _is_tile(value: Value) -> bool:
+    return isinstance(value.type, TileType) and bool(value.shape)
+
+
+def _named(function: Function, name: str) -> list[Value]:
+    """The tiles of a name, in their order."""
+    return [r for op in walk(function.body) for r in op.results if r.name == name and _is_tile(r)]
+
+
+def _check(name: str, value: Value, extents: Sequence[int], loc: Loc | None) -> None:
+    if len(extents) != len(value.shape):
+        axes = f"{len(value.shape)} extents" if len(value.shape) > 1 else "one extent"
+        raise TileError("schedule", loc, f"'{name}' is {value.tile}; its parts have {axes}", f"parts {name}: 64, 64")
+    for extent, part in zip(value.shape, extents, strict=True):
+        if extent % part:
+            message = f"'{name}' has {extent} elements along an axis, which is no multiple of {part}"
+            raise TileError("schedule", loc, message, "a power of two that divides the extent")
+    count = prod(extent // part for extent, part in zip(value.shape, extents, strict=True))
+    if count > MOST_PARTS:
+        message = f"'{name}' is done in {count} parts; the limit is {MOST_PARTS}"
+        raise TileError("limit", loc, message, "greater parts")
+
+
+class _Of(PartMaker):
+    """One of the parts of all tiles. made: what loops give in place of what they gave."""
+
+    def __init__(self, b: Builder, part: int, made: dict[Value, Value]):
+        super().__init__(b, part)
+        self.made = made
+
+    def now(self, value: Value) -> Value:
+        return self.made.get(value, value)
+
+
+@dataclass(slots=True)
+class _Cut:
+    """The rewrite of one tile along one axis. wide: the tiles that are whole no more, each with its axis; needed: those
+    and what parts of them are made of."""
+
+    function: Function
+    name: str
+    axis: int
+    part: int
+    loc: Loc | None
+    wide: dict[Value, int] = field(default_factory=dict)
+    needed: dict[Wide, None] = field(default_factory=dict)
+    sinks: dict[Op, int] = field(default_factory=dict)
+    home: dict[Value, Op] = field(default_factory=dict)  # of a loop's argument, the loop
+    of: list[_Of] = field(default_factory=list)
+    made: dict[Value, Value] = field(default_factory=dict)
+    once: set[Op] = field(default_factory=set)  # in no loop and no branch
+    of_tile: set[Op] = field(default_factory=set)  # in none but the loop over tiles, of which each has its own elements
+    written: list[Value] = field(default_factory=list)  # by each operation that writes, what
+    users: dict[Value, list[Op]] = field(default_factory=dict)
+    b: Builder = field(init=False)
+
+    def refused(self, message: str, hint: str) -> TileError:
+        return TileError("schedule", self.loc, f"'{self.name}' cannot be done in parts: {message}", hint)
+
+    def run(self, value: Value) -> None:
+        body = self.function.body
+        self.once = set(body.ops)
+        self.of_tile = {op for loop in body.ops if loop.attrs.get("tiles") for op in loop.regions[0].ops}
+        self.written = [op.operands[0] for op in walk(body) if writes(op)]
+        self.grow(value)
+        self.b = Builder(self.loc or located(self.function, body.ops[0]), facts_now(self.function))
+        head = Block()
+        with self.b.region(head):
+            for number in range(value.shape[self.axis] // self.part):
+                self.of.append(_Of(self.b, self.part, self.made))
+                self.of[-1].origin = self.b.index(number * self.part)
+            self._block(body, head)
+        body.ops = head.ops
+        replace_uses(body, self.made)
+
+    # ---- what is done in parts ----
+
+    def grow(self, value: Value) -> None:
+        """Finds all that is done in parts with it. TileError `schedule` for what cannot be."""
+        self.users = users = uses(self.function.body)
+        around = parents(self.function.body)
+        self.home = {a: op for op in walk(self.function.body) for region in op.regions for a in region.args}
+        work: list[Wide] = []
+
+        def spread(value: Value, axis: int) -> None:
+            if value in self.wide and self.wide[value] != axis:
+                raise self.refused(f"'{name_of(value)}' has parts along two of its axes", "leave it whole")
+            if value not in self.wide:
+                self.wide[value] = axis
+                self.needed[value, axis] = None
+                work.append((value, axis))
+
+        def need(value: Value, axis: int) -> None:
+            if (value, axis) not in self.needed:
+                self.needed[value, axis] = None
+                work.append((value, axis))
+
+        spread(value, self.axis)
+        while work:
+            value, axis = work.pop()
+            op = value.op or self.home.get(value)
+            if op is None:
+                raise self.refused(f"'{name_of(value)}' is no tile that the kernel computes", "leave it whole")
+            if op.spec.flows:
+                for each in self._carried_with(op, value):
+                    spread(each, axis)
+            elif op.spec.accesses:
+                spread(value, axis)
+            for other, along in ({} if op.spec.flows else self._along(op, value, axis)).items():
+                if other in op.operands:
+                    need(other, along)
+            if value not in self.wide:
+                continue
+            for user in dict.fromkeys(users.get(value, ())):
+                if user.spec.ends:
+                    for each in self._carried_with(around[user], value):
+                        spread(each, axis)
+                elif user.spec.flows:
+                    for each in self._carried_with(user, value):
+                        spread(each, axis)
+                elif user.spec.accesses == "write":
+                    self._sink(user, axis, need)
+                else:
+                    for other, along in self._along(user, value, axis).items():
+                        (spread if other in user.results else need)(other, along)
+
+    def _sink(self, op: Op, axis: int, need: Callable[[Value, int], None]) -> None:
+        self.sinks[op] = axis
+        for v in op.operands:
+            if _is_tile(v):
+                need(v, axis)
+
+    def _carried_with(self, loop: Op, value: Value) -> list[Value]:
+        """What a loop carries, or a branch gives, at the place where it has a value."""
+        if parting(loop) is not None:
+            raise self.refused(f"threads part at it{where(loop)}", "a condition that all threads have")
+        return [v for each in names(loop) if value in each for v in each]
+
+    def _along(self, op: Op, value: Value, axis: int) -> dict[Value, int]:
+        """The axis in the other values of an operation."""
+        found = op.spec.along(op, value, axis) if op.spec.along is not None else None
+        if found is None or is_reduction(op, axis):
+            message = f"'{op.spec.symbol or op.name}'{where(op)} mixes what lies along its axis"
+            raise self.refused(message, "elementwise operations, products, loads and stores")
+        if op.spec.accesses and isinstance(op.operands[0].type, SharedType):
+            raise self.refused(f"it comes from shared memory{where(op)}", "a load of a tensor")
+        return found
+
+    # ---- the rewrite ----
+
+    def _block(self, block: Block, made: Block) -> None:
+        """The operations of a block once more, those of parts in the place of the whole ones."""
+        at_hand = [dict(each.memo) for each in self.of]
+        late = self._late(block)
+        for op in block.ops:
+            wide = [each for each in self.needed if each[0] in op.results] if op.results else []
+            if op in late:
+                continue
+            if op.spec.flows:
+                self._flow(op)
+            elif op in self.sinks:
+                for each in self.of:
+                    self._store(op, each)
+            elif wide:
+                for value, axis in wide:
+                    for each in self.of:
+                        each.of(value, axis)
+                if not all(result in self.wide for result in op.results):
+                    made.ops.append(op)  # others need the whole
+            elif op.spec.ends:
+                op.operands = self._several(op.operands)
+                made.ops.append(op)
+            else:
+                for i, region in enumerate(op.regions):
+                    op.regions[i] = Block(region.args)
+                    with self.b.region(op.regions[i]):
+                        self._block(region, op.regions[i])
+                made.ops.append(op)
+        for each, memo in zip(self.of, at_hand, strict=True):
+            each.memo = memo
+
+    def _late(self, block: Block) -> set[Op]:
+        """What is made for each part where that is stored, since nothing else needs it: all that follows a sum, part
+        after part. Of 256 x 192 sums all residuals at once took 148 bytes of spills, those of a part take none."""
+        late, stored, is_open = set[Op](), set[Value](), True
+        inside = set(block.ops)
+        for op in reversed(block.ops):
+            if op in self.sinks:
+                stored.add(op.operands[0])
+                continue
+            if writes(op) or op.regions:
+                is_open = False
+            users = [user for result in op.results for user in self.users.get(result, ())]
+            alone = users and all(user in inside and (user in late or user in self.sinks) for user in users)
+            moves = op.spec.pure or (op.spec.accesses == "read" and is_open and op.operands[0] not in stored)
+            if alone and moves and any(result in self.wide for result in op.results):
+                late.add(op)
+        return late
+
+    def _store(self, op: Op, part: _Of) -> None:
+        """Parts of one store need no order among themselves, which is to be said where it is the only one."""
+        operands = [part.of(v, self.sinks[op]) if _is_tile(v) else part.now(v) for v in op.operands]
+        self.b.place = (op.loc or self.b.loc, None)
+        once = op in self.once or ("box" in op.attrs and op in self.of_tile)
+        alone = once and self.written.count(op.operands[0]) == 1
+        part.store(op, operands, self.sinks[op], **({"order": "none"} if alone and "order" not in op.attrs else {}))
+
+    def _several(self, values: Sequence[Value]) -> list[Value]:
+        """Values, those that are whole no more as their parts."""
+        out: list[Value] = []
+        for v in values:
+            out += [each.of(v, self.wide[v]) for each in self.of] if v in self.wide else [v]
+        return out
+
+    def _flow(self, op: Op) -> None:
+        """A loop that carries parts, or a branch that gives them."""
+        leading = op.spec.leading
+        operands = [*op.operands[:leading], *self._several(op.operands[leading:])]
+        regions = []
+        for region in op.regions:
+            inside = Block([*region.args[: op.spec.counters], *self._pieces(region.args[op.spec.counters :])])
+            with self.b.region(inside):
+                self._block(region, inside)
+            regions.append(inside)
+        self.b.place = (op.loc or self.b.loc, None)
+        results = iter(self._results(op, operands, regions))
+        for old in op.results:
+            if old in self.wide:
+                for each in self.of:
+                    each.memo[old, self.wide[old]] = next(results).stands_for(old)
+            else:
+                self.made[old] = next(results).stands_for(old)
+
+    def _results(self, op: Op, operands: Sequence[Value], regions: Sequence[Block]) -> list[Value]:
+        attrs = dict(op.attrs)
+        if "types" in attrs:
+            attrs["types"] = [v.type for v in regions[0].ops[-1].operands]
+        return self.b.op(op.name, operands, regions, **attrs).results
+
+    def _pieces(self, args: Sequence[Value]) -> list[Value]:
+        """The arguments of a loop's body, with parts."""
+        out: list[Value] = []
+        for arg in args:
+            if arg not in self.wide:
+                out.append(arg)
+                continue
+            axis = self.wide[arg]
+            for each in self.of:
+                made = Value(TileType(each.shape(arg, axis), arg.dtype), name=arg.name)
+                each.memo[arg, axis] = made
+                out.append(made)
+        return out

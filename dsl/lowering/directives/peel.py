@@ -1,0 +1,306 @@
+"""`peel j: seen`: the rounds of a loop in which a flag is on throughout are a loop of their own, without the flag.
+
+    for j in range(0, n, 64):                       for j in range(0, last, 64):
+        seen = j + arange(64) < bound                   …
+        x = where(seen, x, -inf)             →      for j in range(last, n, 64):
+        …                                               seen = j + arange(64) < bound
+                                                        x = where(seen, x, -inf)
+                                                        …
+
+The flag is made of comparisons, joined by `&`, of sums in which the counter is so many times a number: of such the
+least and the greatest element are known before the loop, and so is the first round in which one of them is off. One
+that goes on as the loop does, `j + arange(64) >= bound`, makes the second loop the one without the flag; with some of
+both kinds, as a window has them, the one without is the second of three. What hangs on no counter and is one for all
+elements may stand beside a comparison, `(left < 0) | (j + arange(64) >= first)`: where it is on, that comparison does
+not count. What `pipeline` made goes on from one loop to the other. Never by itself: the loop's code is there twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.rounds import several_rounds
+from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
+from dsl.lowering.ir.budget import Budget
+from dsl.lowering.ir.choices import ON_OFF
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, walk
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.types import I1, INDEX
+from dsl.lowering.known.forms import Forms, linear
+
+Range = tuple[Value, Value]
+"""The least and the greatest element, as scalars."""
+
+
+def peel(function: Function) -> None:
+    """Splits the loops that the schedule names with a flag. TileError for a flag that cannot be told before them."""
+    budget = Budget()
+    for name, flag in function.by_subject("peel", str).items():
+        found = _find(function.body, name, flag)
+        loc = function.lines.get(("peel", name))
+        if not found and not _is_void(function, flag):
+            named = {r.name for op in walk(function.body) for r in op.results if r.name and r.dtype is I1}
+            message = f"no loop over '{name}' of kernel '{function.name}' computes a flag '{flag}'"
+            raise TileError("name", loc, message, closest(flag, named) or ", ".join(sorted(named)) or None)
+        for block, loop, value in found:
+            if constant_of(value):
+                continue  # it is on in each round
+            if function.choices.choose(
+                "peel", flag, ON_OFF, "on", loc=loop.loc, pinned=loc, because="the schedule peels what it names",
+                line=f"peel {name}: {flag}",
+            ):  # fmt: skip
+                budget.spend_operations(2 * sum(1 for _ in walk(loop.regions[0])), loop.loc)
+                _FlagSplit(function, block, loop, value, loc).run()
+
+
+def _is_void(function: Function, flag: str) -> bool:
+    """Whether this variant has no such flag: its branch is left out."""
+    return flag in function.in_branches
+
+
+def _find(block: Block, name: str, flag: str) -> list[tuple[Block, Op, Value]]:
+    """The loops over a counter that compute a flag: each with the block around it, and the last flag of that name."""
+    found: list[tuple[Block, Op, Value]] = []
+    for op in block.ops:
+        for region in op.regions:
+            found += _find(region, name, flag)
+            if op.spec.counters and region.args[0].name == name:
+                flags = [r for each in region.ops for r in each.results if r.name == flag and r.dtype is I1]
+                found += [(block, op, value) for value in flags[-1:]]
+    return found
+
+
+class _Extremes(Forms[Range]):
+    """The least and the greatest element of an index tile."""
+
+    def __init__(self, b: Builder):
+        self.b = b
+
+    def of(self, value: Value) -> Range | None:
+        return self.told(value) if value.tile.shape else (value, value)
+
+    def counted(self, op: Op) -> Range:
+        return self.b.index(0), self.b.index(op.attrs["extent"] - 1)
+
+    def added(self, op: Op, sign: int) -> Range | None:
+        a, b = (self.of(v) for v in op.operands)
+        if a is None or b is None:
+            return None
+        name, (low, high) = ("add", b) if sign > 0 else ("sub", b[::-1])
+        return self.b.value(name, a[0], low), self.b.value(name, a[1], high)
+
+    def multiplied(self, op: Op) -> Range | None:
+        for value, other in (op.operands, op.operands[::-1]):
+            factor = constant_of(other)
+            if factor is not None:
+                return self._times(value, int(factor))
+        return None
+
+    def scaled(self, op: Op, factor: int) -> Range | None:
+        return self._times(op.operands[0], factor)
+
+    def _times(self, value: Value, factor: int) -> Range | None:
+        of = self.of(value)
+        if of is None:
+            return None
+        low, high = (self.b.value("mul", each, self.b.index(factor)) for each in (of if factor >= 0 else of[::-1]))
+        return low, high
+
+    def lesser(self, op: Op) -> Range | None:
+        return self._of_both("minimum", op)
+
+    def greater(self, op: Op) -> Range | None:
+        return self._of_both("maximum", op)
+
+    def _of_both(self, name: str, op: Op) -> Range | None:
+        a, b = (self.of(v) for v in op.operands)
+        if a is None or b is None:
+            return None
+        return self.b.value(name, a[0], b[0]), self.b.value(name, a[1], b[1])
+
+    def repeated(self, op: Op) -> Range | None:
+        return self.of(op.operands[0])
+
+    reshaped = transposed = moved = repeated
+
+
+@dataclass(frozen=True, slots=True)
+class _Margin:
+    """A scalar: where it is not negative, or the flag `unless` is on, all elements of a comparison are on."""
+
+    value: Value
+    unless: Value | None = None
+
+
+class _Margins(Forms[list[_Margin]]):
+    """Where all of them are kept, all elements of a flag are on."""
+
+    def __init__(self, b: Builder):
+        self.b, self.extremes = b, _Extremes(b)
+
+    def of(self, flag: Value) -> list[_Margin] | None:
+        op = flag.op
+        if op is not None and op.spec.conjoins:
+            a, b = (self.of(v) for v in op.operands)
+            return None if a is None or b is None else a + b
+        if op is not None and op.spec.disjoins:
+            return self._either(*op.operands)
+        return [] if constant_of(flag) else self.told(flag)
+
+    def _either(self, *flags: Value) -> list[_Margin] | None:
+        """Of a disjunction of which one side is the same for all elements."""
+        for one, other in (flags, flags[::-1]):
+            unless, margins = _scalar(one), self.of(other)
+            if unless is not None and margins is not None:
+                return [
+                    _Margin(m.value, unless if m.unless is None else self.b.value("or", m.unless, unless))
+                    for m in margins
+                ]
+        return None
+
+    def ordered(self, op: Op, low: int, apart: int) -> list[_Margin] | None:
+        below, above = op.operands[low], op.operands[1 - low]
+        a, b = (self.extremes.of(v) if v.dtype is INDEX else None for v in (below, above))
+        if a is None or b is None:
+            return None
+        return [_Margin(self.b.value("sub", self.b.value("sub", b[0], a[1]), self.b.index(apart)))]
+
+    def repeated(self, op: Op) -> list[_Margin] | None:
+        return self.of(op.operands[0])
+
+    reshaped = transposed = moved = repeated
+
+
+def _scalar(value: Value) -> Value | None:
+    """What all elements are, where that is one value."""
+    while value.tile.shape and value.op is not None and value.op.spec.splat and value.op.operands:
+        value = value.op.operands[0]
+    return None if value.tile.shape else value
+
+
+class _FlagSplit:
+    """The rewrite of one loop."""
+
+    def __init__(self, function: Function, block: Block, loop: Op, flag: Value, loc: Loc | None):
+        self.function, self.block, self.loop, self.flag = function, block, loop, flag
+        self.body, self.loc = loop.regions[0], loc
+        self.counter = self.body.args[0]
+        self.b = Builder(located(function, loop))
+
+    def run(self) -> None:
+        step = constant_of(self.loop.operands[2])
+        if step is None or step < 1 or self.counter.dtype is not INDEX:
+            raise self._refuse("the loop counts no index up by a constant", "a range of dims or constants")
+        before = Block()
+        with self.b.region(before):
+            ends, whole = self._ends(int(step))
+        start, stop, by, *carried = self.loop.operands
+        made: list[Op] = []
+        bodies = [several_rounds(self.loop, self.body, self.counter.tile, 1, int(step)) for _ in ends]
+        for begin, end, body in zip([start, *ends], ends, bodies, strict=False):
+            types = [r.type for r in self.loop.results]
+            attrs = {**self.loop.attrs, "exact": True, "goes_on": True}  # what it copies ahead is the next loop's, too
+            made.append(Op(self.loop.spec, [begin, end, by, *carried], types, attrs, [body], self.loop.loc))
+            carried = list(made[-1].results)
+            for old, new in zip(self.loop.results, carried, strict=True):
+                new.name = old.name
+        of = [*(self._copied(body) for body in bodies), self.flag]
+        self._without_flag([*bodies, self.body][whole], of[whole])
+        self.loop.operands = [ends[-1], stop, by, *carried]
+        self.loop.attrs.pop("exact", None)
+        at = self.block.ops.index(self.loop)
+        self.block.ops[at:at] = [*before.ops, *made]
+
+    def _copied(self, body: Block) -> Value:
+        """The flag in a copy of the body."""
+        (copied,) = [r for op in body.ops for r in op.results if r.origin is self.flag]
+        return copied
+
+    def _refuse(self, message: str, hint: str) -> TileError:
+        said = f"loop '{self.counter.name}' cannot be peeled by '{self.flag.name}': {message}"
+        return TileError("schedule", self.loc or self.loop.loc, said, hint)
+
+    def _ends(self, step: int) -> tuple[list[Value], int]:
+        """Where the loops end but for the last, and the number of the one without the flag: it begins at the first
+        round in which all that goes on is on, and ends at that in which an element is off."""
+        b = self.b
+        made = Block()
+        with b.region(made):
+            margins = _Margins(b).of(self.flag)
+        if not margins:
+            raise self._refuse("it is no comparison of sums of indices", f"{self.counter.name} + arange(64) < n")
+        scope = [*self.body.ops, *made.ops]
+        factors = [self._factor(scope, margin.value) for margin in margins]
+        if not any(factors):
+            raise self._refuse("it does not go off, or on, once and for all", f"{self.counter.name} + arange(64) < n")
+        rising = [(m, k) for m, k in zip(margins, factors, strict=True) if k > 0]
+        falling = [(m, k) for m, k in zip(margins, factors, strict=True) if k <= 0]
+        start, end = self.loop.operands[:2]
+        ends = []
+        if rising:  # on from a counter of -(bound // factor) on
+            firsts = [b.value("sub", b.index(0), self._turn(scope, *each)) for each in rising]
+            firsts = [self._unless(scope, m, start, first) for (m, _), first in zip(rising, firsts, strict=True)]
+            ends.append(self._round(b.value("minimum", end, reduce(partial(b.value, "maximum"), firsts)), step))
+        if falling:  # off behind a counter of bound // factor
+            last = end
+            for margin, k in falling:
+                if k:
+                    behind = b.value("add", self._turn(scope, margin, k), b.index(1))
+                else:  # in all rounds, or in none
+                    behind = b.value("select", self._is_kept(scope, margin), end, start)
+                last = b.value("minimum", last, self._unless(scope, margin, end, behind))
+            ends.append(self._round(last, step))
+        if len(ends) > 1:
+            ends[1] = b.value("maximum", *ends)
+        return ends, 1 if rising else 0
+
+    def _bound(self, scope: list[Op], margin: _Margin) -> Value:
+        """A margin where the counter is 0."""
+        zero = {self.counter: self.b.index(0)}
+        return made_anew(self.b, slice_of(scope, [margin.value]), zero, margin.value)
+
+    def _turn(self, scope: list[Op], margin: _Margin, factor: int) -> Value:
+        """The bound in counts of the counter."""
+        return self.b.value("floordiv", self._bound(scope, margin), self.b.index(abs(factor)))
+
+    def _is_kept(self, scope: list[Op], margin: _Margin) -> Value:
+        return self.b.value("ge", self._bound(scope, margin), self.b.index(0))
+
+    def _unless(self, scope: list[Op], margin: _Margin, free: Value, bound: Value) -> Value:
+        """A bound, or `free` where the margin does not count."""
+        if margin.unless is None:
+            return bound
+        self._factor(scope, margin.unless, counts=False)
+        unless = made_anew(self.b, slice_of(scope, [margin.unless]), {}, margin.unless)
+        return self.b.value("select", unless, free, bound)
+
+    def _round(self, end: Value, step: int) -> Value:
+        """Where the rounds end that begin before."""
+        b, start = self.b, self.loop.operands[0]
+        rounds = b.value("floordiv", b.value("add", b.value("sub", end, start), b.index(step - 1)), b.index(step))
+        return b.value("add", start, b.value("mul", b.value("maximum", rounds, b.index(0)), b.index(step)))
+
+    def _factor(self, scope: list[Op], margin: Value, counts: bool = True) -> int:
+        """How often a margin has the counter; the rest of it is known before the loop. Without `counts`, all of it."""
+        terms = linear(margin)[0] if counts else {margin: 1}
+        others = [v for v in terms if v is not self.counter]
+        inside = {r for op in self.body.ops for r in op.results} | set(self.body.args)
+        wrong = impure(slice_of(scope, [margin]))
+        if wrong is not None:
+            raise self._refuse(f"it hangs on a '{wrong.name}' in the loop", "bring its bound before the loop")
+        hang = leaves_of(slice_of(scope, others), others) & inside
+        if hang:
+            by = min(v.name or "a value" for v in hang)
+            raise self._refuse(f"it hangs on '{by}' in a way that is no sum", "compute its bound before the loop")
+        return terms.get(self.counter, 0)
+
+    def _without_flag(self, body: Block, flag: Value) -> None:
+        """In the rounds of one of the loops all elements of the flag are on."""
+        always = Block()
+        with self.b.region(always):
+            true = self.b.constant(True, I1, flag.tile.shape)
+        replace_uses(body, {flag: true})
+        body.ops[:0] = always.ops

@@ -1,0 +1,365 @@
+"""The phases of a region, made in parts: written out, or as loops of the run.
+
+Each part makes what it needs of the region's tiles anew; what lies in shared memory, or is at hand, is read there. Rows
+that begin anywhere have edges beside the parts of their bodies (`rows.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.joins import joined
+from dsl.lowering.directives.kept import Kept, places_of
+from dsl.lowering.directives.part_maker import PartMaker
+from dsl.lowering.directives.rows import AnyRows, RowPart, RowParts
+from dsl.lowering.directives.slices import located
+from dsl.lowering.directives.staged import copy, shared_tile, taken_names
+from dsl.lowering.directives.tile_loads import is_load
+from dsl.lowering.directives.wide import Wide, WidePhase, WideRegion, made_in, slices, starts_with, tiles_of
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Op, Value, replace_uses, walk
+from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
+from dsl.lowering.known.facts import facts_now
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import writes
+from dsl.lowering.shared.panels import offsets_within
+
+TOGETHER = 4
+"""Parts whose loads are on their way at once, in loops that load from global memory."""
+AHEAD = 16
+"""Parts at most that are written out, where loads are on their way with the copies of all parts: a mask of bytes beside
+the logits of a softmax. Waiting for copies first, then for four loads at a time takes 1.2 times as long (H200)."""
+
+
+class PhaseMaker(PartMaker):
+    """Makes the parts of a region's tiles, phase by phase. aligned: of rows that begin anywhere."""
+
+    def __init__(self, region: WideRegion, part: int, aligned: AnyRows | None = None):
+        loc = region.about.loc or located(region.function, region.block.ops[0])
+        super().__init__(Builder(loc, facts_now(region.function)), part)
+        self.region, self.count = region, region.extent // part
+        self.made: dict[Value, Value] = {}  # of what the phases have reduced
+        self.slot = self.origin
+        self.aligned = aligned
+        self.row_parts: RowParts | None = None
+        self.row_part: RowPart | None = None
+        self.edges: dict[Wide, Value] = {}  # their parts of tiles
+
+    def run(self) -> None:
+        for step in self.region.steps:
+            if isinstance(step, Op):
+                self.b.block.ops.append(step)
+            else:
+                self.phase(step)
+        self.region.block.ops = self.b.block.ops
+        replace_uses(self.region.function.body, self.made)
+
+    def phase(self, phase: WidePhase) -> None:
+        """What is done between two reductions."""
+        raise NotImplementedError
+
+    def begin(self, slot: Value, memo: dict[Wide, Value]) -> None:
+        """From here on it is another part."""
+        self.slot, self.memo = slot, memo
+        if self.aligned is None:
+            self.origin = self.b.value("mul", slot, self.b.index(self.part))
+        else:
+            self.know(self.lie().body(slot))
+
+    def lie(self) -> RowParts:
+        """Where rows that begin anywhere have their parts."""
+        assert self.aligned is not None
+        if self.row_parts is None:
+            self.row_parts = RowParts(self.b, self.aligned, self.part, self.region.function.threads)
+            self.rows = self.aligned.rows
+        return self.row_parts
+
+    def know(self, part: RowPart) -> None:
+        """A part of rows that begin anywhere begins."""
+        self.memo.update({wide: value for wide, value in part.known.items() if wide not in self.memo})
+        self.row_part = part
+
+    def counted(self) -> Value:
+        return super().counted() if self.row_part is None else self.row_part.column
+
+    def idle(self, sink: Op) -> bool:
+        """Whether a part of what is reduced may have places without a column, which would change it."""
+        if self.aligned is None or sink in self.aligned.leave:
+            return False
+        slot = constant_of(self.slot)  # of a loop of the run, whose last parts stand behind it
+        return not self.named or (slot is not None and int(slot) >= self.count - self.aligned.tail(self.part))
+
+    def left_out(self, sink: Op, before: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
+        """The accumulators behind a part with such places."""
+        assert self.row_part is not None
+        here, number = self.row_part.here, starts_with(sink)
+        if number is not None:
+            none = self.b.constant(number, operands[0].dtype, operands[0].shape)
+            operands = [self.b.value("select", here, operands[0], none)]
+        if not before:
+            return list(operands)  # edges are left out where they meet the body
+        joined = self.joined(sink, before, operands)
+        return joined if number is not None else self.where(here, joined, before)
+
+    def where(self, here: Value, new: Sequence[Value], old: Sequence[Value]) -> list[Value]:
+        return [self.b.value("select", here, a, b) for a, b in zip(new, old, strict=True)]
+
+    @contextmanager
+    def edges_of_rows(self) -> Iterator[None]:
+        """What is made meanwhile is of the edges of rows that begin anywhere."""
+        lie, part = self.lie(), self.part
+        self.memo, self.part, self.named = self.edges, lie.edges, False
+        self.know(lie.both_edges())
+        yield
+        self.part, self.named = part, True
+
+    def load_edges(self, loads: Sequence[Op]) -> None:
+        with self.edges_of_rows():
+            for op in loads:
+                self.of(op.result, self.region.axes[op.result])
+
+    def at_edges(self, phase: WidePhase) -> list[list[Value]]:
+        """Stores and reductions of the edges of rows that begin anywhere: their accumulators; none of other rows."""
+        if self.aligned is None:
+            return [[] for _ in phase.sinks]
+        with self.edges_of_rows():
+            return [self.sink(sink, []) for sink in phase.sinks]
+
+    def now(self, value: Value) -> Value:
+        return self.made.get(value, value)
+
+    def joined(self, sink: Op, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        """Two parts joined element by element, as the reduction joins them."""
+        return joined(self.b, sink.regions[0], left, right, self.now)
+
+    def sink(self, sink: Op, before: Sequence[Value]) -> list[Value]:
+        """A part of a store or a reduction, whose accumulators are those `before`, none in the first part; they as they
+        are then."""
+        axis = self.region.sinks[sink]
+        tiles = tiles_of(sink)
+        operands = [self.of(v, axis) if v in tiles else self.now(v) for v in sink.operands]
+        self.b.place = (sink.loc or self.b.loc, None)
+        if not sink.results:
+            self.store(sink, operands, axis, **self.apart(sink))
+            return []
+        if self.idle(sink):
+            return self.left_out(sink, before, operands)
+        return self.joined(sink, before, operands) if before else operands
+
+    def apart(self, sink: Op) -> dict[str, str]:
+        """Parts of a store are different elements, which need no order if no other store, or round, has them too."""
+        function, memory = self.region.function, sink.operands[0]
+        stores = [op for op in walk(function.body) if writes(op) and op.operands[0] is memory]
+        return {"order": "none"} if stores == [sink] and self.region.block is function.body else {}
+
+    def reduce(self, sink: Op, accumulators: Sequence[Value], edges: Sequence[Value]) -> None:
+        """What the accumulators of all parts, and those of the edges, come to."""
+        if not sink.results:
+            return
+        if edges:
+            body = self.gathered(sink, accumulators)
+            accumulators = self.joined(sink, body, self.gathered(sink, edges))
+            if starts_with(sink) is None:
+                here = self.lie().both_edges().here
+                accumulators = self.where(self.b.reshape(here, accumulators[0].shape), accumulators, body)
+        made = self.joined_along(sink, accumulators, sink.attrs["axis"])
+        for new, old in zip(made, sink.results, strict=True):
+            self.made[old] = new.stands_for(old)
+
+    def gathered(self, sink: Op, accumulators: Sequence[Value]) -> list[Value]:
+        """The elements that a lane has of a row as one: then body and edges have as many."""
+        rows, turns, lanes, near = self.lie().grouped(accumulators[0])
+        values = [self.b.reshape(v, (*rows, turns, lanes, near)) for v in accumulators]
+        if near > 1:
+            values = [self.b.reshape(v, (*rows, turns, lanes)) for v in self.joined_along(sink, values, len(rows) + 2)]
+        if turns > 1:
+            values = self.joined_along(sink, [self.b.reshape(v, (*rows, turns, lanes)) for v in values], len(rows))
+        return [self.b.reshape(v, (*rows, lanes)) for v in values]
+
+    def joined_along(self, sink: Op, values: Sequence[Value], axis: int) -> list[Value]:
+        """All along an axis joined, as a reduction joins."""
+        self.b.place = (sink.loc or self.b.loc, None)
+        return self.b.op(sink.name, values, [self.region_of(sink.regions[0])], **{**sink.attrs, "axis": axis}).results
+
+
+class StaticParts(PhaseMaker):
+    """All parts written out, one behind another. What a part has made stays at hand."""
+
+    def __init__(self, region: WideRegion, part: int, aligned: AnyRows | None = None):
+        super().__init__(region, part, aligned)
+        self.memos: list[dict[Wide, Value]] = [{} for _ in range(self.count)]
+
+    def phase(self, phase: WidePhase) -> None:
+        accumulators: list[list[Value]] = [[] for _ in phase.sinks]
+        for number, memo in enumerate(self.memos):
+            self.begin(self.b.index(number), memo)
+            accumulators = [self.sink(*each) for each in zip(phase.sinks, accumulators, strict=True)]
+        for each in zip(phase.sinks, accumulators, self.at_edges(phase), strict=True):
+            self.reduce(*each)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part that is in work: its number, and what is at hand of it."""
+
+    slot: Value
+    memo: dict[Wide, Value] = field(default_factory=dict)
+
+
+class LoopOfParts(PhaseMaker):
+    """A loop of the run for each phase."""
+
+    def __init__(self, region: WideRegion, part: int, kept: Sequence[Kept], aligned: AnyRows | None = None):
+        super().__init__(region, part, aligned)
+        self.kept = {each.value: each for each in kept}
+        self.sources = {each.source: each for each in kept if each.source not in (None, each.value)}
+        self.first: list[Kept] = []  # what is put into shared memory for this phase, and by it
+
+    def run(self) -> None:
+        allocated, taken = Block(), taken_names(self.region.function.body)
+        with self.b.region(allocated):
+            for each in self.kept.values():
+                self.rows = None if self.aligned is None else self.aligned.rows
+                type = SharedType((self.count, *self.shape(each.value, each.axis)), each.value.dtype)
+                each.tile = shared_tile(self.b, f"s{each.name}", taken, type)
+        super().run()
+        self.region.function.body.ops[:0] = allocated.ops
+
+    def of(self, value: Value, axis: int) -> Value:
+        """The part of a tile, from shared memory if it is there."""
+        source = self.sources.get(value)
+        kept = source if source is not None and source in self.first else self.kept.get(value)
+        if kept is None or not self.named or (value, axis) in self.memo:
+            return super().of(value, axis)  # edges stay in registers
+        if kept.full or kept.source is value:
+            made = self.read(kept)
+        else:
+            made = super().of(value, axis)
+            self.write(kept, made, None)
+        self.memo[value, axis] = made
+        return made
+
+    def read(self, kept: Kept) -> Value:
+        """A part as it lies in shared memory. Copies leave zeros where nothing is loaded; the first phase puts there
+        what belongs there."""
+        self.b.place = (kept.op.loc or self.b.loc, None)
+        if not kept.full and kept.filling is not None:
+            mask, other = (self.of(each, kept.axis) for each in kept.filling)
+            off = self.b.value("xor", mask, self.b.constant(True, I1, mask.shape))
+            self.write(kept, other, off)
+        assert kept.tile is not None
+        place = offsets_within(self.b, self.shape(kept.value, kept.axis))
+        parts = {"memory": kept.tile, "slot": self.slot, "offset": place}
+        made = self.b.access("load", parts, cache=None, evict=None).result
+        return made.stands_for(kept.value if kept.full or kept.source is None else kept.source)
+
+    def write(self, kept: Kept, made: Value, mask: Value | None) -> None:
+        """A part to shared memory."""
+        assert kept.tile is not None
+        place = offsets_within(self.b, made.shape)
+        parts = {"memory": kept.tile, "slot": self.slot, "offset": place, "mask": mask, "value": made}
+        self.b.access("store", parts, cache=None, evict=None)
+
+    def phase(self, phase: WidePhase) -> None:
+        full = [each.value for each in self.kept.values() if each.full]
+        made = made_in(self.region, phase, full)
+        self.first = [each for each in self.kept.values() if not each.full and each.value.op in made]
+        there = [each.value for each in self.kept.values() if each.full] + [each.source for each in self.first]
+        loads = self.loads(phase, [value for value in there if value is not None])
+        copied = [
+            (each, each.source.op) for each in self.first if each.source is not None and each.source.op is not None
+        ]
+        parts: list[_Part] = []
+        if copied:  # a loop, ahead of which other loads stay for the assembler
+            if self.aligned is not None:
+                self.load_edges(self.loads(phase, ()))
+            if loads and self.count <= AHEAD:
+                parts = [_Part(self.b.index(n)) for n in range(self.count)]
+                self.load(parts, loads)
+            self.bring(copied)
+        edges, starts = self.at_edges(phase), [self.start(sink) for sink in phase.sinks]
+        if copied:
+            self.b.op("wait", groups=0)
+        ends = self.sinks(phase, parts, starts) if parts else self.loop(phase, loads, starts)
+        for each in zip(phase.sinks, ends, edges, strict=True):
+            self.reduce(*each)
+        for kept in self.first:
+            kept.full = True
+        self.first = []
+
+    def loads(self, phase: WidePhase, there: Collection[Value]) -> list[Op]:
+        """What a phase loads from global memory, in order, but for what is there, and what is loaded from where that
+        says."""
+        made = made_in(self.region, phase, there)
+        loads = [op for op in self.region.block.ops if op in made and is_load(op) and op.result not in there]
+        waited = {value.op for value in there}
+        return [op for op in loads if not waited & slices(places_of(op.result, self.region.axes[op.result]))]
+
+    def bring(self, copied: Sequence[tuple[Kept, Op]]) -> None:
+        """Copies of all parts: what is kept, and the loads that they do."""
+        body = Block([Value(TileType((), INDEX))])
+        with self.b.region(body):
+            self.begin(body.args[0], {})
+            for each, load in copied:
+                assert each.tile is not None
+                self.b.place = (load.loc or self.b.loc, None)
+                source, mask = (operand(load, name) for name in ("offset", "mask"))
+                assert source is not None
+                source = self.of(source, each.axis)
+                place = offsets_within(self.b, source.shape)
+                off = None if mask is None else self.of(mask, each.axis)
+                copy(self.b, each.tile, self.slot, place, load.operands[0], source, off)
+            self.b.op("yield")
+        self.b.op("for", [self.b.index(0), self.b.index(self.count), self.b.index(1)], [body], unroll=1)
+        self.b.op("commit")
+
+    def loop(self, phase: WidePhase, loads: Sequence[Op], starts: list[list[Value]]) -> list[list[Value]]:
+        """The loop over the parts, with the accumulators before and after; where it loads, some parts a round."""
+        first, together = 0, min(self.count, TOGETHER) if loads else 1
+        if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
+            starts, first = self.round(phase, loads, [self.b.index(0)], starts), 1
+        kept = any(sink.results and sink not in self.aligned.leave for sink in phase.sinks) if self.aligned else False
+        apart = self.aligned.tail(self.part) if self.aligned is not None and kept else 0
+        last = first + max(0, self.count - apart - first) // together * together
+        body = Block([Value(TileType((), INDEX)), *(Value(v.type) for each in starts for v in each)])
+        with self.b.region(body):
+            carried = iter(body.args[1:])
+            slots = [self.b.value("add", body.args[0], self.b.index(n)) for n in range(together)]
+            ends = self.round(phase, loads, slots, [[next(carried) for _ in each] for each in starts])
+            self.b.op("yield", [v for each in ends for v in each])
+        bounds = [self.b.index(n) for n in (first, last, together)]
+        made = iter(self.b.op("for", [*bounds, *(v for each in starts for v in each)], [body], unroll=1).results)
+        ends = [[next(made) for _ in each] for each in starts]
+        left = [self.b.index(n) for n in range(last, self.count)]
+        return self.round(phase, loads, left, ends) if left else ends
+
+    def round(
+        self, phase: WidePhase, loads: Sequence[Op], slots: Sequence[Value], accumulators: list[list[Value]]
+    ) -> list[list[Value]]:
+        """Some parts, with the accumulators before and after: all that they load is on its way at once."""
+        parts = [_Part(slot) for slot in slots]
+        self.load(parts, loads)
+        return self.sinks(phase, parts, accumulators)
+
+    def load(self, parts: Sequence[_Part], loads: Sequence[Op]) -> None:
+        for part in parts:
+            self.begin(part.slot, part.memo)
+            for op in loads:
+                self.of(op.result, self.region.axes[op.result])
+
+    def sinks(self, phase: WidePhase, parts: Sequence[_Part], accumulators: list[list[Value]]) -> list[list[Value]]:
+        for part in parts:
+            self.begin(part.slot, part.memo)
+            accumulators = [self.sink(*each) for each in zip(phase.sinks, accumulators, strict=True)]
+        return accumulators
+
+    def start(self, sink: Op) -> list[Value]:
+        """The accumulators that change nothing; none where they are not known."""
+        if not sink.results:
+            return []
+        number, operand = starts_with(sink), sink.operands[0]
+        shape = self.shape(operand, self.region.sinks[sink])
+        return [] if number is None else [self.b.constant(number, operand.dtype, shape)]

@@ -1,0 +1,817 @@
+"""`pipeline p: 3`: the copies of a loop run ahead of its rounds, into the slots of a ring.
+
+    for p:                               copies of round 0 to slot 0; commit
+        copy s, a[p]; commit; wait 0     copies of round 1 to slot 1; commit
+        … load s …                  →    for p:
+                                             wait 1
+                                             copies of round p + 2 to slot p + 2; commit
+                                             … load s[p] …
+                                         wait 0
+
+The copies are those of `stage`, or stand in the kernel: at the head of the body, one group, waited for at once.
+
+Of loops in one another that are all named, the rounds of the innermost one are one sequence. The copies have counters
+of their own, the cursor. Where nothing else of a round asks for the counters, the nest becomes one loop of all rounds;
+else the loops stay, and all of them carry the cursor. A round past the last copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.rounds import carry, hand_on, known_rounds
+from dsl.lowering.directives.grid import TILE
+from dsl.lowering.directives.lasting import choose_lasting
+from dsl.lowering.directives.places import Split, also, is_linear, split
+from dsl.lowering.directives.roles import Level, around, roles
+from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of, without
+from dsl.lowering.directives.staged import CopyHead
+from dsl.lowering.directives.staged import copy as make_copy
+from dsl.lowering.directives.tile_loads import feeds_product, is_load
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, clone, replace_uses, uses, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
+from dsl.lowering.known.facts import Analysis, Facts, facts_now
+from dsl.lowering.ops import OPS, operand
+from dsl.lowering.ops.memory import writes
+
+USUAL = (3, 2)
+"""Slots that a pipeline has by itself: as many as fit, and leave a multiprocessor enough warps. Attention of heads of
+128 takes 1.25 times as long with one block on a multiprocessor as with two."""
+MOST = 8
+SPARE = 8
+"""One part in this of the shared memory is left for exchanges, which later passes make."""
+
+
+@dataclass(slots=True)
+class Nest:
+    """Loops in one another, the outermost first, of which the innermost one copies. block: where the first stands."""
+
+    loops: list[Op]
+    block: Block
+    head: CopyHead
+
+    def leave_tiles(self) -> None:
+        """Without the loop over the tiles of a persistent block: the pipeline begins anew for each tile."""
+        self.block = self.loops[0].regions[0]
+        del self.loops[0]
+
+    def drop_single_rounds(self, function: Function) -> None:
+        """Of loops in one another, one that has a single round is no loop, as that over the taps of a filter of one.
+        Not that over the tiles of a block, nor one in it whose threads copy ahead for the next tile."""
+        of_tiles = bool(self.loops[0].attrs.get("tiles"))
+        for loop in [] if of_tiles and not self.head.is_bulk else self.loops[of_tiles:]:
+            if len(self.loops) == 1 or known_rounds(loop) != 1:
+                continue
+            body, at = loop.regions[0], self.loops.index(loop)
+            block = self.loops[at - 1].regions[0] if at else self.block
+            place = block.ops.index(loop)
+            block.ops[place : place + 1] = body.ops[:-1]
+            mapping = dict(zip(body.args, (loop.operands[0], *loop.operands[3:]), strict=True))
+            mapping |= dict(zip(loop.results, body.ops[-1].operands, strict=True))
+            replace_uses(function.body, mapping)
+            self.loops.remove(loop)
+
+    @property
+    def is_tiles(self) -> bool:
+        """A loop in that over the tiles of a block."""
+        return len(self.loops) == 2 and bool(self.loops[0].attrs.get("tiles"))
+
+    @property
+    def inner(self) -> Op:
+        return self.loops[-1]
+
+    @property
+    def counters(self) -> list[Value]:
+        return [loop.regions[0].args[0] for loop in self.loops]
+
+    @property
+    def scope(self) -> list[Op]:
+        """What the loops do, themselves aside."""
+        return [op for loop in self.loops for op in loop.regions[0].ops if op not in self.loops]
+
+    @property
+    def name(self) -> str:
+        return self.counters[-1].name or "loop"
+
+
+def pipeline(function: Function, target: Target) -> None:
+    """Pipelines the loops that the schedule names, and those whose loads `stage` has staged."""
+    said = function.by_subject("pipeline", int)
+    found = list(_nests(function, function.body, [], said))
+    for name, slots in said.items():
+        if slots > 1 and not any(name == c.name for nest in found for c in nest.counters):
+            _refuse(function, name, slots, found)
+    if said.get(TILE, 1) > 1 and not any(nest.name == TILE for nest in found):
+        loc = function.lines.get(("pipeline", TILE))
+        message = "a block copies nothing at the head of each of its tiles"
+        raise TileError("schedule", loc, message, "stage NAMES: bulk, of what a tile loads ahead of its loops")
+    for nest in found:
+        nest.drop_single_rounds(function)
+    facts, levels = facts_now(function), list[Level]()
+    boxes, copies = ([nest for nest in found if nest.head.is_bulk is which] for which in (True, False))
+    for number, nest in enumerate(boxes, 1):
+        if number == len(boxes):
+            nest.head.lasting = choose_lasting(function, around(function, nest.inner), nest.head.copies)
+        slots = _slots(function, target, facts, nest, said, [*boxes[number:], *copies])
+        levels.append(Level(nest.inner, nest.head, slots))
+    lasting = roles(function, target, levels) if levels else None
+    copies = _remaining(function, copies, said) if levels else copies
+    while copies:
+        nest, *copies = copies
+        slots = _slots(function, target, facts, nest, said, copies)
+        if slots > 1:
+            _Pipeline(function, nest, slots, facts).run()
+            copies = _remaining(function, copies, said)
+    if lasting is not None:
+        lasting.wait()
+
+
+def copies_halos(function: Function) -> bool:
+    """Whether copies are boxes and nothing else: warps of their own alone can do these."""
+    return any(op.spec.in_flight and "box" in op.attrs and operand(op, "source") is None for op in walk(function.body))
+
+
+def _remaining(function: Function, nests: Sequence[Nest], said: dict[str, int]) -> list[Nest]:
+    """The nests that are still to be pipelined, where their loops stand now. Others of their names are ahead."""
+    names = {nest.name for nest in nests}
+    now = [nest for nest in _nests(function, function.body, [], said) if nest.name in names]
+    return now[len(now) - len(nests) :]
+
+
+def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], said: dict[str, int]) -> list[Nest]:
+    """The loops that copy at the head of their bodies, each with those around it that the schedule names with it, and
+    the loop over the tiles of a persistent block."""
+    found: list[Nest] = []
+    for op in block.ops:
+        if not op.spec.counters:
+            found += [n for region in op.regions for n in _nests(function, region, [], said)]
+            continue
+        loops = [*around, (op, block)]
+        head = _head(op)
+        if head is not None:
+            first = len(loops) - 1
+            while first and _joins(loops[first - 1][0], loops[first][0], said):
+                first -= 1
+            found.append(Nest([loop for loop, _ in loops[first:]], loops[first][1], head))
+        found += _nests(function, op.regions[0], loops, said)
+    return found
+
+
+def _joins(outer: Op, inner: Op, said: dict[str, int]) -> bool:
+    """Whether the rounds of two loops in one another are one sequence."""
+    return bool(outer.attrs.get("tiles")) or all(loop.regions[0].args[0].name in said for loop in (outer, inner))
+
+
+def _head(loop: Op) -> CopyHead | None:
+    """The copies at the head of a loop's body, if they are one group that is waited for at once."""
+    copies: list[Op] = []
+    commit: Op | None = None
+    for op in loop.regions[0].ops:
+        if op.spec.in_flight and commit is None:
+            copies.append(op)
+        elif op.spec.orders == "group" and copies and commit is None:
+            commit = op
+        elif op.spec.orders == "end" and commit is not None and op.attrs["groups"] == 0:
+            return CopyHead(copies, commit, op)
+        elif not op.spec.pure:
+            return None
+    return None
+
+
+def _refuse(function: Function, name: str, slots: int, found: list[Nest]) -> None:
+    """TileError for a loop that is named and has nothing to be pipelined. Not where it is of these
+    shapes and types alone: where constants leave the loop out, or its loads are too narrow to be staged."""
+    loc = function.lines.get(("pipeline", name))
+    said, users = function.by_subject("stage", str), uses(function.body)
+    for op in walk(function.body):
+        if op.spec.counters and op.regions[0].args[0].name == name:
+            wrong = _misfit_of_loop(op)
+            if wrong is not None:
+                raise TileError("schedule", loc or op.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
+            loads = [each for each in walk(op.regions[0]) if is_load(each)]
+            if any(each.operands[0].name not in said and feeds_product(each, users) for each in loads):
+                why = f"{slots} slots are asked for, and nothing that it loads is staged"
+                function.choices.choose("pipeline", name, {"1": 1}, "1", loc=op.loc, because=why, pinned=loc)
+                return
+            message = f"loop '{name}' has no copies at the head of its body that could run ahead"
+            inside = {nest.name for nest in found if nest.inner in set(walk(op.regions[0]))}
+            tensors = ", ".join(sorted({each.operands[0].name or "a" for each in loads}) or ["a"])
+            hint = f"stage what it loads, as in: stage {tensors}: shared"
+            if inside:
+                hint = f"a loop inside has them: pipeline {', '.join([name, *sorted(inside)])}: {slots}"
+            raise TileError("schedule", loc or op.loc, message, hint)
+
+
+def _slots(
+    function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int], others: Sequence[Nest]
+) -> int:  # fmt: skip
+    """How many slots the ring of a nest has. others: nests that are pipelined later, some by name."""
+    name = nest.name
+    loc = function.lines.get(("pipeline", name))
+    named = said.get(name)
+    wrong = _misfit(function, facts, nest)
+    if wrong is not None and nest.loops[0].attrs.get("tiles") and len(nest.loops) > 1:
+        nest.leave_tiles()
+        wrong = _misfit(function, facts, nest)
+    if wrong is not None and named is not None and named > 1:
+        raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
+    if named is not None and named * nest.head.bytes > target.shared:
+        message = f"{named} slots of loop '{name}' take {named * nest.head.bytes} bytes of shared memory"
+        most = max(1, target.shared // nest.head.bytes)
+        raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
+    held = _held(function, nest) + sum((said.get(each.name, 1) - 1) * each.head.bytes for each in others)
+    room = target.shared - held - target.shared // SPARE
+    fits = [] if wrong is not None else [n for n in range(2, MOST + 1) if n * nest.head.bytes <= room]
+    options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})
+    staged = all(copy.operands[0].op.attrs.get("staged") for copy in nest.head.copies)  # type: ignore[union-attr]
+    usual = [n for n in USUAL if staged and n in fits]
+    taken = {n: held + n * nest.head.bytes for n in usual}
+    blocks = max((target.blocks(each) for each in taken.values()), default=0)
+    good = [
+        n for n, each in taken.items() if target.blocks(each) == blocks or target.has_enough(function.threads, each)
+    ]
+    rule = named or max(good, default=1)
+    because = f"{nest.head.bytes} bytes a slot, {max(room, 0)} free" if wrong is None else wrong[0]
+    rounds = known_rounds(nest.inner) if len(nest.loops) == 1 else None
+    if rounds and rule > rounds + 1:  # in a slot more than there are rounds would be nothing
+        rule, because = rounds + 1, f"of {rounds} rounds"
+        options[str(rule)] = rule
+    slots: int = function.choices.choose(
+        "pipeline",
+        name,
+        options,
+        str(rule),
+        loc=nest.inner.loc,
+        because=because,
+        costs={option: number * nest.head.bytes for option, number in options.items()},
+        unit="bytes of shared memory",
+        pinned=loc if named else None,
+        line=f"pipeline {name}: {{option}}",
+    )
+    return slots
+
+
+def _held(function: Function, nest: Nest) -> int:
+    """Bytes of shared memory that are taken while the nest runs; a result that is staged behind it lies in the ring."""
+    loop = nest.loops[0]
+    before = nest.block.ops[: nest.block.ops.index(loop) + 1]
+    used = {v for op in (before if nest.block is function.body else function.body.ops) for v in _read_in(op)}
+    tiles = [op for op in walk(function.body) if op.spec.allocates and op.result in used]
+    return sum(op.attrs["type"].bytes for op in tiles) - nest.head.bytes
+
+
+def _read_in(op: Op) -> list[Value]:
+    """What an operation takes, and all that stand in it."""
+    return [*op.operands, *(v for region in op.regions for each in walk(region) for v in each.operands)]
+
+
+def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] | None:
+    """Why a nest cannot be pipelined, and what would fit; None if it can."""
+    for loop in nest.loops:
+        wrong = _misfit_of_loop(loop)
+        if wrong is not None:
+            return wrong
+    carried = {v for loop in nest.loops for v in loop.regions[0].args[1:]}
+    carried |= {v for loop in nest.loops[1:] for v in loop.results}
+    wanted = [v for copy in nest.head.copies for v in source_of(copy)]
+    wanted += [v for loop in nest.loops[1:] for v in loop.operands[:2]]
+    part = slice_of(nest.scope, wanted)
+    found = impure(part)
+    if found is not None:
+        return f"what it copies is found by '{found.name}'", "compute the place from the counter"
+    by = sorted(v.name or "a value" for v in leaves_of(part, wanted) & carried)
+    if by:
+        return f"what it copies hangs on '{by[0]}', which a loop carries", "compute the place from the counter"
+    return _misfit_of_tiles(function, nest) or _misfit_of_rounds(facts, nest)
+
+
+def _misfit_of_loop(loop: Op) -> tuple[str, str] | None:
+    step, kind = constant_of(loop.operands[2]), loop.regions[0].args[0].dtype
+    if step is None or step < 1:
+        return "its step is no positive constant", "count up by a constant"
+    if kind is not INDEX:
+        return f"its counter is an {kind}", "count an index: bounds are dims, or constants"
+    return None
+
+
+def source_of(copy: Op) -> list[Value]:
+    """What decides what a copy reads, and where in its tile it writes."""
+    return [v for v in (operand(copy, name) for name in ("source", "mask", "offset")) if v is not None]
+
+
+def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
+    inside = set(walk(nest.inner.regions[0]))
+    users = uses(function.body)
+    for copy in nest.head.copies:
+        tile = copy.operands[0]
+        assert isinstance(tile.type, SharedType)
+        if tile.type.ring or operand(copy, "slot") is not None:
+            return f"'{tile.name}' is a ring already", "leave out the pipeline: the kernel has one"
+        for user in users.get(tile, []):
+            if user in nest.head.copies:
+                continue
+            if writes(user) or user not in inside:
+                line = "" if user.loc is None else f" in line {user.loc.line}"
+                hint = "read it in the loop alone, and fill it by the copies alone"
+                return f"'{tile.name}' is used by '{user.name}'{line}, too", hint
+    written = {op.operands[0] for op in walk(function.body) if writes(op)}
+    for copy in nest.head.copies:
+        tensor = operand(copy, "tensor")
+        assert tensor is not None
+        if tensor in written:
+            return f"the kernel writes '{tensor.name}', which it would read rounds earlier", f"pipeline {nest.name}: 1"
+    return None
+
+
+def _misfit_of_rounds(facts: Analysis, nest: Nest) -> tuple[str, str] | None:
+    """The cursor takes no account of inner loops without rounds, unless all of them are so. Tiles have none: the copies
+    of the next one are those of its own rounds."""
+    if nest.is_tiles:
+        return None
+    for level, loop in enumerate(nest.loops[1:], 1):
+        outer = set(nest.counters[:level])
+        bounds = loop.operands[:2]
+        if leaves_of(slice_of(nest.scope, bounds), bounds) & outer and may_be_empty(facts, loop):
+            name = loop.regions[0].args[0].name or "loop"
+            return f"loop '{name}' may have no rounds for some of those around it", "name the inner loop alone"
+    return None
+
+
+def may_be_empty(facts: Analysis, loop: Op) -> bool:
+    """Whether a loop is not known to have a round."""
+    start, stop = (facts.of(v) for v in loop.operands[:2])
+    return start.high is None or stop.low is None or stop.low <= start.high
+
+
+class _Rounds:
+    """The rounds of a tile: where they begin and stop, how many there are, and what is made anew for them."""
+
+    def __init__(self, b: Builder, start: Value, stop: Value, step: int, table: dict[Value, Value]):
+        self.b, self.start, self.stop, self.step, self.table = b, start, stop, step, table
+        span = b.value("add", b.value("sub", stop, start), b.index(step - 1))
+        self.count = b.value("maximum", b.value("floordiv", span, b.index(step)), b.index(0))
+
+    def place(self, number: Value) -> Value:
+        """The counter of a round, by its number."""
+        return self.b.value("add", self.start, self.b.value("mul", number, self.b.index(self.step)))
+
+
+@dataclass(slots=True)
+class _Pipeline:
+    """The rewrite of one nest. b: makes operations; rings: of each copy, its ring; kept: numbers of the outer loops
+    that are carried with the cursor, since they take divisions; splits: of copies, what stays of their places, and
+    moves, by which numbers these are moved in a round, where the loop carries them."""
+
+    function: Function
+    nest: Nest
+    slots: int
+    facts: Analysis
+    b: Builder = field(init=False)
+    rings: list[Value] = field(default_factory=list)
+    scope: list[Op] = field(init=False)
+    kept: list[Value] = field(default_factory=list)
+    splits: dict[Op, Split] = field(default_factory=dict)
+    moves: dict[Op, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.b = Builder(located(self.function, self.nest.inner))
+        self.scope = self.nest.scope
+
+    @property
+    def steps(self) -> list[int]:
+        return [int(constant_of(loop.operands[2]) or 1) for loop in self.nest.loops]
+
+    def run(self) -> None:
+        self._make_rings()
+        if len(self.nest.loops) == 1 and (self._is_linear() or not self._is_flat()):
+            self._run_single()
+        elif self.nest.is_tiles:
+            self._run_tiles()
+        elif self._is_flat():
+            self._run_flat()
+        else:
+            self._run_nest()
+
+    def _make_rings(self) -> None:
+        for copy in self.nest.head.copies:
+            tile = copy.operands[0]
+            alloc = tile.op
+            assert alloc is not None and isinstance(tile.type, SharedType)
+            self.rings.append(tile)
+            if not tile.type.ring:
+                type = SharedType((self.slots, *tile.type.shape), tile.type.dtype, ring=True)
+                alloc.attrs["type"] = tile.type = type
+
+    # ---- one loop: it counts rounds ----
+
+    def _run_single(self) -> None:
+        b, loop, ahead = self.b, self.nest.inner, self.slots - 1
+        body, counter, step = loop.regions[0], self.nest.counters[0], self.steps[0]
+        start, stop = loop.operands[:2]
+        before, inside = Block(), Block()
+        with b.region(before):
+            self._split_places()
+            for s in range(ahead):
+                self._fetch(b.index(s), [b.value("add", start, b.index(s * step))])
+            span = b.value("sub", stop, start)
+            rounds = b.value("floordiv", b.value("add", span, b.index(step - 1)), b.index(step))
+            zero, one = b.index(0), b.index(1)
+        round_ = Value(TileType((), INDEX), name=counter.name)
+
+        def at(number: Value) -> Value:
+            return b.value("add", start, b.value("mul", number, b.index(step)))
+
+        with b.region(inside):
+            b.op("wait", groups=ahead - 1)
+            write = b.value("add", round_, b.index(ahead))
+            self._fetch(write, [at(write)], ahead=True)
+            here = b.own(at(round_))
+            here.stands_for(counter)
+        self._rebuild(body, inside.ops, round_, {counter: here})
+        body.args[0] = round_
+        loop.operands[:3] = [zero, rounds, one]
+        loop.attrs = loop.attrs | {"slots": self.slots, "nest": 1}
+        self._surround(before.ops)
+
+    # ---- a loop in that over tiles: its last rounds copy for the next tile ----
+
+    def _run_tiles(self) -> None:
+        """The loop becomes two: all rounds but the last ones, which copy for this tile, and those, which copy the first
+        rounds of the next one. So that no round has to find out which tile it copies for. A tile with fewer rounds than
+        run ahead leaves it to the next one to begin anew."""
+        b, (tiles, loop), ahead = self.b, self.nest.loops, self.slots - 1
+        outer, step = tiles.regions[0], self.steps[1]
+        at, fetched = Value(TileType((), INDEX), name=f"{self.nest.name}_round"), Value(TileType((), I1))
+        made = Block()
+        with b.region(made):
+            this = _Rounds(b, loop.operands[0], loop.operands[1], step, {})
+            self._begin_tile(at, fetched, this)
+            main = b.value("maximum", b.value("sub", this.count, b.index(ahead)), b.index(0))
+            first = self._loop_of_rounds(loop, b.index(0), main, this, [*loop.operands[3:], at], None)
+            following = b.value("add", outer.args[0], tiles.operands[2])
+            goes_on = b.value(
+                "and", b.value("lt", following, tiles.operands[1]), b.value("ge", this.count, b.index(ahead))
+            )
+            then = self._of_tile(following)
+            last = self._loop_of_rounds(loop, main, this.count, this, first.results, (then, goes_on))
+        place = outer.ops.index(loop)
+        outer.ops[place : place + 1] = made.ops
+        *results, behind = last.results
+        replace_uses(outer, dict(zip(loop.results, results, strict=True)))
+        for old, new in zip(loop.results, results, strict=True):
+            new.stands_for(old)
+        before = Block()
+        with b.region(before):
+            starts = [b.index(0), b.constant(False, I1)]
+        args = carry([tiles], starts, [at.name, None])
+        hand_on([tiles], [behind, goes_on])
+        replace_uses(outer, dict(zip((at, fetched), args, strict=True)))
+        self._surround(before.ops)
+
+    def _begin_tile(self, at: Value, fetched: Value, this: _Rounds) -> None:
+        """Copies the first rounds of a tile, unless the tile before has."""
+        b, then, other = self.b, Block(), Block()
+        with b.region(other):
+            b.op("wait", groups=0)
+            for s in range(self.slots - 1):
+                self._fetch_of(b.value("add", at, b.index(s)), this, b.index(s), True, None)
+            b.op("yield")
+        with b.region(then):
+            b.op("yield")
+        b.op("if", [fetched], [then, other], types=[])
+
+    def _of_tile(self, tile: Value) -> _Rounds:
+        """The rounds of another tile, from what is made anew for it outside of the loop."""
+        loops, wanted = self.nest.loops, [v for copy in self.nest.head.copies for v in source_of(copy)]
+        inner = slice_of(loops[1].regions[0].ops, wanted)
+        outer = [op for op in loops[0].regions[0].ops if op is not loops[1]]
+        bounds = loops[1].operands[:2]
+        table: dict[Value, Value] = {}
+        needed = leaves_of(inner, wanted) | set(bounds)
+        for leaf in [result for op in outer for result in op.results if result in needed]:
+            part = slice_of(outer, [leaf])
+            if loops[0].regions[0].args[0] in leaves_of(part, [leaf]):
+                table[leaf] = made_anew(self.b, part, {loops[0].regions[0].args[0]: tile}, leaf)
+        start, stop = (table.get(v, v) for v in bounds)
+        return _Rounds(self.b, start, stop, self.steps[1], table)
+
+    def _loop_of_rounds(
+        self, loop: Op, start: Value, stop: Value, this: _Rounds, carried: Sequence[Value],
+        then: tuple[_Rounds, Value] | None,
+    ) -> Op:  # fmt: skip
+        """Rounds `start` to `stop` of a tile, which carry the number of their slot. They copy for this tile, or for the
+        next one, if there is one."""
+        b, ahead, old = self.b, self.slots - 1, loop.regions[0]
+        round_ = Value(TileType((), INDEX), name=old.args[0].name)
+        at = Value(TileType((), INDEX), name=f"{self.nest.name}_round")
+        body = Block([round_, *(Value(a.type, name=a.name) for a in old.args[1:]), at])
+        with b.region(body):
+            b.op("wait", groups=ahead - 1)
+            write = b.value("add", at, b.index(ahead))
+            if then is None:
+                self._fetch_of(write, this, b.value("add", round_, b.index(ahead)), False, None)
+            else:
+                self._fetch_of(write, then[0], b.value("sub", round_, start), True, then[1])
+            here = b.own(this.place(round_))
+            here.stands_for(old.args[0])
+            following = b.value("add", at, b.index(1))
+        head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
+        rest = Block(old.args)
+        rest.ops = [op for op in old.ops if op not in head]
+        yielded = clone(rest, [here, *body.args[1:-1]], body.ops)
+        body.ops.append(Op(OPS["yield"], [*yielded, following], [], {}, (), loop.loc))
+        self._read_from(body, at)
+        attrs = loop.attrs | {"nest": 1, "slots": self.slots, "few": then is not None}
+        return b.op("for", [start, stop, b.index(1), *carried], [body], **attrs)
+
+    # ---- a nest: the copies have counters of their own ----
+
+    def _run_nest(self) -> None:
+        b, loops, ahead = self.b, self.nest.loops, self.slots - 1
+        self.kept = self._costly()
+        before, inside = Block(), Block()
+        with b.region(before):
+            self._split_places()
+            cursor: list[Value] = []
+            for level in range(len(loops)):
+                cursor.append(self._bound(level, 0, cursor))
+            cursor += [self._anew(value, cursor) for value in self.kept]
+            for s in range(ahead):
+                self._fetch(b.index(s), cursor)
+                cursor = self._next(cursor)
+            states: list[Value] = [b.index(0), *cursor]
+        names = [f"{self.nest.name}_round", *(f"{c.name}_ahead" for c in [*self.nest.counters, *self.kept])]
+        round_, *cursor = carry(loops, states, names)
+        with b.region(inside):
+            b.op("wait", groups=ahead - 1)
+            self._fetch(b.value("add", round_, b.index(ahead)), cursor, ahead=True)
+            following = [b.value("add", round_, b.index(1)), *self._next(cursor)]
+        self._rebuild(loops[-1].regions[0], inside.ops, round_, {})
+        hand_on(loops, following)
+        loops[-1].attrs = loops[-1].attrs | {"nest": len(loops)}
+        self._surround(before.ops)
+
+    # ---- a nest that is one loop ----
+
+    def _is_flat(self) -> bool:
+        """Whether all rounds can be those of one loop: inner loops have as many for each round around them, the loops
+        do nothing else and carry the same values, and of what they count the copies alone make use."""
+        loops = self.nest.loops
+        for outer, inner in pairwise(loops):
+            body = outer.regions[0]
+            others = without(body.ops[:-1], {inner})
+            if (
+                impure(others) is not None
+                or inner.operands[3:] != body.args[1:]
+                or body.ops[-1].operands != inner.results
+            ):
+                return False
+        asked = [v for loop in loops[1:] for v in loop.operands[:2]]
+        asked += [v for op in self._rest() for v in op.operands]
+        given = {v for loop in loops[:-1] for v in loop.regions[0].args} | {self.nest.counters[-1]}
+        return not leaves_of(slice_of(self.scope, asked), asked) & given
+
+    def _rest(self) -> list[Op]:
+        """What a round does besides its copies, and what that needs."""
+        head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
+        rest = without(self.nest.inner.regions[0].ops, head)
+        effects = [op for op in rest if not op.spec.pure]
+        inside = [each for op in effects for region in op.regions for each in walk(region)]
+        needed = {*effects, *slice_of(rest, [v for op in (*effects, *inside) for v in op.operands])}
+        return [op for op in rest if op in needed]
+
+    def _run_flat(self) -> None:
+        b, loops, ahead = self.b, self.nest.loops, self.slots - 1
+        inner, rest = loops[-1], self._rest()
+        body, before, inside = inner.regions[0], Block(), Block()
+        others = [op for loop in loops[:-1] for op in loop.regions[0].ops[:-1] if op not in loops]
+        before.ops = without(others, self._moving(others))
+        with b.region(before):
+            self._split_places()
+            cursor: list[Value] = []
+            total = b.index(1)
+            for level, step in enumerate(self.steps):
+                cursor.append(self._bound(level, 0, cursor))
+                total = b.value("mul", total, _Rounds(b, cursor[level], self._bound(level, 1, cursor), step, {}).count)
+            for s in range(ahead):
+                self._fetch(b.index(s), cursor)
+                cursor = self._next(cursor)
+            starts = [b.index(0), total, b.index(1), *loops[0].operands[3:]]
+            kinds = self._kinds_of_moves()
+            moved = self._moves(cursor)
+        names: list[str | None] = [f"{c.name}_ahead" for c in self.nest.counters]
+        firsts = [moved[copy] for copy in dict.fromkeys(kinds.values())]
+        args = carry([inner], [*cursor, *firsts], [*names, *[None] * len(firsts)])
+        cursor, carried = (
+            args[: len(cursor)],
+            dict(zip(dict.fromkeys(kinds.values()), args[len(cursor) :], strict=True)),
+        )
+        round_ = Value(TileType((), INDEX), name=body.args[0].name)
+        with b.region(inside):
+            b.op("wait", groups=ahead - 1)
+            self.moves = {copy: carried[first] for copy, first in kinds.items()}
+            self._fetch(b.value("add", round_, b.index(ahead)), cursor, ahead=True)
+            following = self._next(cursor)
+            moved = self._moves(following)
+            following += [moved[copy] for copy in carried]
+        inner.operands = [*starts, *inner.operands[len(starts) :]]  # now that the cursor has asked for its bounds
+        body.args[0], body.ops = round_, [*inside.ops, *rest]
+        self._read_from(body, round_)
+        hand_on([inner], following)
+        inner.attrs = inner.attrs | {"slots": self.slots, "nest": 1}
+        outermost = loops[0]
+        if outermost is not inner:
+            replace_uses(self.function.body, dict(zip(outermost.results, inner.results, strict=False)))
+        self.nest.block.ops[self.nest.block.ops.index(outermost)] = inner
+        self.nest.loops = [inner]
+        self._surround(before.ops)
+
+    def _kinds_of_moves(self) -> dict[Op, Op]:
+        """For each copy whose place is moved the first one that is moved by the same number, whatever the counters."""
+        firsts: dict[Value, Op] = {}
+        with self.b.region(Block()):
+            return {copy: firsts.setdefault(move, copy) for copy, move in self._moves(self.nest.counters).items()}
+
+    def _moves(self, cursor: Sequence[Value]) -> dict[Op, Value]:
+        """By which numbers the places of copies are moved in a round."""
+        return {copy: self._anew(parts.move, cursor) for copy, parts in self.splits.items()}
+
+    def _moving(self, ops: list[Op]) -> set[Op]:
+        """Those that hang on what the loops count or carry."""
+        moved = {v for loop in self.nest.loops for v in loop.regions[0].args}
+        found: set[Op] = set()
+        for op in ops:
+            if moved.intersection(op.operands):
+                moved.update(op.results)
+                found.add(op)
+        return found
+
+    # ---- both ----
+
+    def _is_linear(self) -> bool:
+        """Whether the addresses of all copies are linear as they are."""
+        sources = [operand(copy, "source") for copy in self.nest.head.copies]
+        return all(source is None or is_linear(source) for source in sources)
+
+    def _split_places(self) -> None:
+        """What the loops leave alone of the copies' places is made before them, unless addresses of all of them are
+        linear as they are."""
+        for copy in [] if self._is_linear() else self.nest.head.copies:
+            self.b.place, source = (located(self.function, copy), None), operand(copy, "source")
+            found = None if source is None else split(self.b, self.scope, self.nest.counters, source)
+            if found is not None:
+                self.splits[copy] = found
+                self.scope += found.ops
+
+    def _costly(self) -> list[Value]:
+        """Scalars of the copies' places that change with the outer loops alone, and that take a division by what is no
+        constant: they are made anew where an outer counter moves on, and not in each round."""
+        inner = self.nest.counters[-1]
+        wanted = [v for copy in self.nest.head.copies for v in source_of(copy)]
+        part = slice_of(self.scope, wanted)
+        moves, divided = {inner}, set[Value]()
+        for op in part:
+            if moves.intersection(op.operands):
+                moves.update(op.results)
+            if divided.intersection(op.operands) or (op.spec.divides and constant_of(op.operands[1]) is None):
+                divided.update(op.results)
+        outer = slice_of(part, self.nest.counters[:-1])
+        made = {result for op in part for result in op.results} - set(outer)
+        ends = [v for op in part if op.result in moves or op.result.tile.shape for v in op.operands]
+        ends += wanted
+        fit = [v for v in ends if v in made and v in divided and v not in moves and not v.tile.shape]
+        return list(dict.fromkeys(fit))
+
+    def _bound(self, level: int, which: int, cursor: Sequence[Value]) -> Value:
+        """Where a loop of the nest starts or stops, for these counters of the loops around it."""
+        value = self.nest.loops[level].operands[which]
+        return self._anew(value, cursor[:level]) if level else value
+
+    def _anew(self, value: Value, cursor: Sequence[Value]) -> Value:
+        """A value of the innermost loop, for these counters, and for what is kept with them."""
+        counters = len(self.nest.counters)
+        table = dict(zip(self.nest.counters, cursor, strict=False))
+        table |= dict(zip(self.kept, cursor[counters:], strict=False))
+        return made_anew(self.b, slice_of(self.scope, [value]), table, value)
+
+    def _next(self, cursor: Sequence[Value]) -> list[Value]:
+        """The counters of the following round, and what is kept with them."""
+        b, levels = self.b, len(self.nest.counters)
+        out = list(cursor[:levels])
+        over: list[Value] = []  # by level, the innermost first: whether its loop has come to its end
+        for level in reversed(range(levels)):
+            ahead = b.value("add", cursor[level], b.index(self.steps[level]))
+            out[level] = ahead if not over else b.value("select", over[-1], ahead, cursor[level])
+            if level:
+                done = b.value("ge", ahead, self._bound(level, 1, cursor))
+                over.append(done if not over else b.value("and", over[-1], done))
+        for level, done in zip(range(1, levels), reversed(over), strict=True):
+            start = self._bound(level, 0, out[:level])
+            out[level] = b.value("select", done, start, out[level])
+        return [*out, *self._kept_of(out, cursor[levels:], over)]
+
+    def _kept_of(self, counters: Sequence[Value], kept: Sequence[Value], over: Sequence[Value]) -> list[Value]:
+        """What is kept, made anew in a branch where the innermost loop has come to its end."""
+        if not kept:
+            return []
+        b, then, other = self.b, Block(), Block()
+        with b.region(then):
+            b.op("yield", [self._anew(value, counters) for value in self.kept])
+        with b.region(other):
+            b.op("yield", kept)
+        return b.op("if", [over[0]], [then, other], types=[v.type for v in kept]).results
+
+    def _fetch(self, slot: Value, cursor: Sequence[Value], ahead: bool = False) -> None:
+        """The copies of one round into a slot. Past the last round they copy nothing, nor where an inner loop has no
+        rounds at all: the cursor stands at its start then. ahead: in a round, for a later one."""
+        bounds: list[tuple[int, Value, Value]] = []
+        for level, loop in enumerate(self.nest.loops):
+            if not level or may_be_empty(self.facts, loop):
+                at = self._bound(level, 0, cursor) if level else cursor[0]
+                bounds.append((level, at, self._bound(level, 1, cursor)))
+        self._copy(slot, lambda value: self._anew(value, cursor), bounds, None, ahead)
+
+    def _fetch_of(self, slot: Value, rounds: _Rounds, number: Value, ends: bool, condition: Value | None) -> None:
+        """The copies of one of the rounds of a tile. ends: it may be none of them, which copies nothing, as where the
+        condition does not hold."""
+        at = rounds.place(number)
+        table = rounds.table | {self.nest.counters[1]: at}
+        scope = self.nest.inner.regions[0].ops
+
+        def anew(value: Value) -> Value:
+            return made_anew(self.b, slice_of(scope, [value]), table, value)
+
+        self._copy(slot, anew, [(1, at, rounds.stop)] if ends else [], condition)
+
+    def _copy(
+        self,
+        slot: Value,
+        anew: Callable[[Value], Value],
+        bounds: Sequence[tuple[int, Value, Value]],
+        condition: Value | None,
+        ahead: bool = False,
+    ) -> None:
+        """The copies of one round, one group, where the counter of each level is below its bound."""
+        b = self.b
+        for copy, ring in zip(self.nest.head.copies, self.rings, strict=True):
+            b.place = (located(self.function, copy), None)
+            source, mask = operand(copy, "source"), operand(copy, "mask")
+            offset, tensor = operand(copy, "offset"), operand(copy, "tensor")
+            assert source is not None and offset is not None and tensor is not None
+            place, on = anew(offset), None if mask is None else anew(mask)
+            parts = self.splits.get(copy)
+            if parts is None:
+                there = anew(source)
+            else:
+                there = parts.place(b, self.moves.get(copy) or anew(parts.move), source.tile.shape)
+            within = [b.value("lt", at, end) for level, at, end in bounds if not self._is_off_past_the_end(mask, level)]
+            for each in [*within, *([] if condition is None else [condition])]:
+                on = b.broadcast(each, source.tile.shape) if on is None else also(b, on, each)
+            make_copy(b, ring, slot, place, tensor, there, on, copy.attrs["cache"], ahead)
+        b.place = (located(self.function, self.nest.head.commit), None)
+        b.op("commit")
+
+    def _is_off_past_the_end(self, mask: Value | None, level: int) -> bool:
+        """Whether a mask is off wherever the counter of a loop is at its stop or past it, as that of `a[p : p + 32]` is
+        in `range(0, k, 32)`."""
+        if mask is None:
+            return False
+        b, behind = Builder(self.b.loc, self.facts), Value(TileType((), INDEX))
+        self.facts.known[behind] = Facts(1, (), (), (), 0, None)
+        past = b.value("add", self.nest.loops[level].operands[1], behind)
+        table = {self.nest.counters[level]: past}
+        return constant_of(made_anew(b, slice_of(self.scope, [mask]), table, mask)) is False
+
+    def _rebuild(self, body: Block, inside: list[Op], slot: Value, table: dict[Value, Value]) -> None:
+        """The body of the innermost loop: `inside` in the place of its copies, reads from `slot` of the rings."""
+        head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
+        body.ops = [op for op in body.ops if op not in head]
+        for op in walk(body):
+            op.operands = [table.get(v, v) for v in op.operands]
+        self._read_from(body, slot)
+        body.ops = inside + body.ops
+
+    def _read_from(self, body: Block, slot: Value) -> None:
+        """What reads the rings and says no slot yet reads this one."""
+        for op in walk(body):
+            if op.operands and op.operands[0] in self.rings and "slot" not in op.attrs.get("has", ["slot"]):
+                op.operands.insert(1, slot)
+                op.attrs["has"] = [op.attrs["has"][0], "slot", *op.attrs["has"][1:]]
+
+    def _surround(self, before: list[Op]) -> None:
+        """Puts what goes before around the outermost loop, and the wait that ends all copies behind it. Copies for what
+        follows the loop go with those of its first round; those ahead of another loop are for what follows that."""
+        block, outermost = self.nest.block, self.nest.loops[0]
+        ahead = block.ops[: block.ops.index(outermost)]
+        others = max((i for i, op in enumerate(ahead, 1) if op.spec.counters), default=0)
+        besides = [op for op in ahead[others:] if op.attrs.get("besides")]
+        block.ops = without(block.ops, besides)
+        at = block.ops.index(outermost)
+        drain = Op(OPS["wait"], [], [], {"groups": 0}, (), outermost.loc)
+        block.ops[at : at + 1] = [*before, *besides, outermost, drain]

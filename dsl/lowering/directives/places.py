@@ -1,0 +1,140 @@
+"""Places of elements as what the loops leave alone, and one number by which they move.
+
+    i, j = row + t // 3, col + t % 3             rows = image · 50176 + row · 896 + col · 32     before the loops
+    place = image · 50176 + i · 896 + j · 32 + c  →  place = rows + (t // 3 · 896 + t % 3 · 32 + c)
+
+Places that are no linear function of their coordinates, as those of pixels are, are added up in each round otherwise,
+element by element. What stays is added up where it has the fewest elements, a row's part apart from a column's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.slices import made_anew, slice_of
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.known.affine import AffineOffsets
+from dsl.lowering.known.forms import Forms
+
+Shape = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Split:
+    """still: tiles that the loops leave alone, one of a shape; move: the number that is added to their sum, by
+    operations that `ops` are behind."""
+
+    still: list[Value]
+    move: Value
+    ops: list[Op]
+
+    def place(self, b: Builder, move: Value, shape: Shape) -> Value:
+        """The place of each element, moved by a number."""
+        parts = [b.broadcast(each, shape) for each in (*self.still, move)]
+        total = parts[0]
+        for part in parts[1:]:
+            total = b.value("add", total, part)
+        return total
+
+
+def is_linear(place: Value) -> bool:
+    """Whether places are a linear function of their coordinates, which addresses are made of as it is."""
+    return AffineOffsets().offsets(place) is not None
+
+
+def split(before: Builder, scope: Sequence[Op], counters: Collection[Value], place: Value) -> Split | None:
+    """The parts of a tile of places that `scope` makes, the bodies of loops with these counters; None where there are
+    no such parts. What stays is made by `before`, ahead of the loops."""
+    if not place.tile.shape:
+        return None
+    part = slice_of(scope, [place])
+    moving = set(counters)
+    for op in part:
+        if moving.intersection(op.operands):
+            moving.update(op.results)
+    parts = _Summands(before, part, moving)
+    found = parts.of(place)
+    if found is None or constant_of(found[1]) == 0:
+        return None
+    still: dict[Shape, Value] = {}
+    for each in found[0]:
+        known = still.get(each.tile.shape)
+        still[each.tile.shape] = each if known is None else before.value("add", known, each)
+    return Split(list(still.values()), found[1], parts.b.outermost.ops)
+
+
+Parted = tuple[list[Value], Value]
+"""Tiles that stay, and the number that is added to their sum."""
+
+
+class _Summands(Forms[Parted]):
+    """The parts of values; None for what is no sum of what stays and a number. before: makes what stays, of the
+    operations in `part`; moving: what is not the same in each round; b: makes the numbers."""
+
+    def __init__(self, before: Builder, part: Sequence[Op], moving: Collection[Value]):
+        self.before, self.part, self.moving = before, part, moving
+        self.b = Builder(before.loc)
+
+    def of(self, value: Value) -> Parted | None:
+        if value in self.moving:
+            return self.told(value) if value.tile.shape else ([], value)
+        op = value.op
+        found = self.told(value) if op is not None and (op.spec.splat or op.spec.sums == (None, "add")) else None
+        return found or ([made_anew(self.before, self.part, {}, value)], self.b.constant(0, value.dtype))
+
+    def added(self, op: Op, sign: int) -> Parted | None:
+        a, b = (self.of(v) for v in op.operands)
+        if a is None or b is None or (sign < 0 and b[0]):
+            return None
+        return [*a[0], *b[0]], self.b.value("add" if sign > 0 else "sub", a[1], b[1])
+
+    def multiplied(self, op: Op) -> Parted | None:
+        moved, factor = op.operands if op.operands[0] in self.moving else op.operands[::-1]
+        found, scale = self.of(moved), _scalar(factor)
+        if found is None or scale is None or factor in self.moving:
+            return None
+        b, known = self.before, made_anew(self.before, self.part, {}, scale)
+        still = [b.value("mul", each, b.broadcast(known, each.tile.shape)) for each in found[0]]
+        return still, self.b.value("mul", found[1], scale)
+
+    def repeated(self, op: Op) -> Parted | None:
+        found = self.of(op.operands[0])
+        if found is None:
+            return None
+        return [
+            self.before.reshape(v, (1,) * (len(op.result.tile.shape) - len(v.tile.shape)) + v.tile.shape)
+            for v in found[0]
+        ], found[1]
+
+    def reshaped(self, op: Op) -> Parted | None:
+        found = self.of(op.operands[0])
+        if found is None:
+            return None
+        b, old = self.before, op.operands[0].tile.shape
+        return [b.reshape(b.broadcast(v, old), op.result.tile.shape) for v in found[0]], found[1]
+
+    def transposed(self, op: Op) -> Parted | None:
+        found = self.of(op.operands[0])
+        if found is None:
+            return None
+        return [self.before.value("transpose", v, axes=op.attrs["axes"]) for v in found[0]], found[1]
+
+
+def _scalar(value: Value) -> Value | None:
+    """The scalar that all elements of a tile are."""
+    op = value.op
+    if not value.tile.shape:
+        return value
+    return _scalar(op.operands[0]) if op is not None and op.spec.splat and op.operands else None
+
+
+def also(b: Builder, mask: Value, condition: Value) -> Value:
+    """A mask, where a scalar condition holds too: it is joined to what the mask is broadcast from, of which there is
+    less."""
+    op = mask.op
+    if op is not None and op.spec.reshapes and op.operands[0].tile.shape:
+        return b.value(op.name, also(b, op.operands[0], condition), **op.attrs)
+    return b.value("and", mask, b.broadcast(condition, mask.tile.shape))

@@ -1,0 +1,307 @@
+"""Rows that begin anywhere in memory, in parts that begin at a multiple of some elements.
+
+A row has a body, which begins at the first such multiple and ends at the last one, and edges: fewer elements than that
+before the body, and fewer behind. Parts of the body are accessed whole; the edges are one more part, of few elements.
+
+    x      . . . . . e e e B B B B B B B B B B B B B B B B e e . . .
+           ^ multiple      ^ head                          ^ head + whole
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.beyond import Beyond
+from dsl.lowering.directives.slices import slice_of
+from dsl.lowering.directives.wide import Wide, WideRegion, slices, starts_with, tiles_of, where
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Function, Op, Value
+from dsl.lowering.ir.types import INDEX, TensorType
+from dsl.lowering.known.affine import AffineOffsets
+from dsl.lowering.known.facts import facts_now
+from dsl.lowering.known.forms import Forms
+from dsl.lowering.ops import operand
+from dsl.lowering.shared.access_width import MAX_BYTES
+
+Terms = tuple[tuple[Value, int], ...]
+"""Values that are the same along a row, each with how often it is added."""
+Told = tuple[Terms, int]
+"""Such a sum, and how often the place in the row is added to it."""
+
+
+class _Sums(Forms[Told]):
+    """An index tile as a sum of what is the same along its last axis, and of the place along it."""
+
+    def of(self, value: Value) -> Told | None:
+        if not value.tile.shape or value.tile.shape[-1] == 1:
+            return ((value, 1),) if constant_of(value) != 0 else (), 0
+        return self.told(value)
+
+    def counted(self, op: Op) -> Told:
+        return (), 1
+
+    def number(self, op: Op) -> Told:
+        return ((op.result, 1),), 0
+
+    def added(self, op: Op, sign: int) -> Told | None:
+        a, b = (self.of(v) for v in op.operands)
+        if a is None or b is None:
+            return None
+        return a[0] + tuple((value, sign * times) for value, times in b[0]), a[1] + sign * b[1]
+
+    def repeated(self, op: Op) -> Told | None:
+        return self.of(op.operands[0])
+
+    reshaped = repeated
+
+
+class _Ends(Forms[tuple[Value, Terms]]):
+    """What of a row a flag leaves: the value above the place along the row, and what is to be taken from it."""
+
+    def ordered(self, op: Op, low: int, apart: int) -> tuple[Value, Terms] | None:
+        below, above = (_SUMS.of(op.operands[i]) if op.operands[0].dtype is INDEX else None for i in (low, 1 - low))
+        if below is None or above is None or below[1] != 1 or above[1] or len(above[0]) != 1 or apart != 1:
+            return None
+        return above[0][0][0], below[0]
+
+    def repeated(self, op: Op) -> tuple[Value, Terms] | None:
+        return self.told(op.operands[0])
+
+    reshaped = repeated
+
+
+_SUMS, _ENDS = _Sums(), _Ends()
+
+
+def _flags(mask: Value | None) -> Iterator[Value]:
+    """Those that a mask joins."""
+    if mask is not None and mask.op is not None:
+        if mask.op.spec.conjoins or (mask.op.spec.reshapes and mask.op.operands[0].tile.shape):
+            for each in mask.op.operands:
+                yield from _flags(each)
+        else:
+            yield mask
+
+
+@dataclass(slots=True)
+class AnyRows:
+    """Rows of a region that begin anywhere. step: elements of the multiples that its parts begin at; start: where a row
+    begins, offset: where its elements lie; end: of the places along it, those below are its own; inside: the flags that
+    say so; rows: the extents of rows; leave: reductions in which what is behind a row's end changes nothing."""
+
+    region: WideRegion
+    step: int
+    start: Terms
+    offsets: set[Value]
+    end: tuple[Value, Terms]
+    inside: set[Value]
+    rows: tuple[int, ...]
+    leave: set[Op]
+
+    def tail(self, part: int) -> int:
+        """How many of the last parts may have places without a column."""
+        return -(-2 * self.step // part)
+
+    def check_joins(self, part: int, threads: int) -> None:
+        """TileError `schedule` where such places cannot be left out: no number is known that changes nothing, and there
+        is nothing yet that they could be left out of."""
+        lanes, edges = lanes_of(self, part, threads)
+        if lanes == edges and self.region.extent // part > self.tail(part):
+            return
+        for sink in self.region.sinks:
+            if sink.results and starts_with(sink) is None:
+                what = f"'{sink.spec.symbol or sink.name}'{where(sink)}"
+                said = f"what {what} joins has no number that changes nothing"
+                raise self.region.about.refused(said, "several parts, and two lanes an element of the step at least")
+
+
+def rows_of(region: WideRegion, step: int | None) -> AnyRows:
+    """The rows of a region: its first access, and all that lies alike; step: None for 16 bytes of the widest elements.
+    TileError `schedule` for what has none."""
+    affines, found = AffineOffsets(), _accesses(region)
+    told = _SUMS.of(_offset(found[0])) if found else None
+    if told is None or told[1] != 1:
+        said = f"its columns{where(found[0])} are no neighbours" if found else "nothing of them is loaded or stored"
+        raise region.about.refused(said, "columns that are counted: x[r, 0 : COLS]")
+    start, offset = told[0], _offset(found[0])
+    if set(slice_of(region.block.ops, [value for value, _ in start])) & region.sinks.keys():
+        raise region.about.refused("where they begin hangs on what is computed of them", "leave them as they are")
+    _check_frame(region, offset.shape)
+    numbers = {v for op in slices(_wides(region)) for v in op.results if v.dtype is INDEX and v.shape == offset.shape}
+    offsets = {v for v in numbers | {offset} if affines.offsets(v) == affines.offsets(offset)}
+    ends: dict[tuple[Value, Terms], None] | None = None
+    for op in found:
+        if _offset(op) in offsets:
+            mine = _ends_of(region, operand(op, "mask"), step is not None)
+            ends = dict.fromkeys(end for end in (mine if ends is None else ends) if end is not None and end in mine)
+    if not ends:
+        raise region.about.refused("nothing says where they end", "a slice, or a mask of each access: c < cols")
+    end = next(iter(ends))
+    inside = {flag for flag in _all_flags(region) if _ENDS.told(flag) == end}
+    beyond = Beyond(region, inside)
+    for sink in region.sinks:
+        if not sink.results and not inside & set(_flags(operand(sink, "mask"))):
+            raise region.about.refused(f"a store{where(sink)} goes on behind their end", "a mask: c < cols")
+    leave = {sink for sink in region.sinks if sink.results and beyond.leaves(sink)}
+    widest = max(op.operands[0].dtype.bytes for op in found if _offset(op) in offsets)
+    step = MAX_BYTES // widest if step is None else step
+    return AnyRows(region, step, start, offsets, end, inside, offset.shape[:-1], leave)
+
+
+def _accesses(region: WideRegion) -> list[Op]:
+    """Loads and stores of tensors."""
+    loads = [op for op in region.block.ops if op.spec.accesses == "read" and op.result in region.axes]
+    stores = [sink for sink in region.sinks if not sink.results]
+    return [op for op in (*loads, *stores) if isinstance(op.operands[0].type, TensorType)]
+
+
+def _offset(op: Op) -> Value:
+    offset = operand(op, "offset")
+    assert offset is not None
+    return offset
+
+
+def _ends_of(region: WideRegion, mask: Value | None, said: bool) -> list[tuple[Value, Terms]]:
+    """Where rows end by the flags of a mask: by a dim first, behind which there is nothing of any row. said: by other
+    numbers of the whole block, too, as extents of a reshaped tensor are."""
+    told = [end for flag in _flags(mask) if (end := _ENDS.told(flag)) is not None]
+    dims = [end for end in told if end[0] in region.function.dims.values() or constant_of(end[0]) is not None]
+    return dims + [end for end in told if said and end not in dims and _stands_ahead(region, end[0])]
+
+
+def _stands_ahead(region: WideRegion, value: Value) -> bool:
+    """Whether a number is known ahead of what is computed of the rows."""
+    return not value.tile.shape and not set(slice_of(region.block.ops, [value])) & region.sinks.keys()
+
+
+def _wides(region: WideRegion) -> Iterator[Wide]:
+    for sink, axis in region.sinks.items():
+        yield from ((tile, axis) for tile in tiles_of(sink))
+
+
+def _all_flags(region: WideRegion) -> Iterator[Value]:
+    """The flags that parts of the region are made with."""
+    for op in slices(_wides(region)):
+        yield from (result for result in op.results if op.spec.elementwise and result.dtype.bits == 1)
+
+
+def _check_frame(region: WideRegion, shape: tuple[int, ...]) -> None:
+    """Each row has columns of its own: what is done must be so for each row by itself."""
+    many = prod(shape[:-1]) > 1
+    for op in slices(_wides(region)):
+        spec = op.spec
+        if not (spec.elementwise or spec.accesses or spec.reshapes or spec.counts or spec.splat):
+            said = f"'{spec.symbol or op.name}'{where(op)} joins rows"
+            raise region.about.refused(said, "what is computed row by row")
+    for sink, axis in region.sinks.items():
+        for tile in tiles_of(sink):
+            alike = tile.shape == shape or not (many or sink.results or prod(tile.shape[:-1]) > 1)
+            if axis != len(tile.shape) - 1 or not alike:
+                said = f"a tile of {list(tile.shape)}{where(sink)} has other rows than {list(shape)}"
+                raise region.about.refused(said, "one row a block")
+
+
+def lanes_of(rows: AnyRows, part: int, threads: int) -> tuple[int, int]:
+    """How many lanes have a part of a row, and how many places its edges have."""
+    lanes = min(max(1, threads // max(1, prod(rows.rows))), max(1, part // rows.step))
+    return lanes, max(2 * rows.step, lanes)
+
+
+@dataclass(slots=True)
+class RowPart:
+    """What is known of a part: values that need not be made, the columns of its places, which of them have one."""
+
+    known: dict[Wide, Value]
+    column: Value
+    here: Value
+
+
+class RowParts:
+    """Where the parts of rows lie. Values that are the same along a row have the shape `rows` x 1, or none."""
+
+    def __init__(self, b: Builder, of: AnyRows, part: int, threads: int):
+        self.b, self.of, self.part = b, of, part
+        self.one = (*of.rows, 1) if of.rows else ()
+        step = self.number(of.step)
+        self.extent = self.number(of.region.extent)
+        end = self.sum([(of.end[0], 1), *((v, -n) for v, n in of.end[1])])
+        self.end = self.b.value("minimum", self.b.value("maximum", end, self.number(0)), self.extent)
+        self.start = self.sum(of.start)
+        over = self.b.value("mod", self.start, step)
+        head = self.b.value("mod", self.b.value("sub", step, over), step)
+        self.head = self.b.value("minimum", head, self.end)
+        behind = self.b.value("floordiv", self.b.value("sub", self.end, self.head), step)
+        self.whole = self.b.value("mul", behind, step)
+        self.aside = self.b.value("sub", self.end, self.whole)  # how many the edges have
+        up = self.b.value("floordiv", self.b.value("add", self.aside, self.number(of.step - 1)), step)
+        self.idle = self.b.value("mul", up, step)  # the last places of the body, which have no columns
+        first = self.b.value("floordiv", self.b.value("add", self.start, self.number(of.step - 1)), step)
+        self.first = self.b.value("mul", first, step)
+        self.lanes, self.edges = lanes_of(of, part, threads)
+
+    def number(self, number: int) -> Value:
+        return self.b.broadcast(self.b.index(number), self.one)
+
+    def sum(self, terms: Sequence[tuple[Value, int]]) -> Value:
+        total = self.number(0)
+        for value, times in terms:
+            total = self.b.value("add" if times > 0 else "sub", total, self.b.broadcast(value, self.one))
+        return total
+
+    def body(self, slot: Value) -> RowPart:
+        """A part of the body. Behind the row's columns it has those that the tile has more, each once."""
+        b, shape = self.b, (*self.of.rows, self.part)
+        origin = b.value("mul", slot, b.index(self.part))
+        at = b.value("add", b.broadcast(origin, (self.part,)), b.value("arange", extent=self.part))
+        at = b.broadcast(at, shape)
+        own = b.value("lt", at, b.broadcast(self.whole, shape))
+        here = b.value("lt", at, b.broadcast(b.value("sub", self.extent, self.idle), shape))
+        behind = b.value(
+            "select", here, b.value("add", at, b.broadcast(self.aside, shape)), b.constant(0, INDEX, shape)
+        )
+        column = b.value("select", own, b.value("add", b.broadcast(self.head, shape), at), behind)
+        return RowPart(self._known(b.value("add", b.broadcast(self.first, shape), at), own), column, here)
+
+    def both_edges(self) -> RowPart:
+        """The edges: `step` places for what is before the body, so many for what is behind it. Those that are left have
+        the tile's last columns, as far as the body has them not."""
+        b, shape, step = self.b, (*self.of.rows, self.edges), self.of.step
+
+        def wide(value: Value) -> Value:
+            return b.broadcast(value, shape)
+
+        at, none = wide(b.value("arange", extent=self.edges)), wide(b.index(0))
+        before = b.value("lt", at, wide(b.index(step)))
+        behind = b.value("add", self.head, b.value("sub", self.whole, self.number(step)))
+        column = b.value("select", before, at, b.value("add", at, wide(behind)))
+        own = b.value("lt", column, b.value("select", before, wide(self.head), wide(self.end)))
+        if self.edges > 2 * step:
+            own = b.value("and", own, b.value("lt", at, wide(b.index(2 * step))))
+        free = b.value(
+            "sub", at, b.value("select", before, wide(self.head), wide(self.aside))
+        )  # the free ones, counted
+        left = b.value("sub", self.idle, self.aside)
+        more = b.value("and", b.value("lt", free, wide(left)), b.value("lt", at, wide(b.index(2 * step))))
+        last = b.value("add", free, wide(b.value("sub", self.extent, left)))
+        rest = b.value("select", more, last, none)
+        offset = b.value("add", wide(self.start), column)
+        return RowPart(self._known(offset, own), b.value("select", own, column, rest), b.value("or", own, more))
+
+    def _known(self, offset: Value, own: Value) -> dict[Wide, Value]:
+        known = {(each, len(each.shape) - 1): offset for each in self.of.offsets}
+        return known | {(each, len(each.shape) - 1): own for each in self.of.inside}
+
+    def grouped(self, accumulator: Value) -> tuple[tuple[int, ...], int, int, int]:
+        """A row's elements by the lanes that have them: extents of rows, turns, lanes, neighbours."""
+        extent = accumulator.shape[-1]
+        near = self.of.step if extent == self.part else extent // self.lanes
+        return self.of.rows, extent // (self.lanes * near), self.lanes, near
+
+
+def is_aligned(function: Function, rows: AnyRows) -> bool:
+    """Whether all rows are known to begin at multiples."""
+    facts = facts_now(function)
+    return all(facts.of(value).every * times % rows.step == 0 for value, times in rows.start)

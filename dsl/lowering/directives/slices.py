@@ -1,0 +1,55 @@
+"""What a value is computed from, as operations that can be done once more for other numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.ir.function import Function, Op, Value
+from dsl.lowering.ir.location import Loc, Source
+
+
+def slice_of(ops: Sequence[Op], wanted: Iterable[Value]) -> list[Op]:
+    """Those of `ops` that make `wanted`, in their order."""
+    needed, found = set(wanted), []
+    for op in reversed(ops):
+        if needed.intersection(op.results):
+            found.append(op)
+            needed.update(op.operands)
+    return found[::-1]
+
+
+def leaves_of(part: Iterable[Op], wanted: Iterable[Value]) -> set[Value]:
+    """The values that a slice is computed from."""
+    part = list(part)
+    made = {result for op in part for result in op.results}
+    return ({operand for op in part for operand in op.operands} | set(wanted)) - made
+
+
+def impure(part: Iterable[Op]) -> Op | None:
+    """The first operation of a slice that cannot be done once more elsewhere."""
+    others = [op for op in part if not op.spec.pure]
+    return others[0] if others else None
+
+
+def made_anew(b: Builder, part: Sequence[Op], table: Mapping[Value, Value], wanted: Value) -> Value:
+    """`wanted`, computed again by the operations of its slice for other numbers: those of `table`."""
+    known, needed = dict(table), {wanted} - table.keys()
+    again: list[Op] = []
+    for op in reversed(part):
+        if needed.intersection(op.results):
+            again.append(op)
+            needed |= set(op.operands) - table.keys()
+    for op in reversed(again):
+        b.place = (op.loc or b.loc, None)
+        known[op.result] = b.value(op.name, *(known.get(v, v) for v in op.operands), **op.attrs)
+    return known.get(wanted, wanted)
+
+
+def without(ops: Iterable[Op], gone: Collection[Op]) -> list[Op]:
+    return [op for op in ops if op not in gone]
+
+
+def located(function: Function, op: Op) -> Loc:
+    """Where an operation stands; that of the kernel for one that a text gives no place."""
+    return op.loc or function.loc or Loc(Source(function.name, ""), 0, 0)

@@ -1,0 +1,498 @@
+"""`split p: 4`: the rounds of a loop that only adds to sums are dealt to several blocks.
+
+    acc = zeros(…)                 acc = zeros(…)
+    for p in range(…):             for p in part of range(…):
+        acc = dot(…, acc)              acc = dot(…, acc)
+    c[…] = acc              →      sums[block] = acc
+                                   if this block is the last one to arrive:
+                                       acc = the blocks' sums, added in order
+                                       c[…] = acc
+
+The parts are one more factor of the grid's last axis. Partial sums and the counters of arrivals are in workspaces,
+which the launch provides. Whichever block is the last, it joins the parts in their order, so that a result has the same
+bits on every call. Nobody waits: blocks may run in any order, and one after another. What sums are, and how parts of
+them are joined, is found by `joins.py`: what a reduction alone reads is reduced by each block first. Small parts are
+joined many at a time, each thread some of them, and then as a reduction joins them.
+
+`split p: stream` has as many blocks as run at once (`blocks_per_sm`, else 1 a multiprocessor), each with a loop over
+tiles. While there are as many tiles as blocks, each block takes a whole one, so that neighbours are done at one time;
+of the tiles that are left the rounds, one tile's behind the other's, are dealt in equal shares. A tile that is one
+block's is not left in memory. (Stream-K, with whole tiles first: Osama et al., PPoPP 2023.)
+
+Never by itself: sums come in another order, and more blocks help only where a grid has few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.grid import in_ir, replace_grid
+from dsl.lowering.directives.joins import PartialSums, Unsplit, inside, joined, partial_sums
+from dsl.lowering.directives.slices import impure, located, slice_of
+from dsl.lowering.directives.stage import unstage
+from dsl.lowering.directives.tile_loads import is_load
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, clone, in_line, replace_uses, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import I1, INDEX, S32, S64, U32, DType, TileType
+from dsl.lowering.ops import OPS, space_of
+from dsl.lowering.ops.memory import BONDS
+from dsl.lowering.shared.panels import offsets_within
+
+PARTS = (1, 2, 4)
+STREAM = 0
+"""What stands for `stream` in place of a number of parts."""
+Values = Sequence[Value]
+AXIS = 2
+"""The axis of the grid along which the parts are."""
+MOST, AHEAD = 4, 4
+"""Elements a thread of the parts that the last block joins at a time, and rounds in one."""
+
+
+def split(function: Function) -> None:
+    """Splits the loop that the schedule names. TileError `schedule` for one that cannot be."""
+    for name, parts in function.by_subject("split", int).items():
+        loops = [op for op in walk(function.body) if op.spec.counters and op.regions[0].args[0].name == name]
+        if loops:
+            _split(function, name, parts, loops)
+
+
+def may_deal(function: Function) -> bool:
+    """Whether a tile may become the work of several blocks."""
+    return bool(function.by_subject("split", int))
+
+
+def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
+    loc = function.lines.get(("split", name))
+    loop, sums = loops[0], []
+    try:
+        _check_place(function, loops)
+        if named == STREAM:
+            _check_rounds(function, loop)
+        sums = partial_sums(function, loop)
+        _check_effects(function, loop)
+        wrong = None
+    except Unsplit as error:
+        wrong = error
+    if wrong is not None and named != 1:
+        message = f"loop '{name}' cannot be split: {wrong.message}"
+        raise TileError("schedule", loc or loop.loc, message, wrong.hint)
+    options = {"stream" if each == STREAM else str(each): each for each in dict.fromkeys((*PARTS, named))}
+    parts: int = function.choices.choose(
+        "split",
+        name,
+        options if wrong is None else {"1": 1},
+        "stream" if named == STREAM else str(named),
+        loc=loop.loc,
+        because="the schedule says so",
+        pinned=loc,
+        line=f"split {name}: {{option}}",
+    )
+    if parts not in (named, 1):  # no line of the schedule: its others need not fit
+        _leave_behind(function, loop)
+    if parts == STREAM:
+        _Stream(function, loop, sums).run()
+    elif parts > 1:
+        _Split(function, loop, sums, parts).run()
+
+
+def _leave_behind(function: Function, loop: Op) -> None:
+    """`stage` says nothing of what is loaded behind the loop alone: one block of several goes on there."""
+    top = function.body.ops
+    behind = {op.operands[0].name for op in top[top.index(loop) + 1 :] if is_load(op)}
+    ahead = {op.operands[0].name for each in top[: top.index(loop) + 1] for op in (each, *inside(each)) if is_load(op)}
+    unstage(function, {name for name in behind - ahead if name})
+
+
+# ---- what it needs ----
+
+
+def _check_place(function: Function, loops: list[Op]) -> None:
+    if len(loops) > 1:
+        raise Unsplit(f"{len(loops)} loops have this counter", "give the counters names of their own")
+    if function.number("persistent", 0):
+        raise Unsplit("a persistent kernel's blocks take whole tiles", "persistent 0")
+    if loops[0] not in function.body.ops:
+        raise Unsplit("it stands in another loop or a branch", "split the outermost loop")
+    if function.word("barriers") == "manual":
+        raise Unsplit("its blocks meet behind barriers, which 'barriers manual' leaves out", "barriers automatic")
+    if not _positive(loops[0]):
+        raise Unsplit("its step is no positive constant", "count up by a constant")
+
+
+def _check_rounds(function: Function, loop: Op) -> None:
+    """All tiles have as many rounds, which are known ahead of them, and are dealt to blocks one by one."""
+    if any(op.spec.of_grid == "rank" for op in walk(function.body)):
+        raise Unsplit("the blocks of a cluster take tiles together", "cluster 1, or a number of parts")
+    before = function.body.ops[: function.body.ops.index(loop)]
+    part = slice_of(before, loop.operands[:3])
+    wrong = impure(part)
+    what = "the number of the tile" if wrong is None else f"'{wrong.name}'{in_line(wrong)}"
+    if wrong is not None or any(op.spec.of_grid for op in part):
+        message = f"how many rounds it has comes from {what}, and each tile may have others"
+        raise Unsplit(message, "bounds of dims and constants, or a number of parts")
+
+
+def _positive(loop: Op) -> bool:
+    step = constant_of(loop.operands[2])
+    return step is not None and step > 0
+
+
+def _check_effects(function: Function, loop: Op) -> None:
+    """Each part of the loop is another block's, and what stands before it is done by all of them."""
+    before = function.body.ops[: function.body.ops.index(loop)]
+    for op in (each for top in before for each in (top, *inside(top))):
+        if not op.spec.checks and (what := _effect(op, ("global",))) is not None:
+            message = f"'{what}'{in_line(op)} stands before it, and each of its blocks would do it"
+            raise Unsplit(message, "do it behind the loop")
+    for op in inside(loop):
+        if (what := _effect(op, ("global", "shared"))) is not None:
+            hint = "a loop that adds to sums; 'stage' makes copies to shared memory"
+            raise Unsplit(f"'{what}'{in_line(op)} does more than to add to its sums", hint)
+
+
+def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
+    """What an operation does to memory of these spaces, for other blocks or for people, in a word."""
+    spec = op.spec
+    if spec.effects is not None:
+        for effect in spec.effects(op):
+            if effect.kind in BONDS or (effect.kind == "write" and space_of(effect.memory) in spaces):
+                return op.name
+        return None
+    silent = spec.regions or spec.ends or spec.allocates or spec.orders is not None
+    return op.name if spec.keep and not silent else None
+
+
+# ---- what is made ----
+
+
+class _Meeting:
+    """The blocks of a tile, each with sums of some rounds of the loop. each: sums that a block leaves at most; at_once:
+    parts that the last block joins at a time."""
+
+    each = 1
+    at_once = 1
+
+    def __init__(self, function: Function, loop: Op, sums: list[PartialSums]):
+        self.function, self.loop, self.sums = function, loop, sums
+        self.b = Builder(located(function, loop))
+        self.results = [value for each in sums for value in each.values]
+        self.alone = list(dict.fromkeys(op for each in sums for op in each.alone))
+        body = function.body.ops
+        at = body.index(loop)
+        self.before, self.behind = body[:at], [op for op in body[at + 1 :] if op not in self.alone]
+
+    def rewrite(self) -> None:
+        """Makes what stands in the function's body instead."""
+        raise NotImplementedError
+
+    def run(self) -> None:
+        self.rewrite()
+        self.function.deals += 1
+
+    def provide(self) -> None:
+        """The workspaces of the launch."""
+        names = [value.name or each.name for each in self.sums for value in each.values]
+        self.memories = [
+            self.function.workspace(f"{name}_parts", self._stored(r), self.each * prod(r.tile.shape))
+            for name, r in zip(names, self.results, strict=True)
+        ]
+        self.arrived = self.function.workspace("arrived", U32, 1, zero=True)
+
+    def rounds(self) -> Value:
+        """How many rounds the loop has; of an empty one not above 0."""
+        b, (start, stop, step) = self.b, self.loop.operands[:3]
+        one = b.constant(1, start.dtype)
+        return b.value("floordiv", b.value("add", b.value("sub", stop, start), b.value("sub", step, one)), step)
+
+    def shorten(self, first: Value, count: Value) -> None:
+        """The loop goes through `count` rounds from round `first` on, as far as there are so many."""
+        b, (start, stop, step) = self.b, self.loop.operands[:3]
+        first, count = (b.value("mul", self._as(each, start.dtype), step) for each in (first, count))
+        begin = b.value("add", start, first)
+        self.loop.operands[:2] = [begin, b.value("minimum", stop, b.value("add", begin, count))]
+
+    def arrive(self, place: Value, counter: Value, others: Value) -> Value:
+        """Leaves the sums of this block; whether the `others` have done so before."""
+        b = self.b
+        for memory, result in zip(self.memories, self.results, strict=True):
+            self._store(memory, self._at(place, result), result)
+        has = ["memory", "offset", "value"]
+        operands = [self.arrived, counter, b.constant(1, U32)]
+        count = b.op("atomic", operands, has=has, action="add", order="acq_rel", scope="gpu").result
+        return b.value("eq", count, self._as(others, U32))
+
+    def joined(
+        self, counter: Value, first: Value, turns: tuple[Value, Value], place: Callable[[Value], Value]
+    ) -> Values:
+        """The sums of all parts, in their order: of those at `first`, then a loop over those in the turns."""
+        b, results = self.b, self.results
+        self._store(self.arrived, counter, b.constant(0, U32))
+        starts = self._parts(first)
+        turn = Value(TileType((), INDEX), name="part")
+        body = Block([turn, *(Value(start.type) for start in starts)])
+        with b.region(body):
+            here = self.there(turn)
+            ends = self._join(body.args[1:], self._parts(place(turn), here))
+            if here is not None:
+                ends = [self._choose(here, end, total) for end, total in zip(ends, body.args[1:], strict=True)]
+        body.ops.append(self.end(*ends))
+        made = b.op("for", [*turns, b.index(self.at_once), *starts], [body], unroll=1 if self.at_once == 1 else AHEAD)
+        for result, new, within in zip(results, made.results, body.args[1:], strict=True):
+            new.name = within.name = result.name
+        return made.results if self.at_once == 1 else self._reduced(made.results)
+
+    def there(self, turn: Value) -> Value | None:
+        """Which of the parts that are joined at a time there are, from `turn` on; None: all."""
+        return None
+
+    def _groups(self, values: Values) -> Iterator[tuple[PartialSums, Values]]:
+        """Sums that are joined together, and their values among those of all."""
+        left = iter(values)
+        for each in self.sums:
+            yield each, [next(left) for _ in each.values]
+
+    def _join(self, left: Values, right: Values) -> list[Value]:
+        pairs = zip(self._groups(left), self._groups(right), strict=True)
+        return [value for (each, a), (_, b) in pairs for value in joined(self.b, each.join, a, b)]
+
+    def _reduced(self, tiles: Values) -> list[Value]:
+        """Parts that lie along the first axis, as one."""
+        out: list[Value] = []
+        for each, values in self._groups(tiles):
+            region = Block([Value(a.type) for a in each.join.args])
+            region.ops.append(self.end(*clone(each.join, region.args, region.ops)))
+            out += self.b.op("reduce", values, [region], axis=0).results
+        return out
+
+    def _choose(self, here: Value, yes: Value, no: Value) -> Value:
+        return self.b.value("select", self._aligned(here, yes.tile.shape), yes, no)
+
+    def _aligned(self, along: Value, shape: tuple[int, ...]) -> Value:
+        """What is known of parts side by side, for each of their elements."""
+        b = self.b
+        return b.broadcast(b.reshape(along, (*along.tile.shape, *(1 for _ in shape[1:]))), shape)
+
+    def end(self, *values: Value) -> Op:
+        return Op(OPS["yield"], values, [], {}, (), self.b.loc)
+
+    def behind_if(self, condition: Value, then: Block, sums: Values) -> None:
+        """What follows the loop, where the condition holds, with these sums."""
+        then.ops += [op for op in self.behind if not op.spec.allocates]
+        replace_uses(then, dict(zip(self.results, sums, strict=True)))
+        otherwise = Block()
+        then.ops.append(self.end())
+        otherwise.ops.append(self.end())
+        self.b.op("if", [condition], [then, otherwise], types=[])
+
+    def _stored(self, value: Value) -> DType:
+        """The type of a sum in memory."""
+        return value.dtype if value.dtype is not INDEX else S64 if self.function.index_bits == 64 else S32
+
+    def _as(self, value: Value, dtype: DType) -> Value:
+        if value.dtype is dtype:
+            return value
+        return self.b.value("cast", value, to=dtype, saturate=False, rounding=None)
+
+    def _parts(self, place: Value, there: Value | None = None) -> list[Value]:
+        """The sums of one part, or of several side by side."""
+        pairs = zip(self.memories, self.results, strict=True)
+        return [self._load(memory, self._at(place, r), r.dtype, there) for memory, r in pairs]
+
+    def _at(self, place: Value, result: Value) -> Value:
+        """The elements of a sum in its workspace."""
+        b, shape = self.b, result.tile.shape
+        start = b.value("mul", *b.same_shape([place, b.index(prod(shape))]))
+        if not shape:
+            return start
+        if place.tile.shape:
+            start = self._aligned(start, (*place.tile.shape, *shape))
+        return b.value("add", *b.same_shape([start, offsets_within(b, shape)]))
+
+    def _store(self, memory: Value, at: Value, value: Value) -> None:
+        value = self._as(value, memory.dtype)
+        self.b.access("store", {"memory": memory, "offset": at, "value": value}, cache=None, evict=None)
+
+    def _load(self, memory: Value, at: Value, dtype: DType, there: Value | None) -> Value:
+        mask = None if there is None else self._aligned(there, at.tile.shape)
+        made = self.b.access("load", {"memory": memory, "offset": at, "mask": mask}, cache=None, evict=None).result
+        return self._as(made, dtype)
+
+
+class _Split(_Meeting):
+    """As many parts of each tile, along the grid's last axis."""
+
+    def __init__(self, function: Function, loop: Op, sums: list[PartialSums], parts: int):
+        super().__init__(function, loop, sums)
+        self.parts = parts
+        shapes = [result.tile.shape for result in self.results]
+        if not any(extent & (extent - 1) for shape in shapes for extent in shape):
+            room = function.threads * MOST // max(map(prod, shapes))
+            self.at_once = power_below(min(parts, max(1, room)))
+
+    def rewrite(self) -> None:
+        b, function = self.b, self.function
+        top, head, meeting = Block(), Block(), Block()
+        with b.region(top):
+            part = self._divide()
+            with b.region(head):
+                every = b.index(self.parts)
+                above = b.value("add", self._as(self.rounds(), INDEX), b.value("sub", every, b.index(1)))
+                each = b.value("floordiv", above, every)
+                self.shorten(b.value("mul", part, each), each)
+            with b.region(meeting):
+                self._meet(part)
+        kept = [op for op in self.behind if op.spec.allocates]
+        function.body.ops = [*kept, *top.ops, *self.before, *head.ops, self.loop, *self.alone, *meeting.ops]
+
+    def _divide(self) -> Value:
+        """The part of this block. What the kernel reads of the grid's last axis is as it was."""
+        b, function = self.b, self.function
+        number, parts = b.value("block_id", axis=AXIS), b.index(self.parts)
+        single = function.grid[AXIS] == 1
+        made: dict[Value, Value] = {}
+        self.block = b.index(0) if single else b.value("floordiv", number, parts)
+        blocks = b.index(1) if single else b.value("floordiv", b.value("grid_size", axis=AXIS), parts)
+        known = {"block": self.block, "blocks": blocks}
+        for op in walk(function.body):
+            if op.spec.of_grid and op.attrs["axis"] == AXIS:
+                made[op.result] = known[op.spec.of_grid]
+        replace_uses(function.body, made)
+        function.grid[AXIS] = self.parts if single else ["*", function.grid[AXIS], self.parts]
+        return number if single else b.value("mod", number, parts)
+
+    def _meet(self, part: Value) -> None:
+        """The last block of a tile goes on with the sums of all."""
+        b = self.b
+        rows, columns = (self._extent(axis) for axis in (0, 1))
+        plane = b.value("mul", rows, columns)
+        tile = b.value("add", b.value("block_id", axis=0), b.value("mul", rows, b.value("block_id", axis=1)))
+        depth = b.value("mul", self.block, b.index(self.parts))
+        first = b.value("add", tile, b.value("mul", plane, depth))  # the block of the tile's first part
+
+        def place(turn: Value) -> Value:
+            each = self._side_by_side(turn)
+            return b.value("add", *b.same_shape([first, b.value("mul", *b.same_shape([plane, each]))]))
+
+        self.provide()
+        is_last = self.arrive(b.value("add", first, b.value("mul", plane, part)), first, b.index(self.parts - 1))
+        then = Block()
+        with b.region(then):
+            opening = place(b.index(0))
+            sums = self.joined(first, opening, (b.index(self.at_once), b.index(self.parts)), place)
+        self.behind_if(is_last, then, sums)
+
+    def _extent(self, axis: int) -> Value:
+        """Of the grid."""
+        known = self.function.grid[axis]
+        return self.b.index(known) if isinstance(known, int) else self.b.value("grid_size", axis=axis)
+
+    def _side_by_side(self, turn: Value) -> Value:
+        """The parts that are joined at a time, from `turn` on."""
+        if self.at_once == 1:
+            return turn
+        return self.b.value("add", *self.b.same_shape([turn, self.b.value("arange", extent=self.at_once)]))
+
+    def there(self, turn: Value) -> Value | None:
+        if self.parts % self.at_once == 0:
+            return None
+        return self.b.value("lt", *self.b.same_shape([self._side_by_side(turn), self.b.index(self.parts)]))
+
+
+def power_below(number: int) -> int:
+    """The greatest power of two up to a number from 1 on."""
+    return 1 << (number.bit_length() - 1)
+
+
+class _Stream(_Meeting):
+    """Whole tiles, and equal shares of all rounds of the tiles that are left, one tile's behind the other's.
+
+    A block leaves two sums at most: of a tile that it begins, and of one that another block has begun.
+    """
+
+    each = 2
+
+    def rewrite(self) -> None:
+        b, function = self.b, self.function
+        ahead = slice_of(self.before, self.loop.operands[:3])
+        kept = [op for op in (*self.before, *self.behind) if op.spec.allocates]
+        top, inside = Block(), Block()
+        with b.region(top):
+            place = function.lines.get(("split", self.loop.regions[0].args[0].name or ""), b.loc)
+            sizes = [in_ir(b, function, tree, place) for tree in function.grid]
+            block, blocks = b.value("block_id", axis=0), b.value("grid_size", axis=0)
+            plane = b.value("mul", sizes[0], sizes[1])
+            rounds = b.value("maximum", self._as(self.rounds(), INDEX), b.index(1))
+            tiles, one = b.value("mul", plane, sizes[2]), b.index(1)
+            waves = b.value("floordiv", tiles, blocks)
+            dealt = b.value("mul", waves, blocks)  # tiles that are whole
+            total = b.value("mul", b.value("sub", tiles, dealt), rounds)
+            share = b.value("maximum", self._above(total, blocks), one)
+            low = b.value("minimum", b.value("mul", block, share), total)
+            high = b.value("minimum", b.value("add", low, share), total)
+            begun = b.value("floordiv", low, rounds)  # the first one of which it has a part
+            parted = b.value("maximum", b.value("sub", self._above(high, rounds), begun), b.index(0))
+            bounds = [
+                b.index(0),
+                b.value("add", waves, b.value("select", b.value("lt", low, high), parted, b.index(0))),
+                one,
+            ]
+        turn = Value(TileType((), INDEX), name="turn")
+        self.provide()
+        with b.region(top), b.region(inside):
+            is_whole = b.value("lt", turn, waves)
+
+            def of(whole: Value, part: Value) -> Value:
+                return b.value("select", is_whole, whole, part)
+
+            number = b.value("add", begun, b.value("sub", turn, waves))  # among those that are left
+            own = b.value("add", block, b.value("mul", turn, blocks))
+            tile = of(own, b.value("add", dealt, number))
+            flat = b.value("mod", tile, plane)
+            numbers = [b.value(name, flat, sizes[0]) for name in ("mod", "floordiv")]
+            replace_grid(function, [*numbers, b.value("floordiv", tile, plane)], sizes)
+            origin = b.value("mul", number, rounds)
+            first = of(b.index(0), b.value("maximum", b.value("sub", low, origin), b.index(0)))
+            last = of(rounds, b.value("minimum", b.value("sub", high, origin), rounds))
+            self.shorten(first, b.value("sub", last, first))
+            rest = [op for op in self.before if op not in ahead and not op.spec.allocates]
+            meeting = Block()
+            with b.region(meeting):
+                opening = of(block, b.value("floordiv", origin, share))  # the block of the tile's first part
+                end = b.value("add", origin, b.value("sub", rounds, one))
+                self._meet(block, first, opening, of(block, b.value("floordiv", end, share)))
+        body = Block([turn])
+        body.ops = [*inside.ops, *rest, self.loop, *self.alone, *meeting.ops, self.end()]
+        around = Op(OPS["for"], bounds, [], {"unroll": 1, "tiles": True}, [body], b.loc)
+        function.body.ops = [*kept, *ahead, *top.ops, around]
+        function.grid = [["*", "sms", function.number("blocks_per_sm", 1)], 1, 1]
+
+    def _above(self, number: Value, divisor: Value) -> Value:
+        b = self.b
+        return b.value("floordiv", b.value("add", number, b.value("sub", divisor, b.index(1))), divisor)
+
+    def _meet(self, block: Value, first: Value, opening: Value, ending: Value) -> None:
+        """A block that has all rounds goes on; else the last one does, with the sums of all."""
+        b, two, one = self.b, self.b.index(2), self.b.index(1)
+        types = [*(result.type for result in self.results), TileType((), I1)]
+        yes = b.constant(True, I1)
+        whole, parted, last, others = Block(), Block(), Block(), Block()
+        whole.ops.append(self.end(*self.results, yes))
+        with b.region(parted):
+            slot = b.value("select", b.value("eq", first, b.index(0)), b.index(0), one)
+            place = b.value("add", b.value("mul", block, two), slot)
+            is_last = self.arrive(place, opening, b.value("sub", ending, opening))
+            with b.region(last):
+                turns = b.value("add", opening, one), b.value("add", ending, one)
+                at = b.value("mul", opening, two)
+                sums = self.joined(opening, at, turns, lambda turn: b.value("add", b.value("mul", turn, two), one))
+            last.ops.append(self.end(*sums))
+            others.ops.append(self.end(*self.results))
+            joined = b.op("if", [is_last], [last, others], types=types[:-1]).results
+        parted.ops.append(self.end(*joined, is_last))
+        *sums, goes_on = b.op("if", [b.value("eq", opening, ending)], [whole, parted], types=types).results
+        for result, old in zip(sums, self.results, strict=True):
+            result.name = old.name
+        self.behind_if(goes_on, Block(), sums)

@@ -1,0 +1,535 @@
+"""`stage a, b: shared`: what a loop loads of these tensors goes through shared memory, by copies.
+
+    for p:                         for p:
+        x = load a[…]                  copy sa, a[…]; copy sb, b[…]; commit; wait 0
+        y = load b[…]       →          x = load sa
+        …                              y = load sb
+                                       …
+
+What is stored in a tensor goes through shared memory too: its threads store other elements than they have, 16 bytes of
+a row at once. By itself 16-bit results of products do whose b does not lie along k: a thread has 4 bytes of a row of
+them, and half a sector would be stored at a time.
+
+A load that stands before a loop and is used in it is copied where it stands, and read anew at each use: `stage q:
+shared` keeps the queries of attention out of the registers. One that stands behind a loop is copied before it, and is
+there when the loop has ended: `stage z: shared` of what is added to sums.
+
+`pipeline` lets the copies run rounds ahead. By itself a load is staged that feeds a product: the fragments of an
+operand lie apart in memory, and each warp reads those of its row of warps once more. Where fewer than 4 aligned bytes
+are neighbours, there is no `cp.async` to hide anything, and loads stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from math import prod
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.bulk import BULK, LEAST_RUN, SWIZZLED_ROWS, boxed, flaw_of_box, part_of_rows
+from dsl.lowering.directives.part_maker import PartMaker
+from dsl.lowering.directives.slices import impure, located, made_anew, slice_of, without
+from dsl.lowering.directives.staged import Staged, copy, copy_halo, shared_tile, side_by_side, taken_names, with_halos
+from dsl.lowering.directives.tile_loads import (
+    feeds_product,
+    is_load,
+    is_operand,
+    is_store,
+    offset_and_mask,
+    place_of,
+    slot_bytes,
+)
+from dsl.lowering.directives.wide import Wide
+from dsl.lowering.hopper.boxes import CopiedBox
+from dsl.lowering.hopper.warpgroup import asks_for, is_turn
+from dsl.lowering.ir.fold import is_zero_of_bits
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, put, replace_uses, uses, walk
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import SharedType, TensorType, TileType
+from dsl.lowering.known.facts import Analysis, facts_now
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.control import started
+from dsl.lowering.ops.memory import writes
+from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
+from dsl.lowering.shared.panels import offsets_within
+from dsl.lowering.shared.shared_map import row_swizzle
+
+WAYS = {"shared": True, "registers": False}
+"""Of a value that is done in parts, or of a result."""
+
+
+def stage(function: Function, target: Target) -> None:
+    """Stages the loads of loops that the schedule names, and those that feed products."""
+    loops = [op for op in walk(function.body) if op.spec.counters]
+    found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op)]
+    said = function.by_subject("stage", str)
+    users = uses(function.body)
+    inside = {op for loop in loops for op in walk(loop.regions[0])}
+    once = [op for op in function.body.ops if is_load(op) and inside.intersection(users.get(op.result, ()))]
+    behind = [op for op in _behind_loops(function.body) if said.get(op.operands[0].name or "", BULK) != BULK]
+    behind = [op for op in behind if op not in once]
+    stores = [op for op in walk(function.body) if is_store(op)]
+    subjects = [*(load for _, load in found), *once, *behind, *stores]
+    _check_subjects(function, said, {op.operands[0].name for op in subjects})
+    _stage_results(function, target, stores, said)
+    if not found and not once and not behind:
+        return
+    choosing = _Choosing(function, target, said)
+    chosen: dict[Op, list[Op]] = {}
+    for loop, load in found:
+        if way := choosing.way(load, loop.regions[0]):
+            chosen.setdefault(loop, []).append(load)
+            load.attrs[BULK] = way == BULK
+    for load in once:
+        if load.operands[0].name in said and choosing.way(load, None):
+            _stage_once(function, choosing.facts, load)
+    for load in behind:
+        if choosing.way(load, None):
+            _stage_before(function, choosing.facts, load)
+    for loop, loads in chosen.items():
+        _stage(function, choosing.facts, loop, loads)
+
+
+def unstage(function: Function, names: Collection[str]) -> None:
+    """`stage` of these names says no more."""
+    if names:
+        said = function.by_subject("stage", str)
+        function.attrs["stage"] = {name: word for name, word in said.items() if name not in names}
+
+
+def _behind_loops(body: Block) -> list[Op]:
+    """Loads that stand behind a loop."""
+    loops = [i for i, op in enumerate(body.ops) if op.spec.counters]
+    return [op for op in body.ops[loops[0] + 1 :] if is_load(op)] if loops else []
+
+
+def _stage_results(function: Function, target: Target, stores: list[Op], said: dict[str, str]) -> None:
+    """Stores of tensors that the schedule names, and of narrow results of products, through one tile a shape."""
+    tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
+    chosen: dict[str | None, bool] = {}
+    facts, head, taken = facts_now(function), Block(), taken_names(function.body)
+    starts = {arg: start for op in walk(function.body) if op.spec.counters for start, arg in started(op)}
+    for op in stores:
+        name, value = op.operands[0].name, operand(op, "value")
+        assert value is not None
+        if name not in chosen:
+            in_bulk = said.get(name or "") == BULK
+            is_box = in_bulk and not flaw_of_box(function, target, facts, op)
+            part = part_of_rows(function, facts, op) if is_box else None
+            if in_bulk and part is None:
+                chosen[name] = False  # `bulk_stores` does it, or says why it cannot
+                continue
+            bytes = prod(value.shape) * value.dtype.bytes
+            if said.get(name or "") == "shared" and bytes > target.shared:
+                message = f"'{name}' cannot be staged: its tile has {bytes} bytes, and {target.arch} {target.shared}"
+                where = function.lines.get(("stage", name or "")) or op.loc
+                raise TileError("shared", where, f"{message} of shared memory", "a smaller tile, or parts of it")
+            is_apart = op.operands[0].dtype.bits == 16 and _is_across(facts, value, starts)
+            wide = neighbours(facts, op, op.spec.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
+            if name not in said and not (is_apart and wide):
+                continue
+            fits, asked = "shared" if bytes <= target.shared else "registers", function.lines.get(("stage", name or ""))
+            because = f"not 'bulk': {part}" if in_bulk else "a thread has 4 bytes of a row of a product, and stores 16"
+            chosen[name] = function.choices.choose(
+                "stage",
+                name or "tensor",
+                WAYS if bytes <= target.shared else {"registers": False},
+                fits if in_bulk else said.get(name or "", fits),
+                loc=asked if in_bulk else op.loc,
+                because=because,
+                costs={"shared": bytes, "registers": 0} if in_bulk else None,
+                unit="bytes of shared memory" if in_bulk else "",
+                pinned=None if in_bulk else asked,
+                line=f"stage {name}: {{option}}",
+            )
+            if in_bulk:
+                said = {**said, name or "": fits}
+                function.attrs["stage"] = dict(said)
+        if not chosen[name]:
+            continue
+        b = Builder(located(function, op))
+        if (name, value.shape) not in tiles:
+            with b.region(head):
+                type = SharedType(value.shape, value.dtype)
+                tiles[name, value.shape] = shared_tile(b, f"s{name}", taken, type)
+        _through(function, op, tiles[name, value.shape])
+    function.body.ops[:0] = head.ops
+
+
+def _through(function: Function, store: Op, tile: Value) -> None:
+    """What is stored goes through a shared tile before."""
+    b, ahead, value = Builder(located(function, store)), Block(), operand(store, "value")
+    assert value is not None
+    with b.region(ahead):
+        place = offsets_within(b, value.shape)
+        b.access("store", {"memory": tile, "offset": place, "value": value}, cache=None, evict=None)
+        made = b.access("load", {"memory": tile, "offset": place}, cache=None, evict=None).result
+    made.stands_for(value)
+    made.name = None  # it lies otherwise
+    store.operands = [made if v is value else v for v in store.operands]
+    put(function.body, store, [*ahead.ops, store])
+
+
+def _is_across(facts: Analysis, value: Value, starts: Mapping[Value, Value]) -> bool:
+    """Whether a value is made, element by element, of a product whose b does not lie along k."""
+    waiting, seen = [value], {value}  # each value once: a polynomial reads its argument again and again
+    while waiting:
+        value = waiting.pop()
+        op = value.op
+        if op is None:
+            continue
+        if op.spec.product:
+            if not lies_along(facts, op.operands[1], 0, starts):
+                return True
+            continue
+        makers: list[Value] = []
+        if op.spec.counters:
+            makers = [op.regions[0].ops[-1].operands[op.results.index(value)]]
+        elif op.spec.elementwise:
+            makers = [o for o in op.operands if o.shape]
+        waiting += [each for each in makers if each not in seen]
+        seen.update(makers)
+    return False
+
+
+def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | None]) -> None:
+    """TileError `name` for a tensor that no loop loads."""
+    for name in said:
+        loc = function.lines.get(("stage", name))
+        if name in loaded or (said[name] == "registers" and any(name == p.name for p in function.params)):
+            continue
+        if name in function.in_branches or any(p.name == name and p.value is None for p in function.params):
+            function.void += [(name, loc)] if loc else []
+            continue
+        raise TileError("name", loc, *_not_loaded(function, name, sorted(each for each in loaded if each)))
+
+
+def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, str]:
+    """What a schedule is told that stages what no loop loads, and what would fit."""
+    reads = [op for op in walk(function.body) if op.spec.accesses == "read" and op.operands[0].name == name]
+    tiles = [r for op in walk(function.body) for r in op.results if isinstance(r.type, TileType) and r.shape]
+    if any(tile.name == name for tile in tiles):
+        hint = ", ".join([*known, f"or do it in parts: loop {name}, AXIS: N"])
+        return f"'{name}' is no tensor that a loop loads, and no value that is done in parts", hint
+    if not any(isinstance(op.operands[0].type, TensorType) for op in reads):
+        hint = closest(name, known) or (", ".join(known) if known else "a loop's loads are staged")
+        return f"no loop of kernel '{function.name}' loads a tile of '{name}'", hint
+    loads = [op for op in reads if is_load(op)]
+    if not loads:
+        return f"of '{name}' single elements alone are loaded", f"a slice loads a tile: {name}[p : p + 64]"
+    line = "" if loads[0].loc is None else f" in line {loads[0].loc.line}"
+    return (
+        f"'{name}' is loaded{line}, outside of the loops whose loads are staged",
+        "not where a loop is split: behind it one block of several goes on"
+        if any(parts != 1 for parts in function.by_subject("split", int).values())
+        else "load it in the body of a for loop itself: a mask can stand for a branch",
+    )
+
+
+class _Choosing:
+    """Which loads are staged."""
+
+    def __init__(self, function: Function, target: Target, said: dict[str, str]):
+        self.function, self.target, self.said = function, target, said
+        self.facts, self.users = facts_now(function), uses(function.body)
+        self.written = {op.operands[0] for op in walk(function.body) if writes(op)}
+        held = sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
+        self.room = target.shared - held
+        self.lines: set[tuple[Value, Loc | None]] = set()  # of tensors whose boxes they copy
+
+    def way(self, load: Op, body: Block | None) -> str:
+        """`shared`, `bulk`, or nothing: the schedule's word, or the choice's. TileError `schedule` where the word
+        cannot be kept."""
+        name = load.operands[0].name or "tensor"
+        word, place = self.said.get(name), self.function.lines.get(("stage", name))
+        feeds = feeds_product(load, self.users)
+        if word is None and not feeds:
+            return ""
+        wrong = self.misfit(load, body)
+        no_box = wrong or self.no_box(load, body) if word == BULK else None
+        if wrong is not None and word == "shared":
+            code = "shared" if wrong == self.no_room(load) else "schedule"
+            raise TileError(code, place or load.loc, f"'{name}' cannot be staged: {wrong[0]}", wrong[1])
+        if no_box is not None:
+            message = f"'{name}' cannot be copied in bulk: {no_box[0]}"
+            raise TileError("instruction", place or load.loc, message, no_box[1])
+        bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
+        rule = word or ("shared" if wrong is None and bytes in ASYNC_BYTES else "registers")
+        why = f"{'it feeds a product, and ' * feeds}{bytes} aligned bytes are copied at a time"
+        if wrong is not None:
+            why = wrong[0]
+        elif bytes not in ASYNC_BYTES:
+            why = f"{bytes} bytes at a time are no asynchronous copy"
+        options = {"registers": ""} if wrong is not None else {"shared": "shared", "registers": ""}
+        staged: str = self.function.choices.choose(
+            "stage",
+            name,
+            options | ({BULK: BULK} if word == BULK else {}),
+            rule,
+            loc=load.loc,
+            because=why,
+            pinned=place if word else None,
+            line=f"stage {name}: {{option}}",
+        )
+        key = load.operands[0], load.loc
+        if staged and (staged != BULK or key not in self.lines):  # windows of one line may be one box: `pipeline` knows
+            self.room -= slot_bytes(load)
+            self.lines |= {key} if staged == BULK else set()
+        return staged
+
+    def no_box(self, load: Op, body: Block | None) -> tuple[str, str] | None:
+        """Why a load is no box that one instruction copies, and what would fit; None if it is."""
+        if body is None:
+            name = load.operands[0].name
+            return "no loop loads it", f"stage {name}: shared; or persistent 1, whose loop over tiles loads it"
+        other = operand(load, "other") if "box" in load.attrs else None
+        if other is not None and not _is_zero(other):
+            return "what is outside is filled with something else than zeros", "other=0"
+        return flaw_of_box(self.function, self.target, self.facts, load)
+
+    def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
+        """Why a load cannot be staged, and what would fit; None if it can. body: of the loop at whose head it is
+        copied; None for a load that is copied where it stands."""
+        ops = [] if body is None else body.ops[: body.ops.index(load)]
+        wrong = impure(slice_of(ops, place_of(load)))
+        if wrong is not None:
+            where = "" if wrong.loc is None else f" in line {wrong.loc.line}"
+            return (
+                f"its place comes from '{wrong.name}'{where}",
+                "compute the place before the loop, or from its counter",
+            )
+        if load.attrs["cache"] == "volatile":
+            return "it is loaded with cache=volatile, at this moment", "leave out the cache"
+        if load.attrs["evict"]:
+            return "it is loaded with an eviction priority, which a copy has not", "leave out evict="
+        if load.operands[0] in self.written:
+            return "the kernel writes it, and a copy would read it earlier", f"stage {load.operands[0].name}: registers"
+        return self.no_room(load)
+
+    def no_room(self, load: Op) -> tuple[str, str] | None:
+        """What `misfit` says of a tile that shared memory does not hold beside the others."""
+        if slot_bytes(load) <= self.room or (load.operands[0], load.loc) in self.lines:
+            return None
+        left = f"its tile has {slot_bytes(load)} bytes, and {max(self.room, 0)} of shared memory are left"
+        return left, "a smaller tile"
+
+
+def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op]) -> None:
+    """The loads of one loop: their copies at the head of its body, and loads from shared memory where they stood."""
+    body = loop.regions[0]
+    allocated, head = Block(), Block()
+    b = Builder(located(function, loop))
+    ahead = slice_of(body.ops, [v for load in loads for v in place_of(load)])
+    taken = taken_names(function.body)
+    with b.region(allocated):
+        users = uses(function.body)  # once: of 4,096 loads it took 10 s to ask for each
+        staged = [_staged(function, b, facts, load, taken, users) for load in loads]
+        staged = side_by_side(b, with_halos(function, b, staged))
+    with b.region(head):
+        for each in staged:
+            b.place = (each.load.loc or b.loc, None)
+            source, mask = offset_and_mask(each.load)
+            if each.halo is not None:
+                copy_halo(b, each)
+            else:
+                _copies(b, facts, each, source, mask)
+        b.place = (loop.loc or b.loc, None)
+        b.op("commit")
+        b.op("wait", groups=0)
+    made = {each.load: _loaded(b, each) for each in staged}
+    again = _read_by_each_product(b, body, staged, uses(function.body))
+    behind = [new for op in without(body.ops, ahead) for new in (*again.get(op, ()), *made.get(op, [op]))]
+    body.ops = [*ahead, *head.ops, *behind]
+    function.body.ops[:0] = allocated.ops
+    replaced = {load.result: ops[-1].result for load, ops in made.items()}
+    for op in walk(body):
+        op.operands = [replaced.get(v, v) for v in op.operands]
+
+
+def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
+    """A load that stands before the loops that use it: it is copied where it stands, and each use in a loop reads it
+    anew from shared memory, so that no registers hold it meanwhile."""
+    allocated, head = Block(), Block()
+    b = Builder(located(function, load))
+    with b.region(allocated):
+        taken = taken_names(function.body)
+        staged = _staged(function, b, facts, load, taken, uses(function.body), False)
+    with b.region(head):
+        source, mask = offset_and_mask(load)
+        _copies(b, facts, staged, source, mask)
+        b.op("commit")
+        b.op("wait", groups=0)
+    loaded, value = _loaded(b, staged), load.result
+
+    def visit(block: Block, in_loop: bool) -> None:
+        ops: list[Op] = []
+        for op in block.ops:
+            for region in op.regions:
+                visit(region, in_loop or op.spec.loops)
+            if op is load:
+                ops += [*head.ops, *loaded]
+                continue
+            if value in op.operands:
+                here = _loaded(b, staged) if in_loop else loaded
+                ops += here if in_loop else []
+                op.operands = [here[-1].result if v is value else v for v in op.operands]
+            ops.append(op)
+        block.ops = ops
+
+    visit(function.body, False)
+    function.body.ops[:0] = allocated.ops
+
+
+def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
+    """A load that stands behind a loop: its copy is issued before the loop, which lets it arrive meanwhile. Where the
+    loop is pipelined it goes with the copies of a later round, so that the first ones do not wait for it."""
+    allocated, ahead, behind = Block(), Block(), Block()
+    body, b = function.body, Builder(located(function, load))
+    at = body.ops.index(load)
+    first = max(i for i, op in enumerate(body.ops[:at]) if op.spec.counters)
+    part = slice_of(body.ops[first:at], place_of(load))
+    wrong = impure(part)
+    if wrong is not None:
+        line = function.lines.get(("stage", load.operands[0].name or ""))
+        message = f"'{load.operands[0].name}' cannot be staged: its place comes from '{wrong.name}'{in_line(wrong)}"
+        raise TileError("schedule", line or load.loc, message, "compute the place before the loop")
+    with b.region(allocated):
+        taken = taken_names(body)
+        staged = _staged(function, b, facts, load, taken, uses(body), False)
+    with b.region(ahead):
+        source, mask = (v if v is None else made_anew(b, part, {}, v) for v in offset_and_mask(load))
+        _copies(b, facts, staged, source, mask)
+        for op in ahead.ops:
+            if op.spec.in_flight:
+                op.attrs["besides"] = True
+    with b.region(behind):
+        b.op("commit")
+        b.op("wait", groups=0)
+    loaded = _loaded(b, staged)
+    body.ops[first : at + 1] = [*ahead.ops, *body.ops[first:at], *behind.ops, *loaded]
+    replace_uses(body, {load.result: loaded[-1].result})
+    body.ops[:0] = allocated.ops
+
+
+def _read_by_each_product(
+    b: Builder, body: Block, staged: list[Staged], users: dict[Value, list[Op]]
+) -> dict[Op, list[Op]]:
+    """Loads that stand before the second and each later product of what is staged, which are its operands then: what
+    one product has in registers lies otherwise than another one needs it, as `k` does in `q @ k.T` and in `p @ k`.
+    Not where all have it on the same side."""
+    again: dict[Op, list[Op]] = {}
+    for each in staged:
+        value = each.load.result
+        feeding = {user for user in users.get(value, []) if is_operand(user, value) or feeds_product(user, users)}
+        sides = {user.operands.index(value) if is_operand(user, value) else None for user in feeding}
+        if len(sides) == 1 and None not in sides:
+            continue
+        for op in [op for op in body.ops if op in feeding][1:]:
+            loaded = _loaded(b, each)
+            op.operands = [loaded[-1].result if v is value else v for v in op.operands]
+            again.setdefault(op, []).extend(loaded)
+    return again
+
+
+def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
+    """Whether products alone take what is loaded, as operands whose steps along k are steps along its rows: then no
+    more than a run of a row is read at once."""
+    todo: list[Wide] = [(load.result, len(load.result.tile.shape) - 1)]
+    while todo:
+        value, axis = todo.pop()
+        for user in users.get(value, []):
+            if is_operand(user, value):
+                if axis != (1 if user.operands[0] is value else 0):
+                    return False
+                continue
+            along = user.spec.along(user, value, axis) if user.spec.pure and user.spec.along is not None else None
+            if not along or any(result not in along for result in user.results):
+                return False
+            todo += [(result, along[result]) for result in user.results]
+    return bool(users.get(load.result))
+
+
+def _feeds_warpgroups(function: Function, load: Op, users: dict[Value, list[Op]]) -> bool:
+    """Whether a load is, as it is or turned, an operand of a product that the schedule has warp groups do."""
+    todo = [load.result]
+    while todo:
+        value = todo.pop()
+        for user in users.get(value, []):
+            if is_operand(user, value):
+                return any(asks_for(function, name.name) for name in (user.result, user.operands[2]))
+            todo += user.results if is_turn(user) or user.name == "bitcast" else []
+    return False
+
+
+def _staged(
+    function: Function, b: Builder, facts: Analysis, load: Op, taken: set[str], users: dict[Value, list[Op]],
+    again: bool = True,
+) -> Staged:  # fmt: skip
+    """The tile that a load goes through: `sa` of `a`, `sa2` of its second one. again: it is copied in each round."""
+    b.place = (load.loc or b.loc, None)
+    offset, shape = operand(load, "offset"), load.result.tile.shape
+    assert offset is not None
+    runs = facts.of(offset).run
+    axes = tuple(range(len(shape)))
+    if runs[-1] == 1 and max(runs) > 1:
+        last = runs.index(max(runs))
+        axes = (*(axis for axis in axes if axis != last), last)
+    shape, run, size = tuple(shape[axis] for axis in axes), max(runs), load.result.dtype.bytes
+    if load.attrs.get(BULK) or _feeds_warpgroups(function, load, users):
+        run = boxed(shape[-1], prod(shape[:-1]), run, size)
+    elif (
+        len(shape) < 2 or not LEAST_RUN <= run * size < shape[-1] * size or not (again and _goes_by_steps(load, users))
+    ):
+        run = shape[-1]
+    held = (*shape[:-1], run) if run == shape[-1] else (shape[-1] // run, *shape[:-1], run)
+    tile = shared_tile(b, f"s{load.operands[0].name}", taken, SharedType(held, load.result.dtype), staged=True)
+    if load.attrs.get(BULK) and tile.op is not None:
+        tile.op.attrs["dictated"] = row_swizzle(run * size) if prod(shape[:-1]) % SWIZZLED_ROWS == 0 else ()
+    return Staged(load, axes, tile, offsets_within(b, shape, run), run)
+
+
+def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mask: Value | None) -> None:
+    """The copies of what a load reads: one, or one for each run of its rows, which are the rows of other lines."""
+    load, columns = each.load, each.place.tile.shape[-1]
+    source, mask = each.turned(b, source), each.turned(b, mask)
+    box = CopiedBox.of(load) if load.attrs.get(BULK) else None
+    shape = load.result.tile.shape
+    if each.run == columns:
+        whole = None if box is None else replace(box.columns(b, each.axes, shape, 0, columns), at=each.at)
+        copy(b, each.tile, None, each.place, load.operands[0], source, mask, box=whole)
+        return
+    exact = Builder(b.loc, facts)
+    with exact.region(b.block):
+        for first in range(0, columns, each.run):
+            maker = PartMaker(exact, each.run)
+            maker.origin = exact.index(first)
+            there, on = (None if v is None else maker.of(v, len(v.tile.shape) - 1) for v in (source, mask))
+            place = maker.of(each.place, len(each.place.tile.shape) - 1)
+            part = None if box is None else box.columns(exact, each.axes, shape, first, each.run)
+            copy(exact, each.tile, None, place, load.operands[0], there, on, box=part)
+
+
+def _is_zero(value: Value) -> bool:
+    """Whether a filling is zeros: a literal, which for floats of 8 bits is a conversion."""
+    while value.op is not None and (value.op.spec.reshapes or value.op.spec.converts):
+        value = value.op.operands[0]
+    return is_zero_of_bits(value)
+
+
+def _loaded(b: Builder, staged: Staged) -> list[Op]:
+    """What stands where the load stood. A copy fills up with zeros: another filling is put in again."""
+    ops, load = Block(), staged.load
+    with b.region(ops):
+        b.place = (load.loc or b.loc, None)
+        window = None if staged.halo is None else staged.halo.window(staged.number)
+        more = {} if window is None else {"window": window}
+        made = b.access("load", {"memory": staged.tile, "offset": staged.place}, cache=None, evict=None, **more).result
+        if staged.is_turned:
+            back = tuple(staged.axes.index(axis) for axis in range(len(staged.axes)))
+            made = b.op("transpose", [made], axes=back).result
+        mask, other = operand(load, "mask"), operand(load, "other")
+        if mask is not None and other is not None and not _is_zero(other):
+            made = b.op("select", [mask, made, other]).result
+    made.stands_for(load.result)
+    return ops.ops

@@ -1,0 +1,177 @@
+"""Tiles of shared memory that loads go through, of one load or of several, and the copies that bring them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.bulk import BULK, SWIZZLED_ROWS
+from dsl.lowering.directives.halo import Halo, halo_of
+from dsl.lowering.hopper.boxes import CopiedBox
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.shared.panels import offsets_within
+from dsl.lowering.shared.shared_map import row_swizzle
+
+
+@dataclass(slots=True)
+class Staged:
+    """A load that goes through shared memory. axes: of the tile that is loaded, in the order in which they lie there:
+    what are neighbours in global memory are neighbours, so that copies are wide. place: the elements' places. run: so
+    many elements of a row lie together, and behind them those of the next row. at: elements of the tile ahead of it.
+    halo: of which it is the window of a number, whose first one copies it for all."""
+
+    load: Op
+    axes: tuple[int, ...]
+    tile: Value
+    place: Value
+    run: int
+    at: int = 0
+    halo: Halo | None = None
+    number: int = 0
+
+    @property
+    def is_turned(self) -> bool:
+        return self.axes != tuple(range(len(self.axes)))
+
+    def turned(self, b: Builder, value: Value | None) -> Value | None:
+        """A tile of the load's shape, as it lies in shared memory."""
+        return b.value("transpose", value, axes=self.axes) if value is not None and self.is_turned else value
+
+
+@dataclass(slots=True)
+class CopyHead:
+    """The copies at the head of a loop's body, and what closes their group and waits for it. lasting: those of them
+    that are done once, ahead of the loop."""
+
+    copies: list[Op]
+    commit: Op
+    wait: Op
+    lasting: list[Op] = field(default_factory=list)
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether some are copies of boxes."""
+        return any("box" in copy.attrs for copy in self.copies)
+
+    @property
+    def bytes(self) -> int:
+        """Of one slot of the ring."""
+        types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies if op not in self.lasting)]
+        return sum(type.bytes for type in types if isinstance(type, SharedType))
+
+
+def taken_names(block: Block) -> set[str]:
+    """Those of the shared tiles of a block."""
+    return {op.attrs["name"] for op in walk(block) if op.spec.allocates}
+
+
+def shared_tile(b: Builder, stem: str, taken: set[str], type: SharedType, **attrs: bool) -> Value:
+    """A new one of the compiler's own, of a name that none has so far: `sa`, `sa2`."""
+    number, name = 2, stem
+    while name in taken:
+        name, number = f"{stem}{number}", number + 1
+    taken.add(name)
+    tile = b.op("shared_alloc", type=type, name=name, own=True, **attrs).result
+    tile.name = name
+    return tile
+
+
+def copy(
+    b: Builder, tile: Value, slot: Value | None, place: Value, tensor: Value, source: Value | None, mask: Value | None,
+    cache: str | None = None, ahead: bool = False, box: CopiedBox | None = None,
+) -> None:  # fmt: skip
+    """A copy from places of a tensor to places of a shared tile, or of a slot of a ring. ahead: it is of a round that
+    runs ahead by all slots of the ring but one, and past the last one copies nothing. box: where these places are one,
+    for one instruction to copy."""
+    parts = {"memory": tile, "slot": slot, "offset": place, "tensor": tensor, "source": source, "mask": mask}
+    more: dict[str, object] = {"ahead": True} if ahead else {}
+    if box is not None:
+        parts |= box.operands
+        more |= box.attrs
+    b.access("copy", parts, cache=cache, bytes=0, **more)
+
+
+def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Staged]:
+    """Those that are windows of one box see it in one tile, of whole eights of rows, as swizzles go by them."""
+    several: dict[tuple[Any, ...], list[Staged]] = {}
+    for each in staged:
+        load = each.load
+        if load.attrs.get(BULK) and each.axes == (0, 1) and each.run == load.result.tile.shape[1]:
+            several.setdefault((load.operands[0], load.result.tile), []).append(each)
+    seen: dict[Op, Staged] = {}
+    for windows in several.values():
+        shape = windows[0].load.result.tile.shape
+        boxes = [CopiedBox.of(each.load).columns(b, each.axes, shape, 0, each.run) for each in windows]
+        halo = halo_of(boxes)
+        if halo is None or not _is_one(function, windows, halo):
+            continue
+        first = windows[0].tile
+        assert first.op is not None and isinstance(first.type, SharedType)
+        rows = -(-halo.rows // SWIZZLED_ROWS) * SWIZZLED_ROWS
+        first.op.attrs["type"] = first.type = SharedType((rows, shape[1]), first.type.dtype)
+        first.op.attrs["dictated"] = row_swizzle(shape[1] * first.type.dtype.bytes)
+        for number, each in enumerate(windows):
+            row = b.value("mul", *b.same_shape([halo.row(b, number), b.index(shape[1])]))
+            column = b.value("arange", extent=shape[1])
+            place = b.value("add", b.broadcast(b.reshape(row, (shape[0], 1)), shape), b.broadcast(column, shape))
+            seen[each.load] = replace(each, tile=first, place=place, halo=halo, number=number)
+    return _in_place(b, staged, seen)
+
+
+def _is_one(function: Function, windows: list[Staged], halo: Halo) -> bool:
+    """Whether several windows are one box."""
+    load = windows[0].load
+    own = prod(load.result.tile.shape) * len(windows) * load.result.dtype.bytes
+    joined: bool = function.choices.choose(
+        "halo",
+        load.operands[0].name or "tensor",
+        {"joined": True, "apart": False},
+        "joined",
+        loc=load.loc,
+        because=f"{len(windows)} boxes of a round overlap",
+        costs={"joined": halo.box.size * load.result.dtype.bytes, "apart": own},
+        unit="bytes a round",
+    )
+    return joined
+
+
+def copy_halo(b: Builder, each: Staged) -> None:
+    """The copy of a halo, for all its windows. What it reads its box alone says."""
+    assert each.halo is not None
+    if each.number == 0:
+        place = offsets_within(b, (each.halo.rows, each.run))
+        copy(b, each.tile, None, place, each.load.operands[0], None, None, box=each.halo.box)
+
+
+def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
+    """Parts of one load that boxes bring lie one behind the other in one tile, so that products by warp groups that
+    differ in them alone can be one (`place_waits`). Not of rows in several panels."""
+    parts: dict[tuple[Any, ...], list[Staged]] = {}
+    for each in staged:
+        load = each.load
+        if load.attrs.get(BULK) and load.loc is not None and each.run == each.place.tile.shape[-1] and not each.halo:
+            parts.setdefault((load.operands[0], load.loc, load.result.tile), []).append(each)
+    moved: dict[Op, Staged] = {}
+    for several in parts.values():
+        first = several[0].tile
+        assert first.op is not None and isinstance(first.type, SharedType)
+        if len(several) == 1:
+            continue
+        size = prod(first.type.shape)
+        first.op.attrs["type"] = first.type = SharedType((len(several), *first.type.shape), first.type.dtype)
+        for number, each in enumerate(several):
+            behind = b.broadcast(b.index(number * size), each.place.tile.shape)
+            place = b.value("add", behind, each.place) if number else each.place
+            moved[each.load] = replace(each, tile=first, place=place, at=number * size)
+    return _in_place(b, staged, moved)
+
+
+def _in_place(b: Builder, staged: list[Staged], moved: dict[Op, Staged]) -> list[Staged]:
+    """Those of the loads that have moved to another tile in the place of their own, which nobody needs then."""
+    now = [moved.get(each.load, each) for each in staged]
+    left_out = {each.tile.op for each in staged} - {each.tile.op for each in now}
+    b.block.ops = [op for op in b.block.ops if op not in left_out]
+    return now

@@ -1,0 +1,99 @@
+"""What lines of a schedule are about, by its name in a kernel, and the error for a name that nothing has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.types import TileType
+
+NO_SUCH = {
+    "parts": "kernel '{kernel}' has no value '{name}' to do in parts",
+    "loop": "kernel '{kernel}' has no tile '{name}'",
+    "align": "kernel '{kernel}' has no tile '{name}'",
+    "recompute": "kernel '{kernel}' has no value '{name}'",
+    "turns": "kernel '{kernel}' has no value '{name}'",
+    "tabulate": "no loop of kernel '{kernel}' computes a value '{name}'",
+    "stage": "kernel '{kernel}' has no tensor or value '{name}' to stage",
+    "swizzle": "the kernel has no shared tile '{name}'",
+}
+"""By property whose subject is a value or a tensor."""
+
+
+@dataclass(slots=True)
+class NamesThere:
+    """The names in a kernel. tiles: of those values that have a shape; laid_out: that threads hold; matrices: what may
+    be a product's, products: what is; counters: of loops; tensors: that it takes."""
+
+    values: set[str] = field(default_factory=set)
+    tiles: set[str] = field(default_factory=set)
+    laid_out: set[str] = field(default_factory=set)
+    matrices: set[str] = field(default_factory=set)
+    products: set[str] = field(default_factory=set)
+    counters: set[str] = field(default_factory=set)
+    tensors: set[str] = field(default_factory=set)
+    shared: set[str] = field(default_factory=set)
+
+
+def defined_tiles(op: Op) -> Iterator[Value]:
+    """Tiles that an operation defines, those of its loops' heads included."""
+    yield from (r for r in op.results if isinstance(r.type, TileType))
+    if op.spec.flows:  # regions of others join scalars
+        yield from (a for region in op.regions for a in region.args if isinstance(a.type, TileType))
+
+
+def names_in(function: Function) -> NamesThere:
+    """All names, of what heads of loops and branches carry, too; those of tensors that are absent."""
+    found = NamesThere(tensors={p.name for p in function.params})
+    for op in walk(function.body):
+        for value in (*op.results, *(a for region in op.regions for a in region.args)):
+            if value.name:
+                found.values.add(value.name)
+                if isinstance(value.type, TileType) and value.shape:
+                    found.tiles.add(value.name)
+        named = {value.name: value for value in defined_tiles(op) if value.name}
+        found.laid_out |= named.keys()
+        found.matrices |= {name for name, value in named.items() if len(value.tile.shape) == 2}
+        found.counters |= {c.name for region in op.regions for c in region.args[: op.spec.counters] if c.name}
+        if op.spec.product:
+            found.products |= {value.name for value in (op.result, op.operands[2]) if value.name}
+        if op.spec.in_flight:
+            found.laid_out.add(f"{op.operands[0].name}.copy")
+        if op.spec.allocates:
+            found.shared.add(str(op.attrs["name"]))
+    return found
+
+
+def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
+    """An error for each line about a value, a tensor or a shared tile whose name nothing in the kernel has. Where
+    something has the name and is not what the line wants, the pass of the line tells it."""
+    everywhere = named.values | named.tensors | named.shared | function.in_branches
+    lines = [(row, name) for row, name in function.lines if row in NO_SUCH and name not in everywhere]
+    off = {name for name, holds in function.by_subject("turns", bool).items() if not holds}
+    found = [
+        no_such(function, row, name, named.tensors if row == "stage" else named.tiles)
+        for row, name in lines
+        if name is not None and not (row == "turns" and name in off)
+    ]
+    staged = {f"s{name}" for name in everywhere}  # tiles that 'stage' makes, which later passes tell if it does not
+    for name, pin in function.swizzles.items():
+        if name not in everywhere | staged:
+            message = NO_SUCH["swizzle"].format(name=name)
+            found.append(TileError("layout", pin.loc, message, closest(name, named.shared)))
+    return found
+
+
+def no_such(function: Function, row: str, name: str, known: Iterable[str]) -> TileError:
+    """The error `name` of a line whose subject is not there."""
+    message = NO_SUCH[row].format(kernel=function.name, name=name)
+    loc = function.lines.get((row, name))
+    what = "tensors" if row == "stage" else "tiles"
+    return TileError("name", loc, message, closest(name, known) or listed(what, known))
+
+
+def listed(what: str, names: Iterable[str]) -> str:
+    """A hint that says which there are."""
+    known = ", ".join(f"'{name}'" for name in sorted(names))
+    return f"its {what}: {known}" if known else f"it has no {what}"

@@ -1,0 +1,126 @@
+"""`tabulate inside: t`: a flag that depends on a short loop's counter comes from bits, computed before the loop.
+
+    for t in range(9):                          bits = (… for t = 0 …) | (… for t = 1 …) << 1 | …
+        inside = … row, col, t …       →        for t in range(9):
+        x = load a[…] if inside                     inside = bits & 1 << t != 0
+                                                    x = load a[…] if inside
+
+The bits of a tile of flags are a tile of words: each thread has those of its own elements. They are computed where all
+that they hang on, but for the counter, is known: outside loops around that one, too. Never by itself.
+"""
+
+from __future__ import annotations
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.loop_forms import rounds_of
+from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
+from dsl.lowering.directives.subjects import no_such
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, walk
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.types import DTYPES, I1, DType
+
+WORDS = {32: DTYPES["u32"], 64: DTYPES["u64"]}
+WAYS = {"bits": True, "computed": False}
+Around = list[tuple[Op, Block]]
+"""Loops in one another, the outermost first, each with the block that it stands in."""
+
+
+def tabulate(function: Function) -> None:
+    """Makes bits of the flags that the schedule names. TileError for what is no flag of such a loop."""
+    for name, counter in function.by_subject("tabulate", str).items():
+        loc = function.lines.get(("tabulate", name))
+        found = _find(function.body, name, [])
+        if not found:
+            if name in function.in_branches:
+                function.void += [(name, loc)] if loc else []
+                continue
+            named = {r.name for op in walk(function.body) for r in op.results if r.name}
+            raise no_such(function, "tabulate", name, named)
+        for value, around in found:
+            _tabulate(function, value, around, counter, loc)
+
+
+def _find(block: Block, name: str, around: Around) -> list[tuple[Value, Around]]:
+    """The values of this name that loops compute, each with the loops around it."""
+    found: list[tuple[Value, Around]] = []
+    for op in block.ops:
+        found += [(r, around) for r in op.results if r.name == name and around]
+        for region in op.regions:
+            found += _find(region, name, [*around, (op, block)] if op.spec.counters else around)
+    return found
+
+
+def _tabulate(function: Function, value: Value, around: Around, counter: str, loc: Loc | None) -> None:
+    name = value.name or "value"
+
+    def refuse(message: str, hint: str) -> TileError:
+        return TileError("schedule", loc or function.loc, f"'{name}' cannot be tabulated: {message}", hint)
+
+    if value.dtype is not I1:
+        raise refuse(f"it is {value.dtype}, and a flag has a bit", "name the mask")
+    levels = [i for i, (loop, _) in enumerate(around) if loop.regions[0].args[0].name == counter]
+    if not levels:
+        names = [loop.regions[0].args[0].name for loop, _ in around]
+        raise refuse(f"it is in no loop over '{counter}'", f"over: {', '.join(n for n in names if n)}")
+    level = levels[-1]
+    loop = around[level][0]
+    start, stop, step = (constant_of(v) for v in loop.operands[:3])
+    if start is None or stop is None or step is None:
+        raise refuse(f"how often the loop over '{counter}' runs is known at run time alone", "specialize its bounds")
+    rounds = range(int(start), int(stop), int(step)) if rounds_of(int(start), int(stop), int(step)) else range(0)
+    if len(rounds) > max(WORDS):
+        raise refuse(f"the loop over '{counter}' has {len(rounds)} rounds; a word has {max(WORDS)} bits", "compute it")
+    scope = [op for each, _ in around for op in each.regions[0].ops if not op.spec.counters]
+    part = slice_of(scope, [value])
+    wrong = impure(part)
+    if wrong is not None:
+        raise refuse(f"it comes from '{wrong.name}'", "a flag of numbers and counters")
+    moving = {v for op, _ in around[level + 1 :] for v in op.regions[0].args} | set(loop.regions[0].args[1:])
+    by = sorted(v.name or "a value" for v in leaves_of(part, [value]) & moving)
+    if by:
+        raise refuse(f"it hangs on '{by[0]}', too", f"a flag that changes with '{counter}' alone")
+    used = function.choices.choose(
+        "tabulate", name, WAYS, "bits", loc=value.op.loc if value.op else None, pinned=loc,
+        because=f"{len(rounds)} rounds", line=f"tabulate {name}: {counter}",
+    )  # fmt: skip
+    if used and rounds:
+        _make_bits(function, value, around[: level + 1], part, rounds)
+
+
+def _make_bits(function: Function, value: Value, around: Around, part: list[Op], rounds: range) -> None:
+    counter = around[-1][0].regions[0].args[0]
+    leaves = leaves_of(part, [value]) - {counter}
+    loop, block = around[-1]
+    for outer, outside in reversed(around[:-1]):
+        inside = {r for op in walk(outer.regions[0]) for r in op.results} | set(outer.regions[0].args)
+        if leaves & inside:
+            break
+        loop, block = outer, outside
+    b, before, within = Builder(located(function, loop)), Block(), Block()
+    word: DType = next_word(len(rounds))
+    shape = value.tile.shape
+    with b.region(before):
+        bits: Value | None = None
+        for index, number in enumerate(rounds):
+            flag = made_anew(b, part, {counter: b.constant(number, counter.dtype)}, value)
+            bit = b.value("select", flag, b.constant(1 << index, word, shape), b.constant(0, word, shape))
+            bits = bit if bits is None else b.value("or", bits, bit)
+    assert bits is not None
+    bits.name = f"{value.name}_bits"
+    with b.region(within):
+        place = b.value("sub", counter, b.constant(rounds.start, counter.dtype))
+        place = b.value("floordiv", place, b.constant(rounds.step, counter.dtype))
+        shift = b.value("cast", place, to=word, saturate=False, rounding=None)
+        bit = b.broadcast(b.value("shl", b.constant(1, word), shift), shape)  # of all threads: one shift a round
+        flag = b.own(b.value("ne", b.value("and", bits, bit), b.constant(0, word, shape)))
+        flag.stands_for(value)
+    block.ops[block.ops.index(loop) : block.ops.index(loop)] = before.ops
+    body = around[-1][0].regions[0]
+    body.ops[:0] = within.ops
+    replace_uses(body, {value: flag})
+
+
+def next_word(bits: int) -> DType:
+    """The narrowest word of so many bits."""
+    return WORDS[min(each for each in WORDS if each >= bits)]

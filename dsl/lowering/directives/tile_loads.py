@@ -1,0 +1,66 @@
+"""Loads and stores of tiles of global memory: what decides where they go, and whether products take them."""
+
+from __future__ import annotations
+
+from math import prod
+
+from dsl.lowering.hopper.boxes import CopiedBox
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.types import TensorType
+from dsl.lowering.ops import operand
+
+
+def is_load(op: Op) -> bool:
+    """A tile that a thread block loads from global memory."""
+    return op.spec.accesses == "read" and isinstance(op.operands[0].type, TensorType) and bool(op.result.tile.shape)
+
+
+def is_store(op: Op) -> bool:
+    """A tile that a thread block stores in global memory."""
+    value = operand(op, "value") if op.spec.accesses == "write" else None
+    return value is not None and isinstance(op.operands[0].type, TensorType) and bool(value.tile.shape)
+
+
+def place_of(load: Op) -> list[Value]:
+    """What decides what a load reads."""
+    box = CopiedBox.of(load).operands.values() if "box" in load.attrs else ()
+    return [v for v in (*offset_and_mask(load), *box) if v is not None]
+
+
+def offset_and_mask(load: Op) -> tuple[Value | None, Value | None]:
+    return operand(load, "offset"), operand(load, "mask")
+
+
+def slot_bytes(load: Op) -> int:
+    return prod(load.result.tile.shape) * load.result.dtype.bytes
+
+
+def feeds_product(op: Op, users: dict[Value, list[Op]]) -> bool:
+    """Whether each element of what an operation makes becomes one of a product's operand: by itself, or through
+    elementwise operations and changes of shape."""
+    todo, seen = list(op.results), set(op.results)
+    while todo:
+        value = todo.pop()
+        for user in users.get(value, []):
+            if is_operand(user, value):
+                return True
+            if user.spec.pure and (user.spec.elementwise or any(bits(r) == bits(value) for r in user.results)):
+                todo += [r for r in user.results if r not in seen]
+                seen.update(user.results)
+    return False
+
+
+def is_operand(op: Op, value: Value) -> bool:
+    """Whether a product multiplies a value."""
+    return op.spec.product and value in op.operands[:2]
+
+
+def adds_products(loop: Op) -> bool:
+    """Whether a loop carries sums of products alone, and has no other products."""
+    body = loop.regions[0]
+    sums = body.ops[-1].operands
+    return bool(sums) and set(sums) == {op.result for op in body.ops if op.spec.product}
+
+
+def bits(value: Value) -> int:
+    return prod(value.tile.shape) * value.dtype.bits

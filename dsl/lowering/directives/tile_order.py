@@ -1,0 +1,97 @@
+"""In which order blocks take the tiles of a grid: what `grouped`, `order` and `columns` say, and pairs of a long tile
+and a short one for blocks that take several.
+
+Rows are along the grid's first axis, columns along the second one. In the order of the grid a column comes after the
+other, in groups of rows or of columns each group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.ir.function import Value
+
+
+@dataclass(frozen=True, slots=True)
+class TileOrder:
+    """Groups of `rows`, in each one column after another, or of `columns`, one row after another; 1: no groups. falls:
+    rows go down. in_pairs: of each group the first tile and the last one are dealt together, and so on."""
+
+    rows: int
+    falls: bool
+    columns: int
+    in_pairs: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether it is another one than the grid's."""
+        return self.rows > 1 or self.falls or self.columns > 1
+
+    def tile(self, b: Builder, number: Value, rows: Value, columns: Value) -> list[Value]:
+        """Row and column of a tile by its number in a plane."""
+        if self.columns > 1:
+            column, row = _in_groups(b, number, columns, rows, self.columns)
+        elif self.rows > 1:
+            row, column = _in_groups(b, number, rows, columns, self.rows)
+        else:
+            row, column = b.value("mod", number, rows), b.value("floordiv", number, rows)
+        return [self.row(b, row, rows), column]
+
+    def row(self, b: Builder, number: Value, rows: Value) -> Value:
+        """The row that is taken as so manieth of a column."""
+        return b.value("sub", b.value("sub", rows, b.index(1)), number) if self.falls else number
+
+    def tiles_of_block(self, b: Builder, block: Value, blocks: Value, sizes: list[Value]) -> Value:
+        """How many tiles of a grid of these sizes a block takes, of so many blocks."""
+        tiles = b.value("mul", b.value("mul", sizes[0], sizes[1]), sizes[2])
+        if not self.in_pairs:
+            return _share(b, tiles, block, blocks)
+        one, two = b.index(1), b.index(2)
+        pairs = b.value("floordiv", b.value("add", tiles, one), two)
+        # Of an odd number of tiles the last pair is one tile.
+        last = b.value("mod", b.value("sub", b.value("sub", pairs, one), block), blocks)
+        is_last = b.value("sub", one, b.value("minimum", last, one))
+        alone = b.value("mul", b.value("mod", tiles, two), is_last)
+        return b.value("sub", b.value("mul", _share(b, pairs, block, blocks), two), alone)
+
+    def tile_of_block(self, b: Builder, turn: Value, block: Value, blocks: Value, sizes: list[Value]) -> list[Value]:
+        """The tile that a block takes as so manieth, along the three axes of the grid."""
+        rows, columns, _ = sizes
+        if self.in_pairs:
+            row, column = self._of_pair(b, turn, block, blocks, sizes)
+            return [self.row(b, row, rows), b.value("mod", column, columns), b.value("floordiv", column, columns)]
+        number, plane = b.value("add", block, b.value("mul", turn, blocks)), b.value("mul", rows, columns)
+        tile = self.tile(b, b.value("mod", number, plane), rows, columns)
+        return [*tile, b.value("floordiv", number, plane)]
+
+    def _of_pair(self, b: Builder, turn: Value, block: Value, blocks: Value, sizes: list[Value]) -> tuple[Value, Value]:
+        """Row and column, of those of all planes: at even turns the next tile of a group from its head on, behind it
+        the one that is as far from its end."""
+        two, rows, columns = b.index(2), sizes[0], b.value("mul", sizes[1], sizes[2])
+        pair = b.value("add", block, b.value("mul", b.value("floordiv", turn, two), blocks))
+        of_group = b.value("mul", rows, b.index(self.columns // 2))
+        group = b.value("floordiv", pair, of_group)
+        place = b.value("sub", pair, b.value("mul", group, of_group))
+        first = b.value("mul", group, b.index(self.columns))
+        high = b.value("minimum", b.value("sub", columns, first), b.index(self.columns))
+        last = b.value("sub", b.value("mul", high, rows), b.index(1))
+        further = b.value("sub", last, b.value("mul", place, two))
+        place = b.value("add", place, b.value("mul", b.value("mod", turn, two), further))
+        return b.value("floordiv", place, high), b.value("add", first, b.value("mod", place, high))
+
+
+def _share(b: Builder, count: Value, block: Value, blocks: Value) -> Value:
+    """How many of so many a block has, which takes every so many-th from its own number on."""
+    left = b.value("sub", count, block)
+    return b.value("floordiv", b.value("add", left, b.value("sub", blocks, b.index(1))), blocks)
+
+
+def _in_groups(b: Builder, number: Value, across: Value, along: Value, group: int) -> tuple[Value, Value]:
+    """Where a tile is across and along by its number: groups across one after another, in each one step along after
+    another."""
+    each = b.value("mul", b.index(group), along)
+    first = b.value("mul", b.value("floordiv", number, each), b.index(group))
+    high = b.value("minimum", b.value("sub", across, first), b.index(group))
+    within = b.value("mod", number, each)
+    return b.value("add", first, b.value("mod", within, high)), b.value("floordiv", within, high)

@@ -1,0 +1,83 @@
+"""Products of warp groups with a right operand that lies across K: done as those of the transposed operands.
+
+    for p:                            for p:
+        acc = dot(x, y, acc)     →        t = dot(y.T, x.T, t)
+    c = acc                           c = t.T
+
+Of elements of four bytes instructions read what lies along K in shared memory, and no other (PTX ISA, "wgmma"). But the
+left operand may be in registers, and there a thread loads it as it lies. 1.7 to 1.8 times as fast as `mma.sync`
+(docs/hopper.md). Rows of the tile are columns of the instruction then, and its columns the 64 rows of each group.
+"""
+
+from __future__ import annotations
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.slices import located
+from dsl.lowering.hopper.warpgroup import asks_for, is_loaded, loaded_across
+from dsl.lowering.ir.function import Block, Function, Op, Value, parents, put, replace_uses, uses, walk
+from dsl.lowering.known.facts import Analysis, facts_now
+from dsl.lowering.ops.control import handed_on
+from dsl.lowering.shared.access_width import lies_along
+
+
+def turned(function: Function) -> None:
+    """Turns the products that the schedule has warp groups do, and whose right operand alone lies across K."""
+    facts = facts_now(function)
+    for op in walk(function.body):
+        if op.spec.product and _is_wrong_way(function, facts, op):
+            _turn(function, op)
+
+
+def _is_wrong_way(function: Function, facts: Analysis, product: Op) -> bool:
+    left, right, sums = product.operands
+    named = any(asks_for(function, each.name) for each in (product.result, sums))
+    both = all(is_loaded(each) and lies_along(facts, each, 1, {}) for each in (left, right))
+    return named and loaded_across(right.dtype) and both
+
+
+def _turn(function: Function, product: Op) -> None:
+    """Loops that do nothing with the sums but add to them carry these transposed, too."""
+    left, right, _ = product.operands
+    carrying = _carrying(function, product)
+    outermost, at, end = carrying[-1]
+    b, around, before, behind = Builder(located(function, product)), Block(), Block(), Block()
+    with b.region(around):
+        start = _transposed(b, outermost.operands[at])
+    with b.region(before):
+        product.operands[:2] = [_transposed(b, right), _transposed(b, left)]
+    product.attrs["turned"] = True
+    used = Value(end.type)  # as before, by all behind
+    replace_uses(function.body, {end: used})
+    for op, place, made in carrying:
+        given = op.regions[0].args[place - op.spec.leading + op.spec.counters] if op.regions else made
+        for value in (given, made):
+            value.type = start.type
+    outermost.operands[at] = start
+    with b.region(behind):
+        back = _transposed(b, end)
+    replace_uses(function.body, {used: back})
+    put(function.body, outermost, [*around.ops, outermost, *behind.ops])
+    put(function.body, product, [*before.ops, product])
+
+
+def _transposed(b: Builder, value: Value) -> Value:
+    return b.value("transpose", value, axes=(1, 0))
+
+
+def _carrying(function: Function, product: Op) -> list[tuple[Op, int, Value]]:
+    """The product, and the loops around it that carry its sums for nothing else, the innermost first: each with the
+    place of the sums among its operands, and what it makes of them."""
+    outside, users = parents(function.body), uses(function.body)
+    found = [(product, 2, product.result)]
+    while True:
+        op, at, made = found[-1]
+        given, loop = op.operands[at], outside.get(op)
+        if loop is None or not loop.spec.counters:
+            return found
+        body = loop.regions[0]
+        args = body.args[loop.spec.counters :]
+        alone = users[given] == [op] and users[made] == [body.ops[-1]]
+        i = args.index(given) if given in args else -1
+        if i < 0 or not alone or handed_on(body)[i] is not made:
+            return found
+        found.append((loop, loop.spec.leading + i, loop.results[i]))

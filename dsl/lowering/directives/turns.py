@@ -1,0 +1,113 @@
+"""`turns e`: warp groups make a value, and begin the products that take it, one after the other.
+
+    filled n                         filled n
+    x = dot(…)                       x = dot(…)
+    e = exp(x)                 →     turn_begin n
+    acc = dot(e, …)                  e = exp(x)
+    release n                        acc = dot(e, …)
+                                     turn_end n
+                                     release n
+
+A group's products run by themselves once they have begun. Without turns groups drift: all compute at the same time, and
+then all multiply. With them one multiplies while another one computes.
+
+A turn is a round of a channel, each number of which all groups read, so that the number tells whose turn it is: group
+g waits until the one before it has ended the same one, the first group until the last has ended the one before. A
+barrier of the channel for each group counts these ends.
+"""
+
+from __future__ import annotations
+
+from dsl.lowering.hopper.warpgroup import WARPS
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.ops import OPS
+from dsl.lowering.ops.channels import rings_of
+
+WAYS = {"one": True, "all": False}
+
+
+def turns(function: Function) -> None:
+    """Puts turns around what the schedule names. TileError where groups have none to take."""
+    for name, holds in function.by_subject("turns", bool).items():
+        if holds:
+            _take(function, name, function.lines.get(("turns", name)))
+
+
+def _take(function: Function, name: str, loc: Loc | None) -> None:
+    def refuse(message: str, hint: str) -> TileError:
+        return TileError("schedule", loc or function.loc, f"warp groups take no turns at '{name}': {message}", hint)
+
+    if any(op.spec.at_channel == "begin" for op in walk(function.body)):
+        raise refuse("they take turns at something else", "one value of a round")
+    groups = function.warps // WARPS
+    if function.warps % WARPS or groups < 2:
+        raise refuse(f"{function.warps} warps are no groups of four, or one alone", "warps = 8")
+    roles = next((op for op in function.body.ops if op.spec.concurrent), None)
+    if roles is None:
+        raise refuse("they go by the numbers of a channel, and there is none", "stage NAMES: bulk")
+    found = list(_rounds(roles.regions[1], name))
+    if not found:
+        named = {r.name for op in walk(roles.regions[1]) for r in op.results if r.name}
+        hint = closest(name, named) or "a value that is made behind the copies of its round"
+        raise refuse("no round of the channel makes it", hint)
+    ways = [(block, filled, op, _last_product(block, op)) for block, filled, op in found]
+    if any(last is None for *_, last in ways):
+        raise refuse("no product of its round takes it", "a value that is the left operand of one")
+    if len({filled for _, filled, *_ in ways}) < len(ways):
+        raise refuse("a round makes it several times", "a value that is made once")
+    taken = function.choices.choose(
+        "turns", name, WAYS, "one", loc=found[0][2].loc, pinned=loc, because=f"{groups} groups", line=f"turns {name}"
+    )
+    if not taken:
+        return
+    channel, slots = roles.operands[0], sum(rings_of(roles))
+    assert isinstance(channel.type, SharedType) and channel.op is not None
+    channel.op.attrs["type"] = channel.type = SharedType((2 * slots + groups,), channel.type.dtype)
+    roles.attrs["turns"] = groups
+    for block, filled, op, last in ways:
+        assert last is not None
+        operands, attrs = [channel, filled.operands[1]], {"slots": slots, "groups": groups}
+        for row, place in (("turn_begin", block.ops.index(op)), ("turn_end", block.ops.index(last) + 2)):
+            block.ops.insert(place, Op(OPS[row], operands, [], dict(attrs), (), op.loc))
+
+
+def check_turns(function: Function) -> None:
+    """TileError `schedule` for a barrier within a turn: a group that waits for its turn comes to none."""
+    begun = False
+    for op in walk(function.body):
+        if op.spec.at_channel in ("begin", "end"):
+            begun = op.spec.at_channel == "begin"
+        elif begun and op.spec.orders == "threads" and op.attrs["scope"] != "warp":
+            ((name, _),) = [each for each in function.by_subject("turns", bool).items() if each[1]]
+            message = f"warp groups take turns at '{name}', and a barrier for all of them stands within"
+            hint = "what warps exchange is made ahead of it"
+            raise TileError("schedule", function.lines.get(("turns", name)) or op.loc, message, hint)
+
+
+def _rounds(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
+    """Where a value of this name is made behind the wait for a number, in the same block."""
+    found: list[tuple[Block, Op, Op]] = []
+    filled: Op | None = None
+    for op in block.ops:
+        if op.spec.at_channel == "wait":
+            filled = op
+        if filled is not None and any(r.name == name for r in op.results):
+            found.append((block, filled, op))
+        for region in op.regions:
+            found += _rounds(region, name)
+    return found
+
+
+def _last_product(block: Block, op: Op) -> Op | None:
+    """The last product of a block that takes what an operation makes, or what is made of it without a product."""
+    made: set[Value] = set(op.results)
+    last = None
+    for each in block.ops[block.ops.index(op) + 1 :]:
+        if made.intersection(each.operands):
+            if each.spec.product:
+                last = each
+            elif each.spec.pure:
+                made.update(each.results)
+    return last

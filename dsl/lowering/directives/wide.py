@@ -1,0 +1,341 @@
+"""What hangs on a wide tile along one axis, and in how many loops over its parts it can be done.
+
+Between two reductions along the axis everything is done in one loop: a phase. What a phase reduces, later phases read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, uses, walk
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.types import SharedType, TileType
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import BONDS, writes
+
+Wide = tuple[Value, int]
+"""A tile, and its axis that is done in parts."""
+
+
+@dataclass(slots=True)
+class WidePhase:
+    """What one loop over the parts is for: reductions and stores, in their order."""
+
+    sinks: list[Op]
+
+
+@dataclass(slots=True)
+class WideSubject:
+    """What the schedule does in parts, by its name, and the line that says so."""
+
+    name: str
+    axis: int
+    loc: Loc | None
+
+    def refused(self, message: str, hint: str) -> TileError:
+        return TileError("schedule", self.loc, f"'{self.name}' cannot be done in parts: {message}", hint)
+
+
+@dataclass(slots=True)
+class WideRegion:
+    """All that is done in parts with one value. block: where it stands. axes: the tiles that are whole no more, each
+    with its axis; sinks: the reductions and stores that they end in, each with the axis of its operands. steps: what
+    takes the place of the block's operations."""
+
+    function: Function
+    block: Block
+    about: WideSubject
+    extent: int
+    axes: dict[Value, int] = field(default_factory=dict)
+    sinks: dict[Op, int] = field(default_factory=dict)
+    steps: list[Op | WidePhase] = field(default_factory=list)
+
+    @property
+    def names(self) -> set[str]:
+        """Of what is whole no more."""
+        return {value.name for value in self.axes if value.name}
+
+    @property
+    def phases(self) -> list[WidePhase]:
+        return [step for step in self.steps if isinstance(step, WidePhase)]
+
+
+def is_join(op: Op) -> bool:
+    """Whether it joins what lies along some axis, in any order."""
+    return bool(op.spec.unordered and op.spec.regions)
+
+
+def is_reduction(op: Op, axis: int) -> bool:
+    """Whether it joins what lies along an axis."""
+    return is_join(op) and op.attrs["axis"] == axis
+
+
+def starts_with(sink: Op) -> float | int | bool | None:
+    """The number that changes nothing in a reduction of one tile; None where it is not known."""
+    if len(sink.results) != 1:
+        return None
+    region = sink.regions[0]
+    join, end = region.ops[0], region.ops[-1]
+    if end.operands != [join.result] or set(join.operands) != set(region.args) or join.spec.starts is None:
+        return None
+    return join.spec.starts(join.result.dtype)
+
+
+def tiles_of(sink: Op) -> list[Value]:
+    """The tiles that a reduction or a store takes, all of one shape."""
+    return [v for v in sink.operands if isinstance(v.type, TileType) and v.shape]
+
+
+def reads(op: Op) -> Iterator[Value]:
+    """What an operation and those in it read."""
+    yield from op.operands
+    for region in op.regions:
+        for inner in walk(region):
+            yield from inner.operands
+
+
+def where(op: Op) -> str:
+    return "" if op.loc is None else f" in line {op.loc.line}"
+
+
+class Surroundings:
+    """A function as it stands: the block of each operation, who uses each value, which memories are written."""
+
+    def __init__(self, function: Function):
+        self.home = {op: block for block in blocks_of(function.body) for op in block.ops}
+        self.users = uses(function.body)
+        self.written = {op.operands[0] for op in self.home if writes(op)}
+
+
+class _Growing:
+    """Finds what hangs on a value. Raises TileError `schedule` for what cannot be done in parts."""
+
+    def __init__(self, region: WideRegion, around: Surroundings):
+        self.region, self.about = region, region.about
+        self.home, self.users, self.written = around.home, around.users, around.written
+        self.needed: set[Wide] = set()
+        self.work: list[tuple[Value, int, bool]] = []
+
+    def run(self, value: Value) -> None:
+        self.spread(value, self.about.axis)
+        while self.work:
+            value, axis, whole_no_more = self.work.pop()
+            if whole_no_more:
+                for user in dict.fromkeys(self.users.get(value, ())):
+                    self.follow(user, value, axis)
+            else:
+                self.trace(value, axis)
+
+    def spread(self, value: Value, axis: int) -> None:
+        """It is done in parts, and so is what is computed from it."""
+        known = self.region.axes.get(value)
+        if known is None:
+            self.region.axes[value] = axis
+            self.need(value, axis)
+            self.work.append((value, axis, True))
+        elif known != axis:
+            raise self.about.refused(f"'{name_of(value)}' has parts along two of its axes", "leave it whole")
+
+    def need(self, value: Value, axis: int) -> None:
+        """A part of it is read."""
+        if (value, axis) not in self.needed:
+            self.needed.add((value, axis))
+            self.work.append((value, axis, False))
+
+    def follow(self, user: Op, value: Value, axis: int) -> None:
+        """What is computed from a value."""
+        if self.home[user] is self.region.block and user.spec.ends:
+            made = "it" if value.name == self.about.name else f"'{name_of(value)}', which is computed of it,"
+            said = f"{made} is carried by the loop, or left by the branch, in which it stands{where(user)}"
+            raise self.about.refused(said, "leave it whole")
+        if self.home[user] is not self.region.block or user.spec.flows:
+            raise self.about.refused(f"a loop or a branch uses it{where(user)}", "leave it whole, or load it in there")
+        if is_reduction(user, axis):
+            self.check_join(user)
+        elif user.spec.accesses != "write":
+            for other, along in self.along(user, value, axis).items():
+                if other in user.results:
+                    self.spread(other, along)
+                elif other is not value:
+                    self.need(other, along)
+            return
+        if isinstance(user.operands[0].type, SharedType):
+            raise self.about.refused(f"it is stored in shared memory{where(user)}", f"stage {self.about.name}: shared")
+        self.region.sinks[user] = axis
+        for tile in tiles_of(user):
+            self.need(tile, axis)
+
+    def check_join(self, op: Op) -> None:
+        """Parts are joined element by element, by the operations of the reduction."""
+        for inner in op.regions[0].ops[:-1]:
+            if not (inner.spec.elementwise or inner.spec.splat):
+                message = f"its reduction{where(op)} joins with '{inner.name}'"
+                raise self.about.refused(message, "a reduction joins by elementwise operations")
+
+    def along(self, op: Op, value: Value, axis: int) -> dict[Value, int]:
+        """The axis in the other values of an operation."""
+        through = op.spec.along
+        found = through(op, value, axis) if through is not None else None
+        if found is None:
+            message = f"'{op.spec.symbol or op.name}'{where(op)} mixes what lies along its axis"
+            raise self.about.refused(message, "elementwise operations, reductions along it, loads and stores")
+        if op.spec.accesses and (isinstance(op.operands[0].type, SharedType) or op.attrs["cache"] == "volatile"):
+            what = "volatile" if op.attrs["cache"] == "volatile" else "shared"
+            raise self.about.refused(f"it comes from {what} memory{where(op)}", "a plain load of a tensor")
+        return found
+
+    def trace(self, value: Value, axis: int) -> None:
+        """What a part of a value is made of."""
+        op = value.op
+        if op is None:
+            raise self.about.refused("a loop carries it", "leave it whole")
+        outside = self.home[op] is not self.region.block
+        if op.spec.accesses and outside and op.operands[0] in self.written:
+            raise self.about.refused(
+                f"'{op.operands[0].name}' is loaded outside{where(op)}, and written", "load it here"
+            )
+        found = self.along(op, value, axis)
+        if op.spec.accesses and not outside:
+            self.spread(value, axis)
+        for o in op.operands:
+            if o in found:
+                self.need(o, found[o])
+
+
+def name_of(value: Value) -> str:
+    return value.name or "a value"
+
+
+class _Planning:
+    """In which order phases and the other operations of the block stand."""
+
+    def __init__(self, region: WideRegion, around: Surroundings):
+        self.region, self.written = region, around.written
+        self.begin()
+
+    def begin(self) -> None:
+        """All that was waiting has been put in its place."""
+        self.level: dict[Value, int] = {}  # how many phases come before a value
+        self.pending: defaultdict[int, list[Op]] = defaultdict(list)
+        self.waiting: defaultdict[int, list[Op]] = defaultdict(list)
+        self.stored: dict[Value, tuple[int, Value | None]] = {}  # by memory: the phase that stores in it, and where
+
+    def run(self) -> None:
+        for op in self.region.block.ops:
+            level = max((self.level.get(v, 0) for v in reads(op)), default=0)
+            if op in self.region.sinks:
+                self.put_off(op, level)
+            elif any(r in self.region.axes for r in op.results):
+                if op.spec.accesses and op.operands[0] in self.stored:
+                    level = max(level, self.stored[op.operands[0]][0] + 1)
+                self.level.update(dict.fromkeys(op.results, level))
+            elif not self.is_movable(op):
+                self.flush()
+                self.region.steps.append(op)
+            elif level:
+                self.waiting[level].append(op)
+                self.level.update(dict.fromkeys(op.results, level))
+            else:
+                self.region.steps.append(op)
+        self.flush()
+
+    def is_movable(self, op: Op) -> bool:
+        """Whether it may stand behind what follows it."""
+        if op.spec.accesses == "read":
+            return op.operands[0] not in self.written and op.attrs["cache"] != "volatile"
+        return op.spec.effects is None and not op.spec.keep
+
+    def put_off(self, sink: Op, level: int) -> None:
+        if sink.results:
+            self.level.update(dict.fromkeys(sink.results, level + 1))
+        else:
+            memory, place = sink.operands[0], operand(sink, "offset")
+            phase, other = self.stored.get(memory, (level, place))
+            level = max(level, phase + (other is not place))  # what is stored twice keeps its order
+            self.stored[memory] = level, place
+        self.pending[level].append(sink)
+
+    def flush(self) -> None:
+        for level in range(max([*self.pending, *self.waiting], default=-1) + 1):
+            if level in self.pending:
+                self.region.steps.append(WidePhase(self.pending[level]))
+            self.region.steps += self.waiting.get(level + 1, ())
+        self.begin()
+
+
+def wide_region(
+    function: Function,
+    value: Value,
+    about: WideSubject,
+    around: Surroundings | None = None,
+    seen: set[Wide] | None = None,
+) -> WideRegion:
+    """All that hangs on a value along an axis. TileError `schedule` for what cannot be done in parts. seen: is told
+    what hangs on it even then; each of them has the same region, and is refused if this one is."""
+    around = around or Surroundings(function)
+    home = None if value.op is None else around.home.get(value.op)
+    if home is None:
+        raise about.refused("a loop carries it", "leave it whole")
+    region = WideRegion(function, home, about, value.shape[about.axis])
+    try:
+        _Growing(region, around).run(value)
+    finally:
+        if seen is not None:
+            seen.update(region.axes.items())
+    _Planning(region, around).run()
+    return region
+
+
+def slices(wides: Iterable[Wide], known: Collection[Value] = ()) -> set[Op]:
+    """The operations that parts of tiles are made by, where parts of `known` are at hand."""
+    todo, seen, found = list(wides), set[Wide](), set[Op]()
+    while todo:
+        value, axis = todo.pop()
+        if (value, axis) in seen or value in known:
+            continue
+        seen.add((value, axis))
+        op = value.op
+        assert op is not None and op.spec.along is not None
+        found.add(op)
+        along = op.spec.along(op, value, axis) or {}
+        todo += [(o, along[o]) for o in op.operands if o in along]
+    return found
+
+
+def made_in(region: WideRegion, phase: WidePhase, known: Collection[Value]) -> set[Op]:
+    """What a phase computes of tiles."""
+    return slices(((tile, region.sinks[sink]) for sink in phase.sinks for tile in tiles_of(sink)), known)
+
+
+def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ()) -> TileError | None:
+    """The error for a load that would come behind a store that it stood before. static: what has been loaded stays at
+    hand; else that is so of what is `kept`."""
+    position = {op: i for i, op in enumerate(region.block.ops)}
+    stored: list[tuple[Op, Value | None]] = []
+    known: set[Value] = set()
+    for step in region.steps:
+        if isinstance(step, Op):
+            stored += [(step, memory) for memory in _stored_by(step)]
+            continue
+        stored += [(sink, sink.operands[0]) for sink in step.sinks if not sink.results]
+        made = made_in(region, step, known)
+        for op in made:
+            memory = op.operands[0] if op.spec.accesses and op in position else None
+            later = [by for by, of in stored if memory and of in (None, memory) and position[by] > position[op]]
+            if memory and later:
+                message = f"'{memory.name}' is loaded{where(op)} again, behind what stores in it{where(later[0])}"
+                hint = "store in another tensor" if static else "static parts, or stage it: what is loaded once"
+                return region.about.refused(message, hint)
+        known |= {r for op in made for r in op.results if static or r in kept}
+    return None
+
+
+def _stored_by(step: Op) -> Iterator[Value | None]:
+    """The memories that an operation stores in; None: what other blocks see is in order with it."""
+    for op in (step, *(inner for region in step.regions for inner in walk(region))):
+        if writes(op):
+            yield op.operands[0]
+        if op.spec.effects is not None and any(e.kind in BONDS for e in op.spec.effects(op)):
+            yield None

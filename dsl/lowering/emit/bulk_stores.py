@@ -1,0 +1,79 @@
+"""Stores of boxes of shared memory, which one thread begins."""
+
+from __future__ import annotations
+
+from math import prod
+
+from dsl.lowering.emit.channels import narrow
+from dsl.lowering.emit.rules import rule
+from dsl.lowering.emit.shared_address import shared_base
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.hopper.boxes import CopiedBox, map_of, shape_of
+from dsl.lowering.ir.function import Op
+from dsl.lowering.ir.targets import WARP
+from dsl.lowering.layouts.layout import row_major
+from dsl.lowering.ops import operand
+
+LANES = WARP.bit_length() - 1
+
+
+@rule("bulk_store")
+def _bulk_store(w: Writer, op: Op) -> None:
+    """One lane stores what its warp holds, panel by panel, or one thread the whole tile."""
+    memory, place, mask = op.operands[0], operand(op, "place"), operand(op, "mask")
+    assert place is not None and place.tile.layout is not None
+    map, box, size, layout = map_of(op), CopiedBox.of(op), memory.dtype.bytes, place.tile.layout
+    shape, run, is_of_warps = shape_of(box), place.tile.shape[-1], op.attrs["by"] == "warp"
+    inside = 0
+    for basis in (*layout.lane, *layout.register):
+        inside |= basis
+    firsts = [basis & ~inside for basis in layout.warp] if is_of_warps else []
+
+    def moved(weights: tuple[int, ...]) -> str:
+        """What the number of the warp adds, a weight an axis, of columns one for their panel."""
+        return w.head.linear((0,) * LANES + tuple(_weighed(first, shape, run, weights) for first in firsts))
+
+    others = w.head.thread() if not is_of_warps else w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
+    alone = w.head.once(f"icmp eq i32 {others}, 0")
+    if mask is not None:
+        alone = w.let(f"and i1 {w.registers[mask][0]}, {alone}")
+    rows, begins = prod(shape[:-1]), w.maps.affines.of(place)
+    assert begins is not None
+    pitches = (*(run * each for each in row_major(shape[:-1])), rows)
+    source = w.let(f"add i32 {shared_base(w, memory)}, {moved(tuple(each * size for each in pitches))}")
+    corner = []
+    for axis in box.axes:
+        away = moved(tuple(int(other == axis.along) for other in range(len(shape))))
+        corner.append(w.let(f"add i32 {narrow(w, axis.first)}, {away}"))
+        if w.index != "i32":  # no box may begin ahead of the first element: what is far outside is not stored
+            wide = w.let(f"sext i32 {narrow(w, axis.first)} to i64")
+            same = w.let(f"icmp eq i64 {wide}, {w.registers[axis.first][0]}")
+            alone = w.let(f"and i1 {same}, {alone}")
+    columns = (inside % shape[-1] + 1) if is_of_warps else shape[-1]
+    there = w.head.once(f"ptrtoint ptr %{map.name} to i64")
+    name = f"@cp.async.bulk.tensor.{len(box.axes)}d.global.shared::cta.tile.bulk_group"
+    for panel in range(columns // run):
+        within = (begins.constant + panel * rows * run) * size
+        column = w.let(f"add i32 {corner[0]}, {panel * run}")
+        w.template(name, [there, column, *corner[1:], w.let(f"add i32 {source}, {within}"), alone], op)
+
+
+def _weighed(element: int, shape: tuple[int, ...], run: int, weights: tuple[int, ...]) -> int:
+    """The coordinates of an element of a tile, each times a weight."""
+    at = [element // pitch % extent for pitch, extent in zip(row_major(shape), shape, strict=True)]
+    return sum(coordinate * weight for coordinate, weight in zip(at, weights, strict=True))
+
+
+@rule("bulk_commit")
+def _bulk_commit(w: Writer, op: Op) -> None:
+    w.template("cp.async.bulk.commit_group", [], op)
+
+
+@rule("bulk_wait")
+def _bulk_wait(w: Writer, op: Op) -> None:
+    w.template("cp.async.bulk.wait_group.read", [str(op.attrs["groups"])], op)
+
+
+@rule("bulk_fence")
+def _bulk_fence(w: Writer, op: Op) -> None:
+    w.template("fence.proxy.async.shared::cta", [], op)

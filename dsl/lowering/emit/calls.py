@@ -1,0 +1,67 @@
+"""Calls of instruction templates and of LLVM's intrinsics, and what a module declares for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from dsl.lowering.emit.text import Text
+from dsl.lowering.ir.function import Op
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import Target
+from dsl.ptx_templates import Instruction, UnknownInstruction, instruction
+
+
+class Calls:
+    """ptx: the PTX version that the instructions called so far need. added: rows of plug-ins by name."""
+
+    def __init__(self, text: Text, target: Target, added: Mapping[str, Instruction]):
+        self.text, self.target, self.added = text, target, added
+        self.ptx = target.ptx
+        self.declarations: dict[str, str] = {}
+
+    def declare(self, name: str, result: str, types: str = "", attributes: str = "") -> None:
+        self.declarations[name] = f"declare {result} @{name}({types}){attributes}"
+
+    def intrinsic(self, name: str, result: str, arguments: Iterable[tuple[str, str]], attributes: str = "") -> str:
+        """A call of an LLVM intrinsic; arguments are (type, value)."""
+        arguments = list(arguments)
+        self.declare(name, result, ", ".join(t for t, _ in arguments), attributes)
+        return self.text.let(f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in arguments)})")
+
+    def template(self, name: str, inputs: list[str], op: Op | None = None) -> list[str]:
+        """A call of a row of `dsl.ptx_templates`, or of a plug-in; its outputs."""
+        try:
+            row = self.added.get(name) or instruction(name)
+        except UnknownInstruction as error:
+            raise TileError("instruction", op.loc if op else None, f"there is no instruction '{name}'") from error
+        if not row.available(self.target.arch):
+            raise TileError(
+                "target", op.loc if op else None, f"{self.target.arch} has no '{name}': it needs {row.target}"
+            )
+        return self.asm(row, inputs)
+
+    def asm(self, row: Instruction, inputs: list[str]) -> list[str]:
+        self.ptx = max(self.ptx, row.ptx)
+        call, result, outputs = _asm_call(row)
+        if not outputs:
+            self.text.do(call % tuple(inputs))
+            return []
+        let = self.text.let
+        value = let(call % tuple(inputs))
+        if outputs == 1:
+            return [value]
+        return [let(f"extractvalue {result} {value}, {i}") for i in range(outputs)]
+
+
+@cache
+def _asm_call(row: Instruction) -> tuple[str, str, int]:
+    """The call of an instruction with `%s` for each argument, the type of its result, and how many values that has."""
+    text, constraints = row.llvm()
+    arguments = ", ".join(f"{o.llvm_type} %s" for o in row.inputs for _ in range(o.registers))
+    outputs = [o.llvm_type for o in row.outputs for _ in range(o.registers)]
+    effect = "sideeffect " if row.effects or row.convergent else ""
+    marks = " #1" if row.convergent else ""
+    result = "void" if not outputs else outputs[0] if len(outputs) == 1 else "{" + ", ".join(outputs) + "}"
+    call = f'call {result} asm {effect}"{text.replace("%", "%%")}", "{constraints}"({arguments}){marks}'
+    return call, result, len(outputs)

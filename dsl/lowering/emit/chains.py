@@ -1,0 +1,97 @@
+"""The operations of a block, in order; long chains of elementwise ones a few registers at a time.
+
+Operation by operation, a chain that holds several values at once holds them for all registers of a tile, and the
+assembler keeps this order: an exact gelu of 128 sums a thread spilled 388 bytes. A few registers at a time it needs
+these values for a few registers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from operator import sub
+
+from dsl.lowering.emit.neighbours import equal_quotients
+from dsl.lowering.emit.rules import emit_op
+from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.ir.function import Block, Op, Value
+from dsl.lowering.ir.targets import MOST_REGISTERS
+from dsl.lowering.layouts.layout import Layout
+
+AT_ONCE = 4
+"""Registers of a tile that go through a chain together, at least: whole words of bytes and of pairs."""
+
+
+def emit_block(w: Writer, block: Block) -> None:
+    """Every operation but the terminator."""
+    emit_ops(w, block.ops[:-1])
+
+
+def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
+    """Straight code: operations and the chains among them, in order."""
+    stretch: list[Op] = []
+    chain: dict[Op, None] = {}
+    layout: Layout | None = None  # of the chain's tiles: a register depends on the same registers of the operands alone
+    for op in ops:
+        spec = op.spec
+        is_made = spec.elementwise and spec.pure and not op.attrs.get("in_place")  # else it has no registers
+        own = op.result.tile.layout if is_made else None
+        if own is not None and (not chain or own == layout):
+            chain[op], layout = None, own
+        elif not spec.pure or any(o.op in chain for o in op.operands):
+            _emit(w, stretch, chain)
+            stretch, chain = [], {}
+        stretch.append(op)
+    _emit(w, stretch, chain)
+
+
+def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
+    """A stretch: what ended the one before, then pure operations, of which those of the chain lead to no others."""
+    at_once = _at_once(w, list(chain))
+    if at_once is None:
+        for op in stretch:
+            emit_op(w, op)
+        return
+    for op in stretch:
+        if op not in chain:
+            emit_op(w, op)
+    held = count_of(next(iter(chain)).result)
+    done: dict[Value, list[str]] = {op.result: [""] * held for op in chain}
+    asked = {op.result: set(w.needed.of(op.result, held)) for op in chain}
+    from_words = {o for op in chain for o in op.operands if o not in w.registers and o not in done}
+    w.registers |= {o: w.registers[o] for o in from_words}
+    for start in range(0, held, at_once):
+        for op in chain:
+            value, part = op.result, asked[op.result] & set(range(start, start + at_once))
+            w.needed.set(value, part)
+            emit_op(w, op)
+            for i in part:
+                done[value][i] = w.registers[value][i]
+            w.registers[value] = done[value]
+    for value, registers in asked.items():
+        w.needed.set(value, registers)
+    for o in from_words:  # held as words again, and taken apart where it is asked for
+        del w.registers[o]
+
+
+def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
+    """How many registers of a tile go through a chain together; None for all."""
+    if len(chain) < 3 or not _overflows(w, chain):
+        return None
+    because = f"{len(chain)} operations hold more than {MOST_REGISTERS} registers at once"
+    together = max(AT_ONCE, *(max(map(sub, count(), equal_quotients(w, op))) + 1 for op in chain if op.spec.divides), 1)
+    return w.switches.of(chain[-1], "chain", {str(together): together, "all": None}, because)
+
+
+def _overflows(w: Writer, chain: Sequence[Op]) -> bool:
+    """True if the registers that a chain holds at once, operation by operation, are more than a thread has."""
+    if 4 * len(chain) * count_of(chain[0].result) <= MOST_REGISTERS:  # whatever is held
+        return False
+    last = {o: i for i, op in enumerate(chain) for o in op.operands if o.tile.shape}
+    held = {o for o in last if o.op not in chain}
+    most = 0
+    for i, op in enumerate(chain):
+        held = {v for v in held if last.get(v, len(chain)) > i} | {op.result}
+        most = max(most, sum(len(w.needed.of(v, count_of(v))) * v.dtype.bits // 32 for v in held))
+    return most > MOST_REGISTERS

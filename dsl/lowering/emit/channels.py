@@ -1,0 +1,234 @@
+"""Roles of warps, and the barriers of the channels between them.
+
+Warps behind those of the kernel fetch: one thread of them, since a copy of a box is one instruction. A warp that waits
+asks again and again; the machine lets it sleep meanwhile.
+"""
+
+from __future__ import annotations
+
+from dsl.lowering.emit.chains import emit_block
+from dsl.lowering.emit.rules import rule
+from dsl.lowering.emit.shared_address import shared_base
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.hopper.boxes import CopiedBox, map_of
+from dsl.lowering.hopper.warpgroup import WARPS
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.targets import WARP
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.channels import base_of, copy_of, is_read_by_threads, rings_of
+
+BARRIER = 8
+"""Bytes of a barrier in shared memory."""
+OF_ROLE = 1
+"""Number of the barrier at which the warps of the kernel meet, where others have another role: all threads have met at
+number 0."""
+
+
+@rule("roles")
+def _roles(w: Writer, op: Op) -> None:
+    fetch, main = op.regions
+    threads = w.function.threads
+    _begin(w, op)
+    warp = w.let(f"lshr i32 {w.head.thread()}, {WARP.bit_length() - 1}")
+    (warp,) = w.template("shfl.sync.idx.b32", [warp, "0", "31", "-1"], op)  # the same in all lanes, as ptxas sees
+    fetches, copying, works, done = (w.fresh_label(s) for s in ("fetch", "copy", "multiply", "end"))
+    w.do(f"br i1 {w.let(f'icmp uge i32 {warp}, {w.function.warps}')}, label %{fetches}, label %{works}")
+    registers = op.attrs["registers"]
+    w.start(fetches)
+    if registers is not None:
+        w.template("setmaxnreg.dec.sync.aligned.u32", [str(registers[0])], op)
+    w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, {threads}')}, label %{copying}, label %{done}")
+    w.start(copying)
+    emit_block(w, fetch)
+    w.at(op)
+    w.do(f"br label %{done}")
+    w.start(works)
+    if registers is not None:
+        w.template("setmaxnreg.inc.sync.aligned.u32", [str(registers[1])], op)
+    with w.head.stretches_of(main):
+        emit_block(w, main)
+    w.at(op)
+    w.do(f"br label %{done}")
+    w.start(done)
+    if _blocks(op) > 1:  # the others may still arrive here
+        w.template("bar.warp.sync", ["-1"], op)
+        _meet_cluster(w, op, ".release")
+
+
+def _blocks(op: Op) -> int:
+    """How many blocks fill a channel for each other."""
+    blocks: int = op.attrs.get("blocks", 1)
+    return blocks
+
+
+def _rank(w: Writer) -> str:
+    """The number of this block in its cluster, i32."""
+    rank = w.head.special("cluster.ctarank")
+    return rank if w.index == "i32" else w.head.once(f"trunc i64 {rank} to i32")
+
+
+def _meet_cluster(w: Writer, op: Op, order: str) -> None:
+    w.template(f"barrier.cluster.arrive{order}.aligned", [], op)
+    w.template("barrier.cluster.wait.acquire.aligned", [], op)
+
+
+def _begin(w: Writer, op: Op) -> None:
+    """The barriers of a channel: `full` waits for the thread that fills, `free` for each warp that reads, that of a
+    turn for the warps of a group."""
+    turns, readers, counts = op.attrs["turns"], w.function.warps * _blocks(op), list[tuple[int, int]]()
+    for slots in rings_of(op):
+        at = len(counts)
+        counts += [each for slot in range(slots) for each in ((at + slot, 1), (at + slots + slot, readers))]
+    counts += [(len(counts) + group, WARPS) for group in range(turns)]
+    first, met = w.fresh_label("first"), w.fresh_label("begun")
+    w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, 0')}, label %{first}, label %{met}")
+    w.start(first)
+    base = shared_base(w, op.operands[0])
+    for place, count in counts:
+        w.template("mbarrier.init.shared.b64", [w.let(f"add i32 {base}, {BARRIER * place}"), str(count)], op)
+    w.template("fence.mbarrier_init.release.cluster", [], op)
+    w.do(f"br label %{met}")
+    w.start(met)
+    if _blocks(op) > 1:
+        _meet_cluster(w, op, ".relaxed")  # behind the fence, and nothing else has been done
+    else:
+        w.template("bar.sync", ["0"], op)
+
+
+def narrow(w: Writer, number: Value) -> str:
+    """The lower 32 bits of an index."""
+    register = w.registers[number][0]
+    return register if w.index == "i32" else w.let(f"trunc i64 {register} to i32")
+
+
+LEAST, MOST = -(1 << 31), (1 << 31) - 1
+"""Coordinates."""
+
+
+def coordinate(w: Writer, first: Value, far: int) -> str:
+    """Coordinates have 32 bits. One that has more is outside of each tensor, as `far` is, not what is left of it."""
+    low = narrow(w, first)
+    if w.index == "i32":
+        return low
+    same = w.let(f"icmp eq i64 {w.let(f'sext i32 {low} to i64')}, {w.registers[first][0]}")
+    return w.let(f"select i1 {same}, i32 {low}, i32 {far}")
+
+
+def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
+    """Waits for the end of a barrier's phase of this number; that before the first is over at the start."""
+    parity = w.let(f"and i32 {phase}, 1")
+    again, over = w.fresh_label("wait"), w.fresh_label("there")
+    w.do(f"br label %{again}")
+    w.start(again)
+    (flag,) = w.template("mbarrier.try_wait.parity.shared.b64", [barrier, parity], op)
+    w.do(f"br i1 {flag}, label %{over}, label %{again}")
+    w.start(over)
+
+
+@rule("fill")
+def _fill(w: Writer, op: Op) -> None:
+    channel, number = op.operands
+    slots = op.attrs["slots"]
+    free = _place(w, channel, number, slots, base_of(op) + slots)
+    _await(w, op, free, w.let(f"add i32 {_times(w, number, slots)}, 1"))
+    full = _place(w, channel, number, slots, base_of(op))
+    w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
+
+
+@rule("filled")
+def _filled(w: Writer, op: Op) -> None:
+    channel, number = op.operands
+    slots = op.attrs["slots"]
+    _await(w, op, _place(w, channel, number, slots, base_of(op)), _times(w, number, slots))
+
+
+def _times(w: Writer, number: Value, slots: int) -> str:
+    """How often a number's slot was there before."""
+    return w.let(f"udiv i32 {narrow(w, number)}, {slots}")
+
+
+@rule("turn_begin")
+def _turn_begin(w: Writer, op: Op) -> None:
+    """The first group waits for the last one's turn of the number before."""
+    first = w.head.once(f"zext i1 {w.head.once(f'icmp eq i32 {_group(w)}, 0')} to i32")
+    phase = w.let(f"add i32 {narrow(w, op.operands[1])}, {first}")
+    _await(w, op, _place_of_turn(w, op, _group(w)), phase)
+
+
+@rule("turn_end")
+def _turn_end(w: Writer, op: Op) -> None:
+    """It is the next group's turn."""
+    following = w.head.once(f"add i32 {_group(w)}, 1")
+    last = w.head.once(f"icmp eq i32 {following}, {op.attrs['groups']}")
+    _arrive(w, op, _place_of_turn(w, op, w.head.once(f"select i1 {last}, i32 0, i32 {following}")))
+
+
+def _group(w: Writer) -> str:
+    return w.head.once(f"lshr i32 {w.head.thread()}, {(WARP * WARPS).bit_length() - 1}")
+
+
+def _place_of_turn(w: Writer, op: Op, group: str) -> str:
+    """The address of the barrier of a group's turns."""
+    first = w.let(f"add i32 {shared_base(w, op.operands[0])}, {BARRIER * 2 * op.attrs['slots']}")
+    return w.let(f"add i32 {first}, {w.head.once(f'mul i32 {group}, {BARRIER}')}")
+
+
+def _arrive(w: Writer, op: Op, barrier: str) -> None:
+    """One lane arrives for its warp."""
+    lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
+    first = w.head.once(f"icmp eq i32 {lane}, 0")
+    w.template("@mbarrier.arrive.shared.b64", [barrier, first], op)
+
+
+@rule("release")
+def _release(w: Writer, op: Op) -> None:
+    """All lanes of the warp have read what they read. What they have asked for may come later than they arrive: ptxas
+    13.0 puts the arrival ahead of products by `mma.sync`, and copies overtook `ldmatrix` on an H100. Between reads of
+    threads and writes by the asynchronous proxy there is to be a fence (PTX ISA, "Async proxy")."""
+    channel, number = op.operands
+    slots = op.attrs["slots"]
+    if is_read_by_threads(op, w.function.body):
+        w.template("fence.proxy.async.shared::cta", [], op)
+    w.template("bar.warp.sync", ["-1"], op)
+    free, blocks = _place(w, channel, number, slots, base_of(op) + slots), _blocks(op)
+    if blocks == 1:
+        _arrive(w, op, free)
+        return
+    lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")  # the first ones arrive in the blocks of their numbers
+    (there,) = w.template("mapa.shared::cluster.u32", [free, w.head.once(f"urem i32 {lane}, {blocks}")], op)
+    w.template("@mbarrier.arrive.shared::cluster.b64", [there, w.head.once(f"icmp ult i32 {lane}, {blocks}")], op)
+
+
+def _place(w: Writer, channel: Value, number: Value, slots: int, first: int) -> str:
+    """The address of the barrier of a number's slot: the first of its kind is the channel's barrier `first`."""
+    slot = w.let(f"urem i32 {narrow(w, number)}, {slots}")
+    place = w.let(f"add i32 {shared_base(w, channel)}, {w.let(f'mul i32 {slot}, {BARRIER}')}")
+    return w.let(f"add i32 {place}, {BARRIER * first}") if first else place
+
+
+@rule("bulk_copy")
+def _bulk_copy(w: Writer, op: Op) -> None:
+    memory, channel, slot = op.operands[0], operand(op, "channel"), operand(op, "slot")
+    assert channel is not None and slot is not None
+    slots, map = memory.type.shape[0], map_of(op)  # type: ignore[union-attr]
+    number = w.let(f"urem i32 {narrow(w, slot)}, {slots}")
+    size = memory.type.bytes // slots  # type: ignore[union-attr]
+    target = w.let(f"add i32 {shared_base(w, memory)}, {w.let(f'mul i32 {number}, {size}')}")
+    if op.attrs["at"]:
+        target = w.let(f"add i32 {target}, {op.attrs['at'] * memory.dtype.bytes}")
+    place = w.head.once(f"ptrtoint ptr %{map.name} to i64")
+    box, own = CopiedBox.of(op), CopiedBox.own(op)
+    far = MOST if box.walks else LEAST  # there is no image before the first one
+    corner = [coordinate(w, axis.first, far) for axis in box.axes]
+    blocks, more = _blocks(op), []
+    if blocks > 1:  # a part of so many, that of the block's rank
+        part, rank = box.outermost, _rank(w)
+        corner[part] = w.let(f"add i32 {corner[part]}, {w.head.once(f'mul i32 {rank}, {own.axes[part].extent}')}")
+        target = w.let(f"add i32 {target}, {w.head.once(f'mul i32 {rank}, {own.size * memory.dtype.bytes}')}")
+        more = [str((1 << blocks) - 1)]
+    taps = [w.let(f"trunc i32 {narrow(w, walk.tap)} to i16") for walk in box.walks]
+    w.template(
+        copy_of(op),
+        [target, place, *corner, _place(w, channel, slot, slots, base_of(op)), *taps, *more],
+        op,
+    )

@@ -1,0 +1,90 @@
+"""LLVM IR → PTX, through llvmlite's NVPTX back end."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from dsl.lowering.hopper.warpgroup import chosen
+from dsl.lowering.ir.function import Function, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.machine.ptxas_faults import avoid_faults
+
+BOUNDS = {
+    '"nvvm.reqntid"=': ".reqntid",
+    '"nvvm.maxnreg"=': ".maxnreg",
+    '"nvvm.minctasm"=': ".minnctapersm",
+    '"nvvm.cluster_dim"=': ".reqnctapercluster",
+}
+"""What a kernel says of its launches, and PTX's word for it. llvmlite 0.47 (LLVM 20) leaves each out without a word."""
+
+LEVELS = {str(level): level for level in (3, 2, 1, 0)}
+CODEGEN_LEVEL = 3
+# Level 3 would be up to 5 % slower, too (f16, 4096, row-major b; else equal: docs/measurements.md, `level=3`).
+PRODUCT_LEVEL = 0
+"""Of kernels with products on tensor cores: at 1 and more LLVM spends eight times as long on their unrolled steps, and
+ptxas then needs more registers."""
+
+WARPGROUP_LEVEL = 1
+"""Of kernels with products of warp groups."""
+
+
+@lru_cache(maxsize=1)
+def _initialised() -> llvm.Target:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple("nvptx64-nvidia-cuda")
+
+
+@lru_cache(maxsize=64)
+def _machine(arch: str, ptx: tuple[int, int], level: int) -> llvm.TargetMachine:
+    return _initialised().create_target_machine(cpu=arch, features=f"+ptx{ptx[0]}{ptx[1]}", opt=level)
+
+
+def level_for(function: Function) -> int:
+    """LLVM's level of code generation for a kernel."""
+    products = [op for op in walk(function.body) if op.spec.product]
+    if any(chosen(op) is not None for op in products):
+        levels = {name: level for name, level in LEVELS.items() if level}
+        why = "at 0 sums of products in flight are moved, and the assembler waits behind each"
+        return function.choices.choose("level", "llvm", levels, str(WARPGROUP_LEVEL), because=why)
+    product = bool(products)
+    return function.choices.choose(
+        "level",
+        "llvm",
+        LEVELS,
+        str(PRODUCT_LEVEL if product else CODEGEN_LEVEL),
+        because="a product on tensor cores" if product else "no product on tensor cores",
+    )
+
+
+@lru_cache(maxsize=128)
+def to_ptx(text: str, target: Target, ptx: tuple[int, int], level: int = CODEGEN_LEVEL) -> str:
+    """PTX of an LLVM module; RuntimeError with LLVM's words if the module is wrong (a bug of the compiler), TileError
+    `tool` if the installed LLVM leaves out what the kernel says of its launches.
+
+    Of the last texts it is kept, some 100 KB each: other shapes and seeds of a kernel mostly have the same."""
+    _initialised()
+    module = llvm.parse_assembly(text)
+    made = _machine(target.arch, max(ptx, target.ptx), level).emit_assembly(module)
+    lost = [word for attribute, word in BOUNDS.items() if attribute in text and f"{word} " not in made]
+    if lost:
+        message = f"the installed llvmlite {llvmlite.__version__} leaves {' and '.join(lost)} out of PTX"
+        raise TileError("tool", None, message, "pip install 'llvmlite>=0.48'")
+    return avoid_faults(made)
+
+
+def wrong_in(text: str) -> tuple[int, int, str] | None:
+    """Line, column and LLVM's words of what is wrong in a module that was edited by hand; None if nothing is."""
+    _initialised()
+    try:
+        llvm.parse_assembly(text).verify()
+    except RuntimeError as error:
+        words = str(error).strip()
+        found = re.search(r"<string>:(\d+):(\d+): error: (.*)", words)
+        return (int(found[1]), int(found[2]), found[3]) if found else (1, 1, words.splitlines()[-1])
+    return None

@@ -1,0 +1,408 @@
+"""Loops, branches, assert and print."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import nullcontext
+from functools import reduce
+
+from dsl.lowering.emit.chains import emit_block
+from dsl.lowering.emit.elementwise import convert
+from dsl.lowering.emit.rules import rule
+from dsl.lowering.emit.shared_address import shared_memory
+from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.hopper.warpgroup import chosen
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Op, Value, walk
+from dsl.lowering.ir.types import F64, I1, S32, S64, U32, int_range
+from dsl.lowering.known.facts import counts_elements, in_order
+from dsl.lowering.known.forms import linear
+
+
+def _phis(
+    w: Writer, args: list[Value], entry: str, starts: list[list[str]], packed: list[bool] | None = None
+) -> list[tuple[int, str, str]]:
+    """Phi lines with the back edge open: (line, register's own text, type), to be closed by `_close`."""
+    open_lines = []
+    for i, (arg, start) in enumerate(zip(args, starts, strict=True)):
+        in_words = packed is not None and packed[i]
+        llvm = "i32" if in_words else w.llvm(arg.dtype)
+        names = []
+        for value in start:
+            name = w.text.phi(f"{llvm} [ {value}, %{entry} ]")
+            open_lines.append((len(w.text.lines) - 1, name, llvm))
+            names.append(name)
+        (w.words.held if in_words else w.registers)[arg] = names
+    return open_lines
+
+
+def _close(w: Writer, open_lines: list[tuple[int, str, str]], values: list[list[str]], label: str) -> None:
+    flat = [v for registers in values for v in registers]
+    for (line, _, _), value in zip(open_lines, flat, strict=True):
+        close_phi(w, line, value, label)
+
+
+def close_phi(w: Writer, line: int, value: str, label: str) -> None:
+    """Adds to the phi in this line what comes from another block."""
+    phi, mark, place = w.text.lines[line].partition(", !dbg")
+    w.text.lines[line] = f"{phi}, [ {value}, %{label} ]{mark}{place}"
+
+
+def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -> list[list[str]]:
+    """The registers of values, or the words of those that are `packed`."""
+    if packed is None:
+        return [w.registers[v] for v in values]
+    return [w.words.of(v) if p else w.registers[v] for v, p in zip(values, packed, strict=True)]
+
+
+@rule("for")
+def _for(w: Writer, op: Op) -> None:
+    packed = [v in w.words.held for v in op.operands[3:]]
+    starts = _carried(w, op.operands[3:], packed)
+    if has_no_round(w, op):
+        for result, registers, in_words in zip(op.results, starts, packed, strict=True):
+            (w.words.held if in_words else w.registers)[result] = registers
+        return
+    start, stop, step = (w.registers[v][0] for v in op.operands[:3])
+    body = op.regions[0]
+    counter = body.args[0]
+    llvm = w.llvm(counter.dtype)
+    entry, head, inside, done = w.text.label, *(w.fresh_label(s) for s in ("for", "body", "done"))
+    if may_be_decided(w, op):
+        start = unknown(w, start, llvm)
+    w.do(f"br label %{head}")
+    w.start(head)
+    open_lines = _phis(w, [counter, *body.args[1:]], entry, [[start], *starts], [False, *packed])
+    number = w.registers[counter][0]
+    down = (w.facts.of(op.operands[2]).high or 0) < 0
+    unsigned = counter.dtype.kind == "unsigned"
+    test = ("ugt" if unsigned else "sgt") if down else ("ult" if unsigned else "slt")
+    go_on = w.let(f"icmp {test} {llvm} {number}, {stop}")
+    w.do(f"br i1 {go_on}, label %{inside}, label %{done}")
+    at_head = _carried(w, body.args[1:], packed)
+    w.start(inside)
+    w.loops += 1
+    with w.head.stretches_of(body) if any(inner.spec.counters for inner in body.ops) else nullcontext():
+        emit_block(w, body)
+    w.loops -= 1
+    w.at(op)
+    following = w.let(f"add {llvm} {number}, {step}")
+    if passes_the_last(w, op, down):
+        # Less than a step is left: no round follows, whatever the sum has become.
+        left = w.let(f"sub {llvm} {f'{number}, {stop}' if down else f'{stop}, {number}'}")
+        size = w.let(f"sub {llvm} 0, {step}") if down else step
+        following = w.let(f"select i1 {w.let(f'icmp ule {llvm} {left}, {size}')}, {llvm} {stop}, {llvm} {following}")
+    values = [[following], *_carried(w, body.ops[-1].operands, packed)]
+    _close(w, open_lines, values, w.text.label)
+    w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
+    w.start(done)
+    w.head.after_loop(op)
+    for result, registers, in_words in zip(op.results, at_head, packed, strict=True):
+        (w.words.held if in_words else w.registers)[result] = registers
+
+
+def has_no_round(w: Writer, loop: Op) -> bool:
+    """True if this `for` is known not to begin. Nothing is written for it."""
+    start, stop, step = loop.operands[:3]
+    pace = w.facts.of(step)
+    if pace.high is not None and pace.high < 0:
+        start, stop = stop, start
+    elif pace.low is None or pace.low < 1:
+        return False
+    return start is stop or in_order(stop, start, w.facts)
+
+
+def may_be_decided(w: Writer, op: Op) -> bool:
+    """True if ptxas may find that the products of warp groups in a loop or a branch are dead, of a loop by its bounds.
+
+    Where they are, ptxas 12.9 to 13.1 keeps one of the sums that begin alike, and stores of vectors write the registers
+    of the others, which nobody has written (41,082 of 49,152 zeros were wrong on an H100). What hangs on a dim or on
+    what was loaded it cannot know, but for what cancels: of `block(0) * 2 // 2 - block(0)` it finds 0.
+    """
+    if not w.has_warpgroups or not any(chosen(each) for region in op.regions for each in walk(region)):
+        return False
+    if not op.spec.counters:
+        return True
+    start, stop = op.operands[:2]
+    if (first := w.facts.of(start).high) is not None and (last := w.facts.of(stop).low) is not None and first < last:
+        return False  # it has a round
+    (more, _), (less, _) = linear(stop), linear(start)
+    apart = {value: more.get(value, 0) - less.get(value, 0) for value in {*more, *less}}
+    counted = [(value, _roots(value)) for value, factor in apart.items() if factor]
+    in_all = Counter(root for _, roots in counted for root in roots)
+    return not any(_is_open(w, value) and any(in_all[root] == 1 for root in roots) for value, roots in counted)
+
+
+MOST_ROOTS = 500  # of a bound: of a longer one it is not asked what it hangs on
+
+
+def _roots(value: Value) -> list[object]:
+    """What a number is made of, each as often as it stands there; nothing where that is too much."""
+    found: list[object] = []
+    work = [value]
+    for _ in range(MOST_ROOTS):
+        if not work:
+            return found
+        each = work.pop()
+        op, (terms, _) = each.op, linear(each)
+        if terms != {each: 1}:
+            work += terms
+        elif op is None or op.spec.accesses == "read":
+            found.append(each)
+        elif not op.operands:
+            found.append((op.name, *sorted(op.attrs.items(), key=str)))  # the same of another operation alike
+        else:
+            work += op.operands
+    return []
+
+
+OPEN = {"minimum", "maximum", "select", "floordiv", "mul", "cast"}
+"""Operations that make a number which only the run knows of such numbers."""
+
+
+def _is_open(w: Writer, value: Value) -> bool:
+    """True if only the run can tell whether a number is above another one."""
+    op, (terms, _) = value.op, linear(value)
+    if terms != {value: 1}:
+        return any(_is_open(w, each) for each in terms)
+    if op is None:
+        return value in w.function.dims.values() or any(value is p.value for p in w.function.params)
+    if op.spec.accesses == "read" or op.name in ("block_id", "grid_size"):
+        return True
+    others = [v for v in op.operands if constant_of(v) is None and v.dtype is not I1]
+    return op.name in OPEN and bool(others) and all(_is_open(w, v) for v in others)
+
+
+def unknown(w: Writer, register: str, llvm: str) -> str:
+    """A number of which ptxas does not know what it is: the upper bit of an address of shared memory, 0, is added."""
+    zero = w.head.once(f"lshr i32 {shared_memory(w)}, 31")
+    same = zero if llvm == "i32" else w.let(f"{'zext' if llvm == 'i64' else 'trunc'} i32 {zero} to {llvm}")
+    return w.let(f"add {llvm} {register}, {same}")
+
+
+def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
+    """True if the counter of this `for`, a step behind its last round, may pass the last number of its type."""
+    if loop.attrs.get("exact"):
+        return False
+    start, stop, step = loop.operands[:3]
+    dtype, known = stop.dtype, [constant_of(v) for v in (start, stop, step)]
+    least, most = int_range(dtype)
+    if dtype.kind == "index" and w.function.index_bits == 64:
+        least, most = int_range(S64)
+    if None not in known:
+        turns = range(*map(int, known))  # type: ignore[arg-type]
+        return bool(turns) and not least <= turns[-1] + turns.step <= most
+    end, size = w.facts.of(stop), w.facts.of(step)
+    last, pace = (end.low, size.low) if down else (end.high, size.high)
+    if dtype.kind == "index" and (last is None or pace is None):
+        return not (counts_elements(stop) and counts_elements(step))
+    if pace is None:
+        return True
+    if down:
+        return (least if last is None else max(last, least)) + 1 + pace < least
+    return (most if last is None else min(last, most)) - 1 + pace > most
+
+
+def _rolled(w: Writer) -> int:
+    """Metadata that keeps LLVM from unrolling: the schedule's `unroll` is a pass of ours."""
+    inner = w.text.debug.add('!{!"llvm.loop.unroll.disable"}')
+    number = w.text.debug.count
+    return w.text.debug.add(f"distinct !{{!{number}, !{inner}}}")
+
+
+@rule("while")
+def _while(w: Writer, op: Op) -> None:
+    test, body = op.regions
+    entry, head, inside, done = w.text.label, *(w.fresh_label(s) for s in ("while", "body", "done"))
+    starts = _carried(w, op.operands)
+    w.do(f"br label %{head}")
+    w.start(head)
+    open_lines = _phis(w, test.args, entry, starts)
+    emit_block(w, test)
+    end = test.ops[-1]
+    w.at(op)
+    passed, conditions = _carried(w, end.operands[1:]), w.registers[end.operands[0]]
+    w.do(f"br i1 {_joined(w, 'or', conditions)}, label %{inside}, label %{done}")
+    w.start(inside)
+    for arg, registers in zip(body.args, passed, strict=True):
+        w.registers[arg] = registers
+    w.loops += 1
+    emit_block(w, body)
+    w.loops -= 1
+    w.at(op)
+    following = _carried(w, body.ops[-1].operands)
+    if len(conditions) > 1:  # an element that is done keeps what it has, of which its condition is false each round
+        types, kept = [w.llvm(arg.dtype) for arg in test.args], _carried(w, test.args)
+        following = [_chosen(w, conditions, *each) for each in zip(types, following, kept, strict=True)]
+    _close(w, open_lines, following, w.text.label)
+    w.do(f"br label %{head}, !llvm.loop !{_rolled(w)}")
+    w.start(done)
+    for result, registers in zip(op.results, passed, strict=True):
+        w.registers[result] = registers
+    if end.operands[0].tile.shape and w.loops:
+        meet(w)
+
+
+@rule("if")
+def _if(w: Writer, op: Op) -> None:
+    if len(w.registers[op.operands[0]]) > 1:
+        _if_of_elements(w, op)
+        return
+    condition = w.registers[op.operands[0]][0]
+    if may_be_decided(w, op):
+        condition = unknown(w, condition, "i1")
+    then, otherwise = op.regions
+    labels = [w.fresh_label("then"), w.fresh_label("else")]
+    done = w.fresh_label("endif")
+    w.do(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
+    ends: list[tuple[str, list[list[str]]]] = []
+    packed: list[bool] | None = None
+    for label, block in zip(labels, (then, otherwise), strict=True):
+        w.start(label)
+        emit_block(w, block)
+        w.at(op)
+        values = block.ops[-1].operands
+        packed = [v in w.words.held for v in values] if packed is None else packed
+        carried = _carried(w, values, packed)
+        w.do(f"br label %{done}")
+        ends.append((w.text.label, carried))
+    w.start(done)
+    (label_a, a), (label_b, b) = ends
+    assert packed is not None
+    for result, x, y, in_words in zip(op.results, a, b, packed, strict=True):
+        llvm = "i32" if in_words else w.llvm(result.dtype)
+        (w.words.held if in_words else w.registers)[result] = [
+            p if p == q else w.text.phi(f"{llvm} [ {p}, %{label_a} ], [ {q}, %{label_b} ]")
+            for p, q in zip(x, y, strict=True)
+        ]
+    if op.operands[0].tile.shape and w.loops:
+        meet(w)
+
+
+def meet(w: Writer) -> None:
+    """Threads that took a branch or a loop one by one meet here. Without an instruction that may not be moved into it,
+    each of them may jump to the head of the loop around on its own, and come to a barrier there alone."""
+    w.do('call void asm sideeffect "", ""() #1')
+
+
+def _if_of_elements(w: Writer, op: Op) -> None:
+    """Several elements a thread, and branches without effects: a branch is computed, for all of a thread's elements, if
+    one of them takes it, and each element then chooses."""
+    conditions = w.registers[op.operands[0]]
+    some, every = (_joined(w, by, conditions) for by in ("or", "and"))
+    sides = []
+    for block, needed in ((op.regions[0], some), (op.regions[1], w.let(f"xor i1 {every}, true"))):
+        if len(block.ops) == 1:
+            sides.append(_carried(w, block.ops[-1].operands))
+            continue
+        entry, inside, done = w.text.label, w.fresh_label("some"), w.fresh_label("endsome")
+        w.do(f"br i1 {needed}, label %{inside}, label %{done}")
+        w.start(inside)
+        emit_block(w, block)
+        w.at(op)
+        values, end = _carried(w, block.ops[-1].operands), w.text.label
+        w.do(f"br label %{done}")
+        w.start(done)
+        types = [w.llvm(r.dtype) for r in op.results]
+        sides.append(
+            [
+                [w.text.phi(f"{t} [ {v}, %{end} ], [ poison, %{entry} ]") for v in registers]
+                for t, registers in zip(types, values, strict=True)
+            ]
+        )
+    for result, x, y in zip(op.results, *sides, strict=True):
+        w.registers[result] = _chosen(w, conditions, w.llvm(result.dtype), x, y)
+
+
+def _joined(w: Writer, by: str, flags: list[str]) -> str:
+    return reduce(lambda a, b: w.let(f"{by} i1 {a}, {b}"), flags)
+
+
+def _chosen(w: Writer, conditions: list[str], llvm: str, then: list[str], otherwise: list[str]) -> list[str]:
+    """One of two values for each element."""
+    each = zip(conditions, then, otherwise, strict=True)
+    return [w.let(f"select i1 {c}, {llvm} {p}, {llvm} {q}") for c, p, q in each]
+
+
+@rule("assert")
+def _assert(w: Writer, op: Op) -> None:
+    """The first thread that fails takes the record and writes its line, block and thread; all go on.
+
+    What it takes it with is 1, or 2 and more for an index outside of axis 0 and on (`dsl/runtime/record.py`).
+    """
+    good = w.registers[op.operands[0]]
+    holds = good[0]
+    for other in good[1:]:
+        holds = w.let(f"and i1 {holds}, {other}")
+    fail, claim, done = (w.fresh_label(s) for s in ("fails", "record", "holds"))
+    w.do(f"br i1 {holds}, label %{done}, label %{fail}")
+    w.start(fail)
+    flag = 2 + op.attrs["axis"] if "axis" in op.attrs else 1
+    taken = w.let(f"cmpxchg ptr addrspace(1) %record, i32 0, i32 {flag} monotonic monotonic")
+    first = w.let(f"extractvalue {{i32, i1}} {taken}, 1")
+    w.do(f"br i1 {first}, label %{claim}, label %{done}")
+    w.start(claim)
+    narrow = [_narrow_special(w, f"ctaid.{axis}") for axis in "xyz"]
+    for i, value in enumerate([str(op.attrs["line"]), *narrow, w.head.thread()], 1):
+        place = w.let(f"getelementptr i32, ptr addrspace(1) %record, i32 {i}")
+        w.do(f"store i32 {value}, ptr addrspace(1) {place}")
+    w.do(f"br label %{done}")
+    w.start(done)
+
+
+def _narrow_special(w: Writer, register: str) -> str:
+    value = w.head.special(register)
+    return value if w.index == "i32" else w.head.once(f"trunc i64 {value} to i32")
+
+
+_FORMATS = {"signed": "%d", "unsigned": "%u", "float": "%g", "bool": "%d", "index": "%lld"}
+
+
+@rule("print")
+def _print(w: Writer, op: Op) -> None:
+    """Each thread prints its elements; what all hold, thread 0 prints."""
+    formats, promoted = [], []
+    for o in op.operands:
+        wide = F64 if o.dtype.is_float else o.dtype if o.dtype.bits == 64 else S64 if o.dtype.kind == "index" else None
+        if wide is None:
+            wide = S32 if o.dtype.is_signed or o.dtype is I1 else U32
+        formats.append({"s64": "%lld", "u64": "%llu"}.get(wide.name, _FORMATS[o.dtype.kind]))
+        promoted.append(wide)
+    text = op.attrs["format"].replace("%", "%%")
+    for f in formats:
+        text = text.replace("{}", f, 1)
+    raw = (text + "\n").encode()
+    body = "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in raw)
+    label = f"@dsl_text{len(w.globals)}"
+    w.globals.append(f'{label} = internal addrspace(1) constant [{len(raw) + 1} x i8] c"{body}\\00"')
+    w.calls.declare("vprintf", "i32", "ptr, ptr")
+    layout = op.operands[0].tile.layout if op.operands else None
+    count = count_of(op.operands[0]) if op.operands else 1
+    offsets, total = [], 0
+    for p in promoted:
+        total = -(-total // p.bytes) * p.bytes
+        offsets.append(total)
+        total += p.bytes
+    chosen = w.head.chosen(layout)
+    speak, done = w.fresh_label("print"), w.fresh_label("printed")
+    if chosen is not None:
+        w.do(f"br i1 {chosen}, label %{speak}, label %{done}")
+    else:
+        w.do(f"br label %{speak}")
+    w.start(speak)
+    buffer = w.head.buffer(max(total, 8)) if op.operands else "null"
+    pointer = w.let(f"addrspacecast ptr addrspace(1) {label} to ptr")
+    for i in range(count):
+        for o, p, at in zip(op.operands, promoted, offsets, strict=True):
+            value = convert(w, w.registers[o][i], o.dtype, p)
+            place = w.let(f"getelementptr i8, ptr {buffer}, i32 {at}")
+            w.do(f"store {p.llvm} {value}, ptr {place}")
+        w.let(f"call i32 @vprintf(ptr {pointer}, ptr {buffer})")
+    w.do(f"br label %{done}")
+    w.start(done)
+
+
+@rule("yield", "condition")
+def _end(w: Writer, op: Op) -> None:
+    raise AssertionError("the operation around a region emits its end")

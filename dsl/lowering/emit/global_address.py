@@ -1,0 +1,128 @@
+"""Addresses in global memory: what a thread and the block decide as one pointer, registers' parts added to it."""
+
+from __future__ import annotations
+
+from functools import lru_cache, reduce
+from math import gcd
+from operator import or_
+
+from dsl.lowering.emit.global_map import Axes, GlobalMap
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.ir.function import Value
+from dsl.lowering.known.affine import Product
+from dsl.lowering.layouts.layout import Layout
+
+
+@lru_cache(maxsize=4096)
+def _by_register(layout: Layout, coefficients: tuple[int, ...]) -> list[int]:
+    """What each register adds to Σ coefficient · coordinate, where sums of bases do not carry."""
+    out = [0]
+    for weight in layout.weighed(coefficients)[: len(layout.register)]:
+        out += [weight + n for n in out]
+    return out
+
+
+class GlobalAddress:
+    """The addresses of one access of a tensor, i64.
+
+    A thread's part and the block's are one pointer, the same for all accesses of one stretch of straight code that
+    differ in constants alone. Of a register's part, numbers are added as immediates; strides step by step, so that
+    few multiples of them are held in registers.
+    """
+
+    def __init__(self, w: Writer, memory: Value, map: GlobalMap):
+        self.w, self.memory, self.map = w, memory, map
+        self.size = memory.dtype.bytes
+        self.moves = [(p, part.constant, _by_register(map.layout, part.coefficients)) for p, part in map.strides]
+
+    def of(self, register: int) -> str:
+        counts = [(p, constant + moved[register]) for p, constant, moved in self.moves]
+        number = sum([n for p, n in counts if not p]) * self.size
+        pointer = self._moved(tuple([(p, n) for p, n in counts if p and n]))
+        return self.w.let(f"add i64 {pointer}, {number}") if number else pointer
+
+    def _moved(self, counts: tuple[tuple[Product, int], ...]) -> str:
+        """The pointer behind that many strides of each: one step from the nearest before it in this stretch of code."""
+        w, first = self.w, ("pointer", self.memory, self.map.uniform, self.map.threads)
+        if not counts:
+            return w.text.here(first, self._pointer)
+        *rest, (product, n) = counts
+        chain: dict[int, str] = w.text.here((*first, *rest, product), lambda: {0: self._moved(tuple(rest))})
+        if n not in chain:
+            # From the nearest, not from the first: few multiples of a stride are live at once. Offsets element by
+            # element in place of this make products 2 to 11 % slower (docs/measurements.md, `address=plain`).
+            near = max(k for k in chain if k < n)
+            chain[n] = w.let(f"add i64 {chain[near]}, {self._step(product, (n - near) * self.size)}")
+        return chain[n]
+
+    def _pointer(self) -> str:
+        """The pointer to the thread's first element, without constants."""
+        w = self.w
+        offset = self._wide(w.text.here(("offset", self.map.uniform, self.map.threads), self._offset))
+        element = w.let(f"getelementptr i{8 * self.size}, ptr addrspace(1) {w.registers[self.memory][0]}, i64 {offset}")
+        return w.let(f"ptrtoint ptr addrspace(1) {element} to i64")
+
+    def _step(self, product: Product, bytes: int) -> str:
+        make = lambda: self.w.let(f"mul i64 {self._wide(self._product(product))}, {bytes}")  # noqa: E731
+        return self.w.text.here(("step", product, bytes), make)
+
+    def _offset(self) -> str:
+        """The offset of that element, as index."""
+        w = self.w
+        parts = [self._thread_part(product, axes) for product, axes in self.map.threads]
+        for product, factor in self.map.uniform:
+            parts.append(self._times(self._product(product), factor) if product else str(factor))
+        parts = [p for p in parts if p != "0"]
+        return reduce(lambda a, b: w.let(f"add {w.index} {a}, {b}"), parts) if parts else "0"
+
+    def _thread_part(self, product: Product, axes: Axes) -> str:
+        """What the thread's number adds along the axes, times a product of scalars."""
+        w = self.w
+        bases = tuple(sum(column) for column in zip(*axes, strict=True))
+        if sum(bases) == reduce(or_, bases, 0):
+            total = self._index(w.head.linear(bases))
+        else:
+            along = [self._along(axis) for axis in axes]
+            total = reduce(lambda a, b: w.head.once(f"add {w.index} {a}, {b}"), along)
+        if total == "0":
+            return total
+        return self._multiplied([total, *(self._scalar(name) for name in product)], product)
+
+    def _along(self, axis: tuple[int, ...]) -> str:
+        """What the thread's number adds along one axis: a coordinate, which does not carry, times its coefficient."""
+        scale = max(1, gcd(*axis))
+        coordinate = self._index(self.w.head.linear(tuple(base // scale for base in axis)))
+        if scale == 1 or coordinate == "0":
+            return coordinate
+        return self.w.head.once(f"mul {self.w.index} {coordinate}, {scale}")
+
+    def _product(self, product: Product) -> str:
+        """A product of scalars, as index."""
+        return self.w.text.here(
+            ("product", product), lambda: self._multiplied([self._scalar(name) for name in product], product)
+        )
+
+    def _multiplied(self, names: list[str], product: Product) -> str:
+        """The product of these, at the head where the scalars are known there."""
+        w = self.w
+        make = w.head.once if all(w.maps.affines.scalars[name] in w.maps.given for name in product) else w.let
+        return reduce(lambda a, b: make(f"mul {w.index} {a}, {b}"), names)
+
+    def _scalar(self, name: int) -> str:
+        w, value = self.w, self.w.maps.affines.scalars[name]
+        register, bits = w.registers[value][0], w.bits(value.dtype)
+        if not register.startswith("%") or w.index == f"i{bits}":
+            return register
+        make = w.head.once if value in w.maps.given else w.let
+        return make(f"sext i{bits} {register} to {w.index}")
+
+    def _times(self, name: str, factor: int) -> str:
+        return name if factor == 1 else self.w.let(f"mul {self.w.index} {name}, {factor}")
+
+    def _index(self, name: str) -> str:
+        w = self.w
+        return name if w.index == "i32" or not name.startswith("%") else w.head.once(f"zext i32 {name} to i64")
+
+    def _wide(self, name: str) -> str:
+        w = self.w
+        return name if w.index == "i64" or not name.startswith("%") else w.let(f"sext i32 {name} to i64")

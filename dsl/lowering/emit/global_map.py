@@ -1,0 +1,80 @@
+"""Offsets in global memory as linear functions of coordinates: what `GlobalAddress` adds up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from dsl.lowering.ir.function import Value
+from dsl.lowering.known.affine import AffineOffsets, Linear, Product
+from dsl.lowering.known.facts import Analysis
+from dsl.lowering.layouts.layout import Layout
+
+Axes = tuple[tuple[int, ...], ...]  # axis by axis, the number of each bit of the thread's number
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalMap:
+    """Offsets of one access as uniform + Σ stride · linear function of coordinates, all in elements.
+
+    `strides` holds those whose coordinates move: products of scalars, () for 1; none is negative, nor is what it
+    multiplies, so that no part of a sum exceeds the sum. `uniform` are products with their factors.
+    """
+
+    layout: Layout
+    strides: tuple[tuple[Product, Linear], ...]
+    uniform: tuple[tuple[Product, int], ...]
+    threads: tuple[tuple[Product, Axes], ...]  # by stride, what each bit of the thread's number multiplies it with
+
+    def scalars(self, affines: AffineOffsets) -> list[Value]:
+        """What the products are of."""
+        products = [p for p, _ in (*self.strides, *self.uniform)]
+        return [affines.scalars[name] for product in products for name in product]
+
+
+def map_of(affines: AffineOffsets, facts: Analysis, offset: Value) -> GlobalMap | None:
+    """The map of offsets; None where they have none."""
+    layout = offset.tile.layout
+    offsets = affines.offsets(offset) if offset.tile.shape else None
+    if layout is None or offsets is None:
+        return None
+    bases = [b for b in (*layout.register, *layout.thread) if b]
+    if sum(bases) != reduce(or_, bases, 0):
+        return None
+    strides: list[tuple[Product, Linear]] = []
+    uniform: list[tuple[Product, int]] = []
+    for product in sorted(offsets, key=affines.in_order):
+        part = offsets[product]
+        product = tuple(sorted(product, key=affines.ranks.__getitem__))
+        moves = any(part.coefficients)
+        # Negative constants go into the block's part: what is added behind it is not negative, so that no part exceeds
+        # the sum.
+        ahead = part.constant if part.constant < 0 or not (moves or product == ()) else 0
+        if ahead:
+            uniform.append((product, ahead))
+        rest = Linear(part.coefficients, part.constant - ahead)
+        if not rest:
+            continue
+        if min(part.coefficients) < 0 or any(not _never_negative(affines, facts, name) for name in product):
+            return None
+        strides.append((product, rest))
+    return GlobalMap(layout, tuple(strides), tuple(uniform), _threads(layout, strides))
+
+
+def _never_negative(affines: AffineOffsets, facts: Analysis, name: int) -> bool:
+    low = facts.of(affines.scalars[name]).low
+    return low is not None and low >= 0
+
+
+def _threads(layout: Layout, strides: list[tuple[Product, Linear]]) -> tuple[tuple[Product, Axes], ...]:
+    first, axes = len(layout.register), range(len(layout.shape))
+
+    def along(axis: int, coefficient: int) -> tuple[int, ...]:
+        return layout.weighed(tuple([coefficient if a == axis else 0 for a in axes]))[first:]
+
+    return tuple(
+        (p, tuple([along(axis, c) for axis, c in enumerate(part.coefficients) if c]))
+        for p, part in strides
+        if any(part.coefficients)
+    )

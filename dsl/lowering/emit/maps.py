@@ -1,0 +1,48 @@
+"""How the addresses of accesses are added up."""
+
+from __future__ import annotations
+
+from dsl.lowering.emit.global_map import GlobalMap, map_of
+from dsl.lowering.ir.function import Function, Op, Value
+from dsl.lowering.known.affine import AffineOffsets, Linear, Offsets
+from dsl.lowering.known.facts import facts_of
+from dsl.lowering.shared.shared_map import SharedMap, SharedMaps, access_layout_of
+
+
+class _OfThreads(AffineOffsets):
+    """Offsets as a thread sees them: a tile of which it holds one element is a number to it, where its elements are no
+    linear function of their coordinates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exact = AffineOffsets()
+
+    def _compute(self, value: Value) -> Offsets | None:
+        layout = value.tile.layout
+        if layout is not None and not any(layout.register) and self.exact.offsets(value) is None:
+            return {self._named(value): Linear((0,) * len(value.tile.shape), 1)}
+        return super()._compute(value)
+
+
+class Maps:
+    """The linear maps of offsets. given: parameters, strides and dims, which are known at the head."""
+
+    def __init__(self, function: Function):
+        self.facts = facts_of(function)
+        self.given: set[Value] = set()
+        self._maps = SharedMaps(self.facts)
+        self.affines = _OfThreads()
+        self._global: dict[Value, GlobalMap | None] = {}
+        self._shared: dict[Op, SharedMap | None] = {}
+
+    def of_global(self, offset: Value) -> GlobalMap | None:
+        """The map of offsets that `GlobalAddress` adds up without their registers; None where it needs them."""
+        if offset not in self._global:
+            self._global[offset] = map_of(self.affines, self.facts, offset)
+        return self._global[offset]
+
+    def of_shared(self, op: Op) -> SharedMap | None:
+        """The same of an access of a shared tile, for `SharedAddress`."""
+        if op not in self._shared:
+            self._shared[op] = self._maps.of(op, access_layout_of(op))
+        return self._shared[op]

@@ -1,0 +1,257 @@
+"""Loads, stores, atomics, asynchronous copies and barriers."""
+
+from __future__ import annotations
+
+from dsl.lowering.emit.access import AccessAddress, access_name, guard
+from dsl.lowering.emit.carriers import from_carrier, into_carrier
+from dsl.lowering.emit.channels import OF_ROLE
+from dsl.lowering.emit.constants import constant
+from dsl.lowering.emit.control import close_phi, meet
+from dsl.lowering.emit.partial import load_partly, source_bytes, store_partly
+from dsl.lowering.emit.rules import rule
+from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import BF16, I1, DType
+from dsl.lowering.ops import operand, space_of
+from dsl.lowering.ops.memory import atomic_row, subject_of
+
+
+@rule("load")
+def _load(w: Writer, op: Op) -> None:
+    memory, offset, mask, other = op.operands[0], operand(op, "offset"), operand(op, "mask"), operand(op, "other")
+    assert offset is not None
+    space = space_of(memory)
+    if space == "param":
+        _load_table(w, op, memory, offset)
+        return
+    dtype = memory.dtype
+    way, count = w.accesses[op], count_of(op.result)
+    width = way.width
+    address = AccessAddress(w, op, memory, operand(op, "slot"), offset, space)
+    if mask is not None and constant_of(mask) is True:
+        mask = None
+    fill = w.registers[other] if other is not None else [constant(0, dtype)] * count
+    if mask is not None and way.partial:
+        w.registers[op.result] = load_partly(w, op, address, mask, fill, width)
+        return
+    alone = w.head.chosen(op.result.tile.layout) if op.attrs.get("one_thread") else None
+    out: list[str] = []
+    for first in range(0, count, width):
+        name = access_name(op, "ld", space, width, dtype.bytes)
+        inputs = [address.of(first)]
+        condition = None if mask is None else w.registers[mask][first]
+        if alone is not None:
+            condition = alone if condition is None else w.let(f"and i1 {condition}, {alone}")
+        if condition is not None:
+            inputs = [*w.words.pack(fill[first : first + width], dtype), *inputs, condition]
+            name = "@" + name
+        out += w.words.unpack(w.template(name, inputs, op), dtype, width)
+    w.registers[op.result] = out
+
+
+def _load_table(w: Writer, op: Op, memory: Value, offset: Value) -> None:
+    """Where the mask is off, element 0 is read and not used."""
+    mask, other = operand(op, "mask"), operand(op, "other")
+    dtype, llvm = memory.dtype, w.llvm(memory.dtype)
+    stored = "i8" if dtype is I1 else llvm
+    out = []
+    for i, o in enumerate(w.registers[offset]):
+        if mask is not None:
+            o = w.let(f"select i1 {w.registers[mask][i]}, {w.index} {o}, {w.index} 0")
+        place = w.let(f"getelementptr {stored}, ptr {w.registers[memory][0]}, {w.index} {o}")
+        element = w.let(f"load {stored}, ptr {place}")
+        if dtype is I1:
+            element = w.let(f"icmp ne i8 {element}, 0")
+        if mask is not None and other is not None:
+            element = w.let(f"select i1 {w.registers[mask][i]}, {llvm} {element}, {llvm} {w.registers[other][i]}")
+        out.append(element)
+    w.registers[op.result] = out
+
+
+@rule("store")
+def _store(w: Writer, op: Op) -> None:
+    memory, offset, mask = op.operands[0], operand(op, "offset"), operand(op, "mask")
+    value = operand(op, "value")
+    assert offset is not None and value is not None
+    dtype, space = memory.dtype, space_of(memory)
+    layout = value.tile.layout
+    way = w.accesses[op]
+    width = way.width
+    address = AccessAddress(w, op, memory, operand(op, "slot"), offset, space)
+    if mask is not None and constant_of(mask) is True:
+        mask = None
+    if mask is not None and way.partial:
+        store_partly(w, op, address, mask, value, width)
+        return
+    for first in range(0, count_of(value), width):
+        name = access_name(op, "st", space, width, dtype.bytes)
+        data = w.words.pack(w.registers[value][first : first + width], dtype)
+        condition = guard(w, None if mask is None else w.registers[mask][first], layout)
+        inputs = [address.of(first), *data]
+        if condition is not None:
+            name, inputs = "@" + name, [*inputs, condition]
+        w.template(name, inputs, op)
+
+
+_ACTIONS = {"exchange": "exch", "cas": "cas"}
+
+
+def _atomic_type(w: Writer, dtype: DType, action: str) -> str:
+    bits = w.bits(dtype)
+    if action in ("and", "or", "xor", "exchange", "cas"):
+        return f"b{bits}"
+    if dtype.is_float:
+        return f"noftz.{dtype}" if bits == 16 else str(dtype)
+    if action == "add" and bits == 64:
+        return "u64"  # two's complement: one instruction for both
+    return f"{'s' if dtype.is_signed else 'u'}{bits}"
+
+
+@rule("atomic")
+def _atomic(w: Writer, op: Op) -> None:
+    memory, offset, mask = op.operands[0], operand(op, "offset"), operand(op, "mask")
+    value, expected = operand(op, "value"), operand(op, "expected")
+    assert offset is not None and value is not None
+    dtype, space = memory.dtype, space_of(memory)
+    layout, action = value.tile.layout, op.attrs["action"]
+    address = AccessAddress(w, op, memory, operand(op, "slot"), offset, space)
+    llvm = w.llvm(dtype)
+    if action == "add" and dtype is BF16 and w.target.number < 90:
+        on = [w.registers[mask][i] if mask is not None else None for i in range(count_of(value))]
+        chosen = [guard(w, each, layout) for each in on]
+        added = w.registers[value]
+        w.registers[op.result] = [_added(w, op, address.of(i), added[i], chosen[i]) for i in range(len(added))]
+        return
+    row_type = _atomic_type(w, dtype, action)
+    name = atomic_row(op, f"{_ACTIONS.get(action, action)}.{row_type}")
+    carrier = f"i{max(w.bits(dtype), 16)}" if row_type.startswith(("b", "noftz")) or not dtype.is_float else llvm
+    out = []
+    for i in range(count_of(value)):
+        inputs = [address.of(i)]
+        if expected is not None:
+            inputs.append(into_carrier(w.text, w.registers[expected][i], dtype, carrier))
+        inputs.append(into_carrier(w.text, w.registers[value][i], dtype, carrier))
+        condition = guard(w, None if mask is None else w.registers[mask][i], layout)
+        row = name
+        if condition is not None:
+            zero = "0.0" if carrier in ("float", "double") else "0"
+            row, inputs = "@" + name, [zero, *inputs, condition]
+        out.append(from_carrier(w.text, w.template(row, inputs, op)[0], dtype, carrier))
+    w.registers[op.result] = out
+
+
+def _added(w: Writer, op: Op, place: str, value: str, condition: str | None) -> str:
+    """Adds to a place of bf16, which sm_90 does with one instruction: puts the sum there if what was seen is there
+    still, else sees what is. The first guess is zero; one thread of those that race is done each time."""
+    name = atomic_row(op, "cas.b16")
+    entry, again, done = w.text.label, w.fresh_label("add"), w.fresh_label("added")
+    w.do(f"br label %{again}" if condition is None else f"br i1 {condition}, label %{again}, label %{done}")
+    w.start(again)
+    seen = w.text.phi(f"i16 [ 0, %{entry} ]")
+    line = len(w.text.lines) - 1
+    total = w.let(f"fadd bfloat {w.let(f'bitcast i16 {seen} to bfloat')}, {value}")
+    (found,) = w.template(name, [place, seen, w.let(f"bitcast bfloat {total} to i16")], op)
+    close_phi(w, line, found, again)
+    w.do(f"br i1 {w.let(f'icmp eq i16 {found}, {seen}')}, label %{done}, label %{again}")
+    w.start(done)
+    was = found if condition is None else w.text.phi(f"i16 [ 0, %{entry} ], [ {found}, %{again} ]")
+    if w.loops:
+        meet(w)
+    return w.let(f"bitcast i16 {was} to bfloat")
+
+
+def _level(w: Writer, op: Op) -> str:
+    """The cache operator of an asynchronous copy of 16 bytes: fewer have `.ca` alone (PTX ISA, cp.async)."""
+    rule = "all" if op.attrs["cache"] == "all" else "global"
+    because = f"cache={rule}" if op.attrs["cache"] else "what a block copies into its shared memory it keeps there"
+    return w.switches.of(op, "cache", {"global": "cg", "all": "ca"}, because, rule, subject_of)
+
+
+@rule("copy")
+def _copy(w: Writer, op: Op) -> None:
+    """16, 8 or 4 bytes a thread; masked elements become zeros: only the bytes before them are read."""
+    shared, tensor = op.operands[0], operand(op, "tensor")
+    offset, source, mask = operand(op, "offset"), operand(op, "source"), operand(op, "mask")
+    assert tensor is not None and offset is not None and source is not None
+    layout = source.tile.layout
+    size = shared.dtype.bytes
+    way = w.accesses[op]
+    width = way.width
+    bytes = op.attrs["bytes"]
+    if bytes != width * size:  # of a text of the IR whose `bytes` was edited, or what is known of its addresses
+        hint = "the copies as 'lower_copies' leaves them"
+        raise TileError("ir", op.loc, f"copies of {bytes} bytes each, where {width * size} fit", hint)
+    to = AccessAddress(w, op, shared, operand(op, "slot"), offset, "shared")
+    origin = AccessAddress(w, op, tensor, None, source, "global")
+    assert layout is not None
+    # 16 bytes go by `.cg`, past the L1: `.ca` makes products 3 to 12 % slower (docs/measurements.md). Fewer bytes have
+    # no `.cg`.
+    level = "ca" if bytes < 16 else _level(w, op)
+    if mask is not None and constant_of(mask) is True:
+        mask = None
+    sizes = source_bytes(w, op, mask, way) if mask is not None and way.partial else []
+    for first in range(0, layout.count, width):
+        name = f"cp.async.{level}.shared.global"
+        inputs = [to.of(first), origin.of(first)]
+        if mask is not None:
+            name += ".zfill"
+            if way.partial:
+                inputs.append(sizes[first // width])
+            else:
+                inputs.append(_bytes_if(w, w.registers[mask][first], bytes))
+        name += f".{bytes}"
+        chosen = w.head.chosen(layout)
+        if chosen is not None:
+            name, inputs = "@" + name, [*inputs, chosen]
+        w.template(name, inputs, op)
+
+
+def _bytes_if(w: Writer, on: str, bytes: int) -> str:
+    """So many bytes, or none."""
+    # Where a mask is a conjunction LLVM would make a chain of choices of a `select`, one for each flag: three
+    # instructions for each row of a tile. Of one choice the assembler makes the predicate of the copy.
+    if on in ("true", "false"):
+        return str(bytes if on == "true" else 0)
+    return w.let(f'call i32 asm "selp.b32 $0, {bytes}, 0, $1;", "=r,b"(i1 {on})')
+
+
+@rule("commit")
+def _commit(w: Writer, op: Op) -> None:
+    w.template("cp.async.commit_group", [], op)
+
+
+@rule("wait")
+def _wait(w: Writer, op: Op) -> None:
+    w.template("cp.async.wait_group", [str(op.attrs["groups"])], op)
+
+
+@rule("barrier")
+def _barrier(w: Writer, op: Op) -> None:
+    if op.attrs["scope"] == "warp":
+        w.template("bar.warp.sync", ["-1"], op)
+    else:
+        if w.has_warpgroups:
+            # What was written so far is before what products read behind the barrier.
+            w.template("fence.proxy.async.shared::cta", [], op)
+        if w.function.attrs.get("fetchers"):
+            w.template("bar.sync.threads", [str(OF_ROLE), str(w.function.threads)], op)
+        else:
+            w.template("bar.sync", ["0"], op)
+
+
+@rule("wait_for_launches")
+def _wait_for_launches(w: Writer, op: Op) -> None:
+    w.template("griddepcontrol.wait", [], op)
+
+
+@rule("let_next_start")
+def _let_next_start(w: Writer, op: Op) -> None:
+    w.template("griddepcontrol.launch_dependents", [], op)
+
+
+@rule("shared_alloc")
+def _shared_alloc(w: Writer, op: Op) -> None:
+    w.registers[op.result] = []

@@ -1,0 +1,92 @@
+"""Places in `.tile` files, as metadata of LLVM IR."""
+
+from __future__ import annotations
+
+from dsl.lowering.ir.function import Function, Op, walk
+from dsl.lowering.ir.location import Loc, Source
+
+MAX_COLUMN = 65535
+"""LLVM keeps columns in 16 bits."""
+
+
+class DebugInfo:
+    """Metadata that carries `.tile` lines into PTX.
+
+    numbered: in place of its line, the number of each operation from 1 on, in the order of `walk`; behind them that of
+    the kernel's head. A line says neither which of its operations an instruction is of, nor, in PTX, through which
+    calls it was inlined.
+    """
+
+    def __init__(self, function: Function, numbered: bool = False):
+        self.numbers = {op: number for number, op in enumerate(walk(function.body), 1)} if numbered else None
+        self.lines: list[str] = []
+        self.files: dict[int, tuple[int, int]] = {}  # source → its file and the scope of code inlined from it
+        self.sources: list[Source] = []
+        self.known: dict[tuple, int] = {}
+        self.count = 0
+        assert function.loc is not None
+        # The unit is node 0 and its file node 1.
+        self.unit = self.add(
+            "distinct !DICompileUnit(language: DW_LANG_C, file: !1, emissionKind: DebugDirectivesOnly)"
+        )
+        file, _ = self.file_of(function.loc.source)
+        line = function.loc.line if self.numbers is None else len(self.numbers) + 1
+        self.function_scope = self.subprogram(function.name, file, line)
+        self.head = self.add(f"!DILocation(line: {line}, column: 1, scope: !{self.function_scope})")
+
+    def add(self, text: str) -> int:
+        number = self.count
+        self.count += 1
+        self.lines.append(f"!{number} = {text}")
+        return number
+
+    def subprogram(self, name: str, file: int, line: int) -> int:
+        kind = self.add("!DISubroutineType(types: !{})")
+        return self.add(
+            f'distinct !DISubprogram(name: "{name}", file: !{file}, line: {line}, scopeLine: {line}, type: !{kind}, '
+            f"spFlags: DISPFlagDefinition, unit: !{self.unit})"
+        )
+
+    def file_of(self, source: Source) -> tuple[int, int]:
+        if id(source) not in self.files:
+            name = source.name.replace("\\", "\\5C").replace('"', "\\22")
+            file = self.add(f'!DIFile(filename: "{name}", directory: "")')
+            scope = self.subprogram("inlined", file, 1)
+            self.files[id(source)] = (file, scope)
+            self.sources.append(source)  # keeps id() unique
+        return self.files[id(source)]
+
+    def of(self, op: Op) -> int | None:
+        """The number of the metadata node of an operation's place, None without one."""
+        if self.numbers is None:
+            return None if op.loc is None else self.place(op.loc)
+        number = self.numbers[op]
+        if (number,) not in self.known:
+            text = f"!DILocation(line: {number}, column: 1, scope: !{self.function_scope})"
+            self.known[(number,)] = self.add(text)
+        return self.known[(number,)]
+
+    def place(self, loc: Loc) -> int:
+        """The number of the metadata node of a place; an inlined one hangs below its caller."""
+        key = (id(loc.source), loc.start, id(loc.caller.source) if loc.caller else 0, _chain(loc.caller))
+        known = self.known.get(key)
+        if known is None:
+            line, column = loc.source.position(loc.start)
+            column = min(column, MAX_COLUMN)
+            if loc.caller is None:
+                text = f"!DILocation(line: {line}, column: {column}, scope: !{self.function_scope})"
+            else:
+                outer = self.place(loc.caller)
+                scope = self.file_of(loc.source)[1]
+                text = f"!DILocation(line: {line}, column: {column}, scope: !{scope}, inlinedAt: !{outer})"
+                text = "distinct " + text
+            known = self.known[key] = self.add(text)
+        return known
+
+
+def _chain(loc: Loc | None) -> tuple:
+    out = []
+    while loc is not None:
+        out.append(loc.start)
+        loc = loc.caller
+    return tuple(out)

@@ -1,0 +1,122 @@
+"""Constants, arange and changes of shape: mostly which register is which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dsl.lowering.emit.constants import constant
+from dsl.lowering.emit.rules import rule
+from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.ir.function import Op
+from dsl.lowering.layouts.layout import BasisSpan, Layout, apply
+from dsl.lowering.ops import OPS
+
+
+def source_registers(op: Op) -> list[int]:
+    """For every register of the result, the register of the operand (stack: of operand number r // …) it comes from."""
+    result = op.result.tile.layout
+    source = op.operands[0].tile.layout
+    if result is None or source is None:
+        return [0] * count_of(op.result)
+    registers = op.spec.picks(op, source, result)
+    assert registers is not None, (op, str(source), str(result))
+    return registers
+
+
+def read_registers(op: Op, registers: Iterable[int]) -> set[int]:
+    """The registers of its operands of which an elementwise operation or change of shape makes these of its result."""
+    if op.spec.elementwise or not op.operands:
+        return set(registers)
+    picked = source_registers(op)
+    return {picked[r] for r in registers}
+
+
+@rule("constant")
+def _constant(w: Writer, op: Op) -> None:
+    text = constant(op.attrs["value"], op.attrs["dtype"])
+    w.registers[op.result] = [text] * count_of(op.result)
+
+
+@rule("arange")
+def _arange(w: Writer, op: Op) -> None:
+    layout = op.result.tile.layout
+    assert layout is not None
+    part = w.head.coordinate(layout)
+    out = [""] * layout.count
+    disjoint = _disjoint(layout)
+    for i in w.needed.of(op.result, layout.count):
+        out[i] = plus(w, part, layout.offsets[i], disjoint)
+    w.registers[op.result] = out
+
+
+def plus(w: Writer, part: str, offset: int, disjoint: bool) -> str:
+    """A thread's coordinate joined with a register's."""
+    if not offset:
+        return part
+    if part == "0":
+        return str(offset)
+    kind = "add nuw nsw" if disjoint else "xor"
+    return w.head.once(f"{kind} {w.index} {part}, {offset}")
+
+
+def _disjoint(layout: Layout) -> bool:
+    thread = 0
+    for basis in layout.thread:
+        thread |= basis
+    return not any(b & thread for b in layout.register)
+
+
+@rule(*(name for name, spec in OPS.items() if spec.picks is not None))
+def _rename(w: Writer, op: Op) -> None:
+    picked = source_registers(op)
+    packed = w.words.held.get(op.operands[0])
+    if packed is not None:
+        per = len(picked) // len(packed) if len(picked) == count_of(op.operands[0]) else 0
+        groups = [picked[i : i + per] for i in range(0, len(picked), per)] if per else []
+        if all(g[0] % per == 0 and g == list(range(g[0], g[0] + per)) for g in groups) and groups:
+            w.words.held[op.result] = [packed[g[0] // per] for g in groups]
+            return
+    source = w.registers[op.operands[0]]
+    out = [""] * len(picked)
+    for i in w.needed.of(op.result, len(picked)):
+        out[i] = source[picked[i]]
+    w.registers[op.result] = out
+
+
+@rule("stack")
+def _stack(w: Writer, op: Op) -> None:
+    layout = op.result.tile.layout
+    assert layout is not None
+    count = len(op.operands)
+    source = op.operands[0].tile.layout
+    assert source is not None
+    span = BasisSpan(source.register)
+    out = []
+    for r in range(layout.count):
+        coordinate = apply(layout.register, r)
+        which, rest = coordinate % count, coordinate // count
+        solved = span.solve(rest)
+        assert solved is not None
+        out.append(w.registers[op.operands[which]][solved])
+    w.registers[op.result] = out
+
+
+@rule("block_id")
+def _block(w: Writer, op: Op) -> None:
+    w.registers[op.result] = [w.head.special(f"ctaid.{'xyz'[op.attrs['axis']]}")]
+
+
+@rule("grid_size")
+def _grid(w: Writer, op: Op) -> None:
+    w.registers[op.result] = [w.head.special(f"nctaid.{'xyz'[op.attrs['axis']]}")]
+
+
+@rule("cluster_id")
+def _cluster(w: Writer, op: Op) -> None:
+    w.registers[op.result] = [w.head.special("clusterid.x")]
+
+
+@rule("cluster_rank")
+def _rank(w: Writer, op: Op) -> None:
+    w.registers[op.result] = [w.head.special("cluster.ctarank")]

@@ -1,0 +1,170 @@
+"""Addresses in shared memory: the thread's part at the head of the kernel, registers' parts as immediates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.layouts.layout import apply
+from dsl.lowering.ops import operand
+from dsl.lowering.shared.access_width import slot_bytes
+from dsl.lowering.shared.shared_map import MOST_ALIGNMENT, SharedMap, Swizzle, matrix_lanes, period, swizzled
+
+if TYPE_CHECKING:
+    from dsl.lowering.emit.writer import Writer
+    from dsl.lowering.ir.function import Op, Value
+
+SHARED = "@dsl_shared"
+
+
+class SharedAddress:
+    """The addresses of one access of a shared tile, i32.
+
+    Where the access is a linear map, a thread's part t, a register's part r and the swizzle S give S(t) ^ S(r): the
+    bits of S(r) that no S(t) has are added, the others are XORed. Scalars are added; where they are no multiples of the
+    swizzle's period, and where the access is not linear, each whole offset is swizzled by instructions.
+    """
+
+    def __init__(self, w: Writer, op: Op, slot: Value | None, map: SharedMap | None):
+        self.w = w
+        self.memory = op.operands[0]
+        assert isinstance(self.memory.type, SharedType)
+        self.type = self.memory.type
+        self.swizzle: Swizzle = self.type.swizzle
+        offset = operand(op, "offset")
+        assert offset is not None
+        self.offset = offset
+        self.slot = slot
+        self.map = map
+        self.is_late = self.map is None or (bool(self.swizzle) and self.map.aligned % period(self.swizzle) != 0)
+        if self.is_late:
+            self.base = shared_base(w, self.memory)
+            if slot is not None and (self.type.ring or (self.map is None and not self.swizzle)):
+                self.base = w.let(f"add i32 {self.base}, {self.slot_offset(slot)}")
+        if self.map is None:
+            return
+        self.terms = [w.let(f"mul i32 {self.scalar(value)}, {factor}") for value, factor in self.map.terms]
+        bases = matrix_lanes(op, self.map) + self.map.warp if op.spec.joint else self.map.thread
+        if self.is_late:
+            self.thread = bases
+            return
+        self.thread = tuple(swizzled(b, self.swizzle) for b in bases)
+        self.moved = 0
+        for basis in self.thread:
+            self.moved |= basis
+        self.bases: dict[int, str] = {}
+        self.added = [self.slot_offset(slot)] if slot is not None and self.type.ring else []
+        self.added += self.terms
+
+    def scalar(self, value: Value) -> str:
+        register = self.w.registers[value][0]
+        return self.w.let(f"trunc i64 {register} to i32") if self.w.bits(value.dtype) == 64 else register
+
+    def slot_offset(self, slot: Value) -> str:
+        """Bytes to a slot."""
+        return self.w.text.here(("slot", slot, self.type), lambda: self._slot_offset(slot))
+
+    def _slot_offset(self, slot: Value) -> str:
+        w, type = self.w, self.type
+        number, slots = w.registers[slot][0], type.shape[0]
+        if type.ring and slots & (slots - 1):
+            if (low := w.facts.of(slot).low) is not None and low >= 0:
+                number = w.let(f"urem {w.index} {number}, {slots}")
+            else:  # slot -1 is the last one
+                rest = w.let(f"srem {w.index} {number}, {slots}")
+                negative = w.let(f"icmp slt {w.index} {rest}, 0")
+                up = w.let(f"select i1 {negative}, {w.index} {slots}, {w.index} 0")
+                number = w.let(f"add {w.index} {rest}, {up}")
+        if w.index == "i64":
+            number = w.let(f"trunc i64 {number} to i32")
+        if type.ring and not slots & (slots - 1):
+            number = w.let(f"and i32 {number}, {slots - 1}")
+        return w.let(f"mul i32 {number}, {slot_bytes(type)}")
+
+    def of(self, register: int) -> str:
+        """The address of a register's element."""
+        w = self.w
+        if self.map is not None:
+            return self.at(apply(self.map.register, register))
+        offset = w.registers[self.offset][register]
+        if w.index == "i64" and offset.startswith("%"):
+            offset = w.let(f"trunc i64 {offset} to i32")
+        size = self.memory.dtype.bytes
+        scaled = offset
+        if size > 1:
+            known = not offset.startswith("%")
+            scaled = str(int(offset) * size) if known else w.let(f"mul i32 {offset}, {size}")
+        if self.swizzle:
+            if self.slot is not None and not self.type.ring:
+                scaled = w.let(f"add i32 {scaled}, {self.slot_offset(self.slot)}")
+            scaled = swizzle_at_run_time(w, scaled, self.swizzle)
+        return self.base if scaled == "0" else w.let(f"add i32 {self.base}, {scaled}")
+
+    def at(self, register_part: int) -> str:
+        """The address of what lies `register_part` bytes (by XOR) from a thread's first element, by the linear map.
+
+        Tiles, slots and terms are multiples of the swizzle's period: bits below it are XORed at last, so that one base
+        in registers serves all registers' parts. Bits that shared memory itself may begin at are XORed ahead of it.
+        """
+        w = self.w
+        assert self.map is not None
+        if self.is_late:
+            return self.late(self.map.constant ^ register_part)
+        part = swizzled(self.map.constant ^ register_part, self.swizzle)
+        # Adding folds into the address of the access as an immediate, XOR does not: only bits that threads move, too,
+        # are XORed.
+        met = part & self.moved
+        if met not in self.bases:
+            last = met % min(period(self.swizzle), MOST_ALIGNMENT)
+            base = self.based(met ^ last)
+            self.bases[met] = w.let(f"xor i32 {base}, {last}") if last else base
+        number = (part ^ met) + tile_offset(self.memory)
+        return w.let(f"add i32 {self.bases[met]}, {number}") if number else self.bases[met]
+
+    def late(self, part: int) -> str:
+        """The same where only the run knows what the swizzle moves."""
+        w = self.w
+        offset = w.head.linear(self.thread)
+        if part:
+            offset = w.head.once(f"xor i32 {offset}, {part}")
+        for term in self.terms:
+            offset = w.let(f"add i32 {offset}, {term}")
+        return w.let(f"add i32 {self.base}, {swizzle_at_run_time(w, offset, self.swizzle)}")
+
+    def based(self, met: int) -> str:
+        """A thread's part, XORed with bits that it shares with a register's, behind all that is added to it."""
+        w = self.w
+        base = w.head.linear(self.thread)
+        if met:
+            base = w.head.once(f"xor i32 {base}, {met}")
+        first = shared_memory(w)
+        base = first if base == "0" else w.head.once(f"add i32 {first}, {base}")
+        for more in self.added:
+            base = w.let(f"add i32 {base}, {more}")
+        return base
+
+
+def shared_memory(w: Writer) -> str:
+    """The shared address of the block's shared memory, i32."""
+    return w.head.once(f"ptrtoint ptr addrspace(3) {SHARED} to i32")
+
+
+def tile_offset(memory: Value) -> int:
+    """Bytes from there to a shared tile."""
+    assert memory.op is not None
+    return memory.op.attrs["offset"]
+
+
+def shared_base(w: Writer, memory: Value) -> str:
+    """The shared address of a shared tile, i32."""
+    offset = tile_offset(memory)
+    return w.head.once(f"add i32 {shared_memory(w)}, {offset}") if offset else shared_memory(w)
+
+
+def swizzle_at_run_time(w: Writer, offset: str, swizzle: Swizzle) -> str:
+    """`swizzled` of an offset that only the run knows."""
+    out = offset
+    for bit, mask in swizzle:
+        flag = w.let(f"and i32 {w.let(f'lshr i32 {offset}, {bit}')}, 1")
+        out = w.let(f"xor i32 {out}, {w.let(f'mul i32 {flag}, {mask}')}")
+    return out

@@ -1,0 +1,165 @@
+"""Products on tensor cores, and the matrix loads and stores of their operands."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from dsl.lowering.emit.rules import rule
+from dsl.lowering.emit.shared_address import SharedAddress
+from dsl.lowering.emit.warpgroup import by_warpgroups
+from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.hopper.warpgroup import chosen
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DType
+from dsl.lowering.layouts.layout import Layout, apply
+from dsl.lowering.machine.tensor_cores import accumulator_registers, product
+from dsl.lowering.ops import operand
+from dsl.lowering.shared.shared_map import SharedMap, matrix_registers, word_bits
+from dsl.ptx_templates import Operand
+
+MOST = 4  # matrices of one ldmatrix
+
+
+def _registers(w: Writer, value: Value, operand: Operand) -> list[str]:
+    """What an operand of an instruction is given: floats as they are, all else in words."""
+    return w.registers[value] if operand.type in ("f32", "f64") else w.words.of(value)
+
+
+def _per_register(operand: Operand, dtype: DType) -> int:
+    return 1 if operand.type in ("f32", "f64") else 32 // dtype.bits
+
+
+@rule("dot")
+def _dot(w: Writer, op: Op) -> None:
+    """One instruction for each repeat along M, N and K; sums go along K in order."""
+    if chosen(op) is not None:
+        by_warpgroups(w, op)
+        return
+    instruction = op.attrs["instruction"]
+    a, b, c = op.operands
+    layout = op.result.tile.layout
+    assert layout is not None and a.tile.layout is not None and b.tile.layout is not None
+    spread = product(instruction, layout, a.tile.shape[1])
+    assert spread is not None and (spread.a, spread.b) == (a.tile.layout, b.tile.layout)
+    row = instruction.row
+    left, right = _registers(w, a, row["a"]), _registers(w, b, row["b"])
+    per = _per_register(row["c"], c.dtype)
+    elements = accumulator_registers(spread)
+    # The instruction's words hold neighbours of its fragment, which a layout may have in any registers.
+    aligned = per == 1 or all(_are_words(registers, per) for along in elements for registers in along)
+    held = _registers(w, c, row["c"]) if aligned else w.registers[c]
+
+    def given(registers: list[int]) -> list[str]:
+        """The accumulator as the instruction takes it."""
+        if aligned:
+            return [held[r // per] for r in registers[::per]]
+        return w.words.pack([held[r] for r in registers], c.dtype)
+
+    sums = [[given(registers) for registers in along] for along in elements]
+    height, width, depth = len(sums), len(sums[0]), a.tile.shape[1] // instruction.k
+    size_a, size_b = row["a"].registers, row["b"].registers
+    # K outermost: the products of one step go to different accumulators, so that none waits for the one before it.
+    for k in range(depth):
+        for i in range(height):
+            first = (k * height + i) * size_a
+            for j in range(width):
+                second = (k * width + j) * size_b
+                operands = [*left[first : first + size_a], *right[second : second + size_b], *sums[i][j]]
+                sums[i][j] = w.calls.asm(row, operands)
+    out = [""] * (count_of(op.result) // (per if aligned else 1))
+    for registers, made in zip(chain(*elements), chain(*sums), strict=True):
+        if aligned:
+            places = [r // per for r in registers[::per]]
+        else:
+            places, made = registers, w.words.unpack(made, c.dtype, len(registers))
+        for place, register in zip(places, made, strict=True):
+            out[place] = register
+    (w.words.held if aligned and per > 1 else w.registers)[op.result] = out
+
+
+def _are_words(registers: list[int], per: int) -> bool:
+    """True if these, taken `per` at a time, are the elements of words in order."""
+    firsts = registers[::per]
+    return all(r % per == 0 for r in firsts) and registers == [r + i for r in firsts for i in range(per)]
+
+
+@rule("split")
+def _split(w: Writer, op: Op) -> None:
+    w.words.held[op.result] = w.words.of(op.operands[0])
+
+
+def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
+    """For each instruction, its first register and how many matrices it moves; what follows the count in its name."""
+    bits = word_bits(op)
+    total = layout.count >> bits
+    step = min(total, MOST)
+    return [(first << bits, step) for first in range(0, total, step)], ".trans" if op.attrs["trans"] else ""
+
+
+def _address(w: Writer, op: Op) -> tuple[SharedAddress, SharedMap]:
+    """Of rows of matrices, which lie as a linear map says. Raises TileError `ir` for a text of the IR, edited behind
+    the pass that has found one."""
+    address = SharedAddress(w, op, operand(op, "slot"), w.accesses[op].shared)
+    if address.map is None:
+        message = f"the rows of {op.name} lie at offsets that no linear map says"
+        raise TileError("ir", op.loc, message, "the offsets as 'lower_matrix_accesses' has them")
+    return address, address.map
+
+
+@rule("ldmatrix")
+def _ldmatrix(w: Writer, op: Op) -> None:
+    layout = op.result.tile.layout
+    assert layout is not None
+    address, map = _address(w, op)
+    out: list[str] = []
+    groups, trans = _matrices(op, layout)
+    if trans and word_bits(op) == 2:
+        w.words.held[op.result] = _transposed_bytes(w, op, address)
+        return
+    for first, count in groups:
+        place = address.at(apply(map.register, first))
+        out += w.template(f"ldmatrix.sync.m8n8.x{count}{trans}.shared.b16", [place], op)
+    w.words.held[op.result] = out
+
+
+EVEN_BYTES, ODD_BYTES = "25632", "30001"  # selectors of prmt: 0x6420, 0x7531
+
+
+def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
+    """The words of a load of bytes that lie across the rows that `ldmatrix.trans` reads.
+
+    It moves pairs: a register has bytes x, x + 1 of the rows of elements 0 and 1 of a word, the next matrix those of
+    the rows of elements 2 and 3. Their even bytes are the word at x, their odd bytes the word at x + 1.
+    """
+    map = address.map
+    assert map is not None
+    bases = matrix_registers(op, map)
+    pair = map.register.index(1)
+    total = 1 << len(bases)
+    step = min(total, MOST)
+    out = [""] * total
+    for first in range(0, total, step):
+        place = address.at(apply(bases, first))
+        halves = w.template(f"ldmatrix.sync.m8n8.x{step}.trans.shared.b16", [place], op)
+        for i in range(0, step, 2):
+            counted = first + i >> 1  # register bits from 2 up, but for the pair's
+            low = counted & (1 << pair - 2) - 1
+            at = (counted ^ low) << 1 | low
+            for number, selector in ((at, EVEN_BYTES), (at | 1 << pair - 2, ODD_BYTES)):
+                out[number] = w.template("prmt.b32", [halves[i], halves[i + 1], selector], op)[0]
+    return out
+
+
+@rule("stmatrix")
+def _stmatrix(w: Writer, op: Op) -> None:
+    value = operand(op, "value")
+    assert value is not None and value.tile.layout is not None
+    address, map = _address(w, op)
+    data, bits = w.words.of(value), word_bits(op)
+    groups, trans = _matrices(op, value.tile.layout)
+    for first, count in groups:
+        place = address.at(apply(map.register, first))
+        moved = data[first >> bits : (first >> bits) + count]
+        w.template(f"stmatrix.sync.m8n8.x{count}{trans}.shared.b16", [place, *moved], op)

@@ -1,0 +1,108 @@
+"""LLVM IR as text, for one thread: lines, names, labels, places.
+
+Text is written directly: building llvmlite's object tree costs ten times as much as the text, and llvmlite parses text
+anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dsl.lowering.emit.places import DebugInfo
+from dsl.lowering.ir.function import Function, Op
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DType
+
+MAX_VALUES = 200_000
+"""That the code of a thread makes: LLVM takes 5 s and 500 MB for them, and no sample has a tenth."""
+Lines = list[Any]
+"""Lines, and lists of them that are filled later."""
+
+
+def flat(lines: Lines) -> Iterator[str]:
+    for line in lines:
+        if isinstance(line, str):
+            yield line
+        else:
+            yield from flat(line)
+
+
+class Text:
+    """The body of one function as it grows.
+
+    label: of the block that is written now; dbg: what puts an instruction at the line of the operation that is emitted.
+    """
+
+    def __init__(self, function: Function, numbered: bool = False):
+        self.index_bits = function.index_bits
+        self.index = f"i{function.index_bits}"
+        self.body: Lines = []
+        self.lines = self.body
+        self.behind: Lines = []  # blocks that are rarely entered, behind the others
+        self.label = "entry"
+        self.debug = DebugInfo(function, numbered)
+        self.dbg = ""
+        self._count = 0
+        self._made: dict[tuple, Any] = {}
+
+    def name(self) -> str:
+        self._count += 1
+        return f"%v{self._count}"
+
+    def at(self, op: Op) -> None:
+        """Following instructions belong to this operation's line. TileError `limit` where there are too many."""
+        if self._count > MAX_VALUES:
+            hint = "smaller tiles, more warps, or loops of the run in place of static ones"
+            raise TileError("limit", op.loc, f"a thread's code has more than {MAX_VALUES} instructions", hint)
+        node = self.debug.of(op)
+        self.dbg = "" if node is None else f", !dbg !{node}"
+
+    def do(self, text: str) -> None:
+        self.lines.append(f"  {text}{self.dbg}")
+
+    def let(self, text: str) -> str:
+        """A new value. Those that follow each other in the text have numbers, which LLVM reads faster than names."""
+        self._count += 1
+        name = f"%{self._count}" if self.lines is self.body else f"%v{self._count}"
+        self.lines.append(f"  {name} = {text}{self.dbg}")
+        return name
+
+    def phi(self, text: str) -> str:
+        """A value that comes from one of several blocks: of no line, but of an operation."""
+        name = self.name()
+        dbg = self.dbg if self.debug.numbers is not None else ""
+        self.lines.append(f"  {name} = phi {text}{dbg}")
+        return name
+
+    def here(self, key: tuple, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made once in each stretch of straight code."""
+        place = (self.label, *key)
+        if place not in self._made:
+            self._made[place] = make()
+        return self._made[place]
+
+    def start(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def fresh_label(self, stem: str) -> str:
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    @contextmanager
+    def aside(self, label: str) -> Iterator[None]:
+        """Meanwhile instructions go to a block behind the others, so that the way that is mostly taken is straight."""
+        lines, here, self.lines = self.lines, self.label, self.behind
+        self.start(label)
+        try:
+            yield
+        finally:
+            self.lines, self.label = lines, here
+
+    def llvm(self, dtype: DType) -> str:
+        return self.index if dtype.kind == "index" else dtype.llvm
+
+    def bits(self, dtype: DType) -> int:
+        return self.index_bits if dtype.kind == "index" else dtype.bits

@@ -1,0 +1,272 @@
+"""Operations between the threads of a warp: reductions, scans, shuffles, votes."""
+
+from __future__ import annotations
+
+from dsl.lowering.building.builder import attribute_key
+from dsl.lowering.emit.carriers import from_carrier, into_carrier
+from dsl.lowering.emit.rules import inline, rule
+from dsl.lowering.emit.words import count_of
+from dsl.lowering.emit.writer import Writer
+from dsl.lowering.ir.function import Block, Op
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import I1, DType
+from dsl.lowering.layouts.layout import BasisSpan, Layout
+
+ALL_LANES = "-1"
+
+
+def shuffle(w: Writer, x: str, dtype: DType, mode: str, lane: str, clamp: str = "31") -> str:
+    """`shfl.sync` of one element of any width, by all lanes."""
+    bits = w.bits(dtype)
+    if dtype is I1:
+        wide = w.let(f"zext i1 {x} to i32")
+        moved = w.template(f"shfl.sync.{mode}.b32", [wide, lane, clamp, ALL_LANES])[0]
+        return w.let(f"icmp ne i32 {moved}, 0")
+    llvm = w.llvm(dtype)
+    if bits == 64:
+        raw = x if not dtype.is_float else w.let(f"bitcast {llvm} {x} to i64")
+        low = w.let(f"trunc i64 {raw} to i32")
+        high = w.let(f"trunc i64 {w.let(f'lshr i64 {raw}, 32')} to i32")
+        low, high = (w.template(f"shfl.sync.{mode}.b32", [v, lane, clamp, ALL_LANES])[0] for v in (low, high))
+        wide_low, wide_high = w.let(f"zext i32 {low} to i64"), w.let(f"zext i32 {high} to i64")
+        joined = w.let(f"or i64 {wide_low}, {w.let(f'shl i64 {wide_high}, 32')}")
+        return joined if not dtype.is_float else w.let(f"bitcast i64 {joined} to {llvm}")
+    if bits == 32:
+        raw = into_carrier(w.text, x, dtype, "i32")
+        return from_carrier(w.text, w.template(f"shfl.sync.{mode}.b32", [raw, lane, clamp, ALL_LANES])[0], dtype, "i32")
+    raw = x if not dtype.is_float else w.let(f"bitcast {llvm} {x} to i{bits}")
+    moved = w.template(f"shfl.sync.{mode}.b32", [w.let(f"zext i{bits} {raw} to i32"), lane, clamp, ALL_LANES])[0]
+    narrow = w.let(f"trunc i32 {moved} to i{bits}")
+    return narrow if not dtype.is_float else w.let(f"bitcast i{bits} {narrow} to {llvm}")
+
+
+_REDUX = {"add": "add", "minimum": "min", "maximum": "max", "and": "and", "or": "or", "xor": "xor"}
+
+
+def _redux(op: Op) -> str | None:
+    """The `redux.sync` that does a reduction over all lanes, or None."""
+    region = op.regions[0]
+    dtype = op.operands[0].dtype
+    if len(op.operands) != 1 or len(region.ops) != 2 or dtype.name not in ("s32", "u32"):
+        return None
+    step = region.ops[0]
+    if step.name not in _REDUX or set(step.operands) != set(region.args):
+        return None
+    kind = _REDUX[step.name]
+    return f"redux.sync.{kind}.{'b32' if kind in ('and', 'or', 'xor') else dtype}"
+
+
+@rule("reduce", "partial_reduce")
+def _reduce(w: Writer, op: Op) -> None:
+    """Registers pairwise, then lanes by butterfly exchanges; every lane ends with the result."""
+    axis = op.attrs["axis"]
+    layout = op.operands[0].tile.layout
+    assert layout is not None
+    mask = layout.axis_mask(axis)
+    groups: dict[int, list[int]] = {}
+    for register, coordinate in enumerate(layout.offsets):
+        groups.setdefault(coordinate & ~mask, []).append(register)
+    dtypes = [o.dtype for o in op.operands]
+    region = op.regions[0]
+    lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
+    # `redux.sync` joins the lanes of one mask; parts of a warp would need several.
+    redux = _redux(op) if len(lanes) == 5 else None
+    if redux is not None:
+        costs = {"redux": 1, "shuffles": len(lanes)}
+        because = "one instruction joins 32-bit integers of all lanes"
+        redux = w.switches.of(
+            op, "reduction", {"redux": redux, "shuffles": None}, because, costs=costs, unit="exchanges between lanes"
+        )
+    stored = op.name == "partial_reduce"  # by one of the lanes
+    agree = redux is not None or not lanes or stored or op.attrs.get("commutes", False) or commutes(region)
+    done: dict[int, list[str]] = {}
+    for key, members in groups.items():
+        value = _pairwise(w, op, members)
+        if redux is not None:
+            value = w.template(redux, [value[0], ALL_LANES], op)
+        else:
+            for bit in lanes:
+                other = [shuffle(w, v, d, "bfly", str(1 << bit)) for v, d in zip(value, dtypes, strict=True)]
+                value = inline(w, region, value + other)
+        done[key] = value if agree else [_of_first(w, v, d, lanes) for v, d in zip(value, dtypes, strict=True)]
+    for i, result in enumerate(op.results):
+        target = result.tile.layout
+        if target is None:
+            w.registers[result] = [next(iter(done.values()))[i]]
+            continue
+        w.registers[result] = [done[_widened(c, target, layout, axis)][i] for c in target.offsets]
+
+
+def _of_first(w: Writer, x: str, dtype: DType, lanes: list[int]) -> str:
+    """The result of the first of the lanes that were joined: each joined its own half first, and unless the function
+    commutes, they differ."""
+    others = sum(1 << bit for bit in lanes)
+    first = "0" if others == 31 else w.head.once(f"and i32 {w.head.thread()}, {31 & ~others}")
+    return shuffle(w, x, dtype, "idx", first)
+
+
+def commutes(region: Block) -> bool:
+    """True if a function of two groups of scalars is the same with the groups exchanged, as far as its form shows."""
+    half = len(region.args) // 2
+    forms: dict[tuple, int] = {}  # by what an operation does to which forms: the number of its own
+    ends = []
+    for order in (region.args, [*region.args[half:], *region.args[:half]]):
+        form = {a: i for i, a in enumerate(order)}
+        for op in region.ops[:-1]:
+            if op.regions or not op.spec.pure or len(op.results) != 1:
+                return False
+            operands = [form[o] if o in form else forms.setdefault((o,), -1 - len(forms)) for o in op.operands]
+            name = op.name
+            if op.spec.commutes:
+                operands.sort()
+            elif op.spec.mirror is not None and op.spec.mirror < name:  # of two names for one, the first
+                operands.reverse()
+                name = op.spec.mirror
+            made = (name, *operands, attribute_key(op.attrs))
+            form[op.result] = forms.setdefault(made, -1 - len(forms))
+        ends.append([form.get(v) for v in region.ops[-1].operands])
+    return ends[0] == ends[1]
+
+
+def _pairwise(w: Writer, op: Op, registers: list[int]) -> list[str]:
+    """One value of these registers, a power of two of them: halves first, so that few values wait for their partner."""
+    if len(registers) == 1:
+        return [w.registers[o][registers[0]] for o in op.operands]
+    # A tree, not a chain: half of the sums are independent, and f32 loses less by it.
+    half = len(registers) // 2
+    return inline(w, op.regions[0], _pairwise(w, op, registers[:half]) + _pairwise(w, op, registers[half:]))
+
+
+def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
+    """A coordinate of the reduced tile as one of the whole tile, 0 along the axis."""
+    inner = 1
+    for extent in layout.shape[axis + 1 :]:
+        inner *= extent
+    kept = len(target.shape) == len(layout.shape)  # a partial reduction keeps the axis, at 0 in every thread
+    outer_step = inner * (target.shape[axis] if kept else 1)
+    return coordinate // outer_step * inner * layout.shape[axis] + coordinate % inner
+
+
+@rule("scan")
+def _scan(w: Writer, op: Op) -> None:
+    """In order through a thread's registers; then, lane bit by lane bit, the upper half takes the lower one's total."""
+    axis, reverse = op.attrs["axis"], op.attrs["reverse"]
+    layout = op.operands[0].tile.layout
+    assert layout is not None
+    mask = layout.axis_mask(axis)
+    region = op.regions[0]
+    dtypes = [o.dtype for o in op.operands]
+    groups: dict[int, list[int]] = {}
+    for register, coordinate in enumerate(layout.offsets):
+        groups.setdefault(coordinate & ~mask, []).append(register)
+    lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
+    out: list[list[str]] = [[""] * layout.count for _ in op.results]
+
+    def join(first: list[str], second: list[str]) -> list[str]:
+        """`first` stands before `second` in the order of the scan's axis."""
+        return inline(w, region, second + first if reverse else first + second)
+
+    for members in groups.values():
+        members.sort(key=lambda r: layout.offsets[r] & mask, reverse=reverse)
+        rows = [[w.registers[o][r] for o in op.operands] for r in members]
+        for i in range(1, len(rows)):
+            rows[i] = inline(w, region, rows[i - 1] + rows[i])
+        total = rows[-1]
+        for bit in lanes:
+            other = [shuffle(w, v, d, "bfly", str(1 << bit)) for v, d in zip(total, dtypes, strict=True)]
+            lane_bit = w.head.once(f"and i32 {w.head.thread()}, {1 << bit}")
+            after = w.head.once(f"icmp {'eq' if reverse else 'ne'} i32 {lane_bit}, 0")
+            for i, row in enumerate(rows):
+                joined = inline(w, region, other + row)
+                rows[i] = [
+                    w.let(f"select i1 {after}, {w.llvm(d)} {a}, {w.llvm(d)} {b}")
+                    for d, a, b in zip(dtypes, joined, row, strict=True)
+                ]
+            low, high = inline(w, region, other + total), inline(w, region, total + other)
+            total = [
+                w.let(f"select i1 {after}, {w.llvm(d)} {a}, {w.llvm(d)} {b}")
+                for d, a, b in zip(dtypes, low, high, strict=True)
+            ]
+        for register, row in zip(members, rows, strict=True):
+            for k, value in enumerate(row):
+                out[k][register] = value
+    for result, registers in zip(op.results, out, strict=True):
+        w.registers[result] = registers
+
+
+def _places(layout: Layout, axis: int, bits: int) -> str:
+    """Where the low bits of an axis lie, for an error message."""
+    stride = layout.axis_mask(axis) & -layout.axis_mask(axis)
+    out = []
+    for bit in range(bits):
+        names = [f"{n} bit {i}" for n, bases in layout.places for i, b in enumerate(bases) if b == stride << bit]
+        out.append(f"bit {bit} of the index in {names[0] if names else 'no single place'}")
+    return "; ".join(out)
+
+
+@rule("shuffle")
+def _shuffle(w: Writer, op: Op) -> None:
+    """One `shfl.sync` an element, or a renaming of registers; else an error that says where the bits lie."""
+    layout = op.operands[0].tile.layout
+    assert layout is not None
+    axis, mode, width, distance = (op.attrs[k] for k in ("axis", "mode", "width", "distance"))
+    stride = layout.axis_mask(axis) & -layout.axis_mask(axis) or 1
+    bits = width.bit_length() - 1
+    source = w.registers[op.operands[0]]
+    dtype = op.operands[0].dtype
+
+    def refuse() -> TileError:
+        return TileError(
+            "layout",
+            op.loc,
+            f"shfl.{mode} within {width} elements is no single shfl.sync in this layout",
+            _places(layout, axis, bits),
+        )
+
+    if mode == "xor" and distance is not None:
+        split = BasisSpan(layout.lane + layout.register).solve(distance * stride)
+        if split is None:
+            raise refuse()
+        lanes, registers = split & 31, split >> 5
+        moved = [source[r ^ registers] for r in range(len(source))]
+        w.registers[op.result] = [shuffle(w, v, dtype, "bfly", str(lanes)) for v in moved] if lanes else moved
+        return
+    low = [i for i, b in enumerate(layout.lane) if b == stride]
+    first = low[0] if low else 0
+    if bits and (not low or any(layout.lane[first + k : first + k + 1] != (stride << k,) for k in range(bits))):
+        raise refuse()
+    others = (*layout.lane[:first], *layout.lane[first + bits :], *layout.register, *layout.warp)
+    if any(basis & (width - 1) * stride for basis in others):  # each register would need a lane of its own
+        raise refuse()
+    lane = str((distance or 0) << first)
+    inside: str | None = None  # a distance known only at run time may leave the segment: each keeps its own
+    if distance is None:
+        amount = w.registers[op.operands[1]][0]
+        given = op.operands[1].dtype
+        llvm = w.llvm(given)
+        inside = w.let(f"icmp ult {llvm} {amount}, {width}")
+        if w.bits(given) > 32:
+            amount = w.let(f"trunc {llvm} {amount} to i32")
+        elif w.bits(given) < 32:
+            amount = w.let(f"zext {llvm} {amount} to i32")
+        lane = w.let(f"shl i32 {amount}, {first}") if first else amount
+    segment = (~((width << first) - 1)) & 31  # lane bits that name the segment
+    if mode == "idx" and first:  # the low lane bits are this lane's own
+        own = w.head.once(f"and i32 {w.head.thread()}, {(1 << first) - 1}")
+        lane = w.let(f"or i32 {lane}, {own}")
+    clamp = str(segment << 8 | (0 if mode == "up" else 31))
+    name = {"xor": "bfly", "up": "up", "down": "down", "idx": "idx"}[mode]
+    moved = [shuffle(w, v, dtype, name, lane, clamp) for v in source]
+    if inside is not None:
+        llvm = w.llvm(dtype)
+        moved = [w.let(f"select i1 {inside}, {llvm} {m}, {llvm} {v}") for m, v in zip(moved, source, strict=True)]
+    w.registers[op.result] = moved
+
+
+@rule("vote")
+def _vote(w: Writer, op: Op) -> None:
+    if count_of(op.operands[0]) != 1:
+        raise TileError("layout", op.loc, f"a vote takes one element a thread; {op.operands[0].tile} has more here")
+    flag, mode = w.registers[op.operands[0]][0], op.attrs["mode"]
+    name = "vote.sync.ballot.b32" if mode == "ballot" else f"vote.sync.{mode}.pred"
+    w.registers[op.result] = w.template(name, [flag, ALL_LANES], op)

@@ -1,0 +1,115 @@
+"""Products of warp groups: one asm for all instructions of a slot, and one for the wait, with the sums tied.
+
+The first one begins with a fence and ends with a commit; between the two nothing takes the sums (`place_waits`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from dsl.lowering.emit.rules import rule
+from dsl.lowering.emit.shared_address import SharedAddress, shared_base
+from dsl.lowering.hopper.warpgroup import WARPS, Panels, Warpgroups, chosen, load_of
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.layouts.layout import bits_of
+from dsl.lowering.machine.tensor_cores import accumulator_registers, product
+from dsl.lowering.ops import operand
+from dsl.ptx_templates import Instruction, Operand, instruction, joined
+
+if TYPE_CHECKING:
+    from dsl.lowering.emit.writer import Writer
+    from dsl.lowering.ir.function import Op
+
+LANES = 5  # bits of a lane's number
+ADDRESS = (1 << 18) - 1  # of shared memory in a descriptor (PTX ISA, "Matrix Descriptor")
+
+
+@rule("dots")
+def by_warpgroups(w: Writer, op: Op) -> None:
+    """acc + a @ b, whose operands' loads are `in_place`; of several b and acc one behind the other."""
+    groups, layout = chosen(op), op.results[0].tile.layout
+    assert groups is not None and layout is not None
+    spread = product(op.attrs["instruction"], layout, op.operands[0].tile.shape[1])
+    assert spread is not None
+    (eights,) = accumulator_registers(spread)
+    order = [register for registers in eights for register in registers]
+    if groups.left is None:
+        left = w.words.of(op.operands[0])
+    else:
+        group = [groups.left.group() << i for i in range(bits_of(w.function.warps // WARPS))]
+        bases = tuple([0] * (LANES + bits_of(WARPS)) + group)
+        left = [descriptor(w, load_of(op.operands[0]), groups.left, bases)]
+    right = descriptor(w, load_of(op.operands[1]), groups.right, ())
+    totals = op.operands[1 + len(op.results) :]
+    # A product alone needs no zeros in registers, which were 64 moves a round of attention.
+    alone, over = constant_of(totals[0]) == 0, bool(op.attrs.get("from_zero"))
+    held = [] if alone else [w.registers[total][r] for total in totals for r in order]
+    made = w.calls.asm(of_slot(groups, alone or over, over), [*left, right, *held])
+    for number, result in enumerate(op.results):
+        out = [""] * len(order)
+        for register, value in zip(order, made[number * len(order) :], strict=False):
+            out[register] = value
+        w.registers[result] = out
+
+
+@rule("product_wait")
+def _wait(w: Writer, op: Op) -> None:
+    """All products before; the sums are there."""
+    held = [register for sums in op.operands for register in w.registers[sums]]
+    made = w.calls.asm(of_wait("b32" if op.operands[0].dtype.name == "s32" else "f32", len(held)), held)
+    each = len(made) // len(op.results)
+    for number, result in enumerate(op.results):
+        w.registers[result] = made[number * each : (number + 1) * each]
+
+
+@cache
+def of_slot(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction:
+    """All products of a slot: each one adds to the sums of all, in the same registers. alone: from 0 on; over: in the
+    registers of other sums."""
+    fence, commit = instruction("wgmma.fence.sync.aligned"), instruction("wgmma.commit_group.sync.aligned")
+    in_registers = groups.left is None
+    row = instruction(f"wgmma.mma_async.sync.aligned.{groups.name}{'.registers' * in_registers}")
+    row = row.filled(a_across=str(int(groups.left is not None and groups.left.across)))
+    row = row.filled(b_across=str(int(groups.right.across)), b="b")
+    steps: list[str | Instruction] = [
+        "{ .reg .b64 a, b; .reg .pred all, none; setp.eq.u32 all, 0, 0; setp.ne.u32 none, 0, 0;",
+        "mov.b64 b, {b};" if in_registers else "mov.b64 a, {a}; mov.b64 b, {b};",
+        fence,
+    ]
+    for i in range(groups.steps):
+        if i and groups.left is not None:
+            steps.append(f"add.u64 a, a, {groups.left.step(i) - groups.left.step(i - 1) >> 4};")
+        if i:
+            steps.append(f"add.u64 b, b, {groups.right.step(i) - groups.right.step(i - 1) >> 4};")
+        scale = "none" if alone and not i else "all"
+        steps.append(row.filled(a=f"{{a{i}}}" if in_registers else "a", scale_d=scale))
+    left = [replace(row["a"], name=f"a{i}") for i in range(groups.steps)] if in_registers else [row["a"]]
+    of = instruction(f"wgmma.mma_async.sync.aligned.{groups.name}")
+    sums = replace(of["d"], role="out") if alone and not over else of["d"]
+    return joined(groups.name, (*left, of["b"], sums), [*steps, commit, "}"])
+
+
+@cache
+def of_wait(register: str, count: int) -> Instruction:
+    """The wait for all products before, which so many sums go through: what uses them comes behind it."""
+    wait = instruction("wgmma.wait_group.sync.aligned").filled(n="0")
+    return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
+
+
+def descriptor(w: Writer, load: Op, panels: Panels, bases: tuple[int, ...]) -> str:
+    """Of the part of a slot that a thread's group multiplies. bases: bytes that each bit of its number adds."""
+    memory, slot = load.operands[0], operand(load, "slot")
+    address = shared_base(w, memory)
+    if w.function.number("cluster", 1) > 1:  # it holds the block's rank, too, above what a descriptor has of it
+        address = w.head.once(f"and i32 {address}, {ADDRESS}")
+    if panels.base:
+        address = w.let(f"add i32 {address}, {panels.base}")
+    if slot is not None:
+        address = w.let(f"add i32 {address}, {SharedAddress(w, load, slot, None).slot_offset(slot)}")
+    if any(bases):
+        address = w.let(f"add i32 {address}, {w.head.linear(bases)}")
+    start = w.let(f"zext i32 {w.let(f'lshr i32 {address}, 4')} to i64")
+    fields = panels.fields
+    return w.let(f"or i64 {start}, {fields - (1 << 64) if fields >> 63 else fields}")

@@ -1,0 +1,123 @@
+"""The registers of values: one of each element, or 32-bit words of several small ones."""
+
+from __future__ import annotations
+
+from dsl.lowering.emit.carriers import from_carrier, into_carrier
+from dsl.lowering.emit.text import Text
+from dsl.lowering.ir.function import Value
+from dsl.lowering.ir.types import I1, DType
+
+
+def count_of(value: Value) -> int:
+    """Registers a thread holds of a value."""
+    layout = value.tile.layout
+    return 1 if layout is None else layout.count
+
+
+class Registers(dict[Value, list[str]]):
+    """The LLVM names of each value's elements in this thread. Of a value that is held in words, they are made anew
+    wherever they are asked for."""
+
+    def __init__(self, words: Words):
+        super().__init__()
+        self._words = words
+
+    def __missing__(self, value: Value) -> list[str]:
+        return self._words.unpack(self._words.held[value], value.dtype, count_of(value))
+
+
+class Words:
+    """What is known of words with several elements.
+
+    registers: of values; held: of values that matrix instructions give and take, the words alone.
+    packed: elements that came or were made as one word. halves: of two bytes that did, the word, and its bits below
+    them. bytes: the word that a byte is of, and its bits there.
+    byte_flags: the same of the byte that a comparison with zero is of; true if it asks for not zero.
+    """
+
+    def __init__(self, text: Text):
+        self.text = text
+        self.registers = Registers(self)
+        self.held: dict[Value, list[str]] = {}
+        self.packed: dict[tuple[str, ...], str] = {}
+        self.halves: dict[tuple[str, ...], tuple[str, int]] = {}
+        self.bytes: dict[str, tuple[str, int]] = {}
+        self.byte_flags: dict[str, tuple[str, int, bool]] = {}
+
+    def of(self, value: Value) -> list[str]:
+        """The registers of a value as `pack` makes them, its first elements in the lowest bits."""
+        known = self.held.get(value)
+        return known if known is not None else self.pack(self.registers[value], value.dtype)
+
+    def pack(self, elements: list[str], dtype: DType) -> list[str]:
+        """Elements → the registers of an access: one b16 for a single small element, b64s of elements of 64 bits,
+        else b32s."""
+        text, let = self.text, self.text.let
+        llvm, bits = text.llvm(dtype), max(text.bits(dtype), 8)
+        if dtype is I1:
+            elements, llvm = [let(f"zext i1 {e} to i8") for e in elements], "i8"
+        total = bits * len(elements)
+        if total <= 16:
+            if len(elements) == 1:
+                (only,) = elements
+                return [into_carrier(text, only, dtype, "i16") if llvm != "i8" else let(f"zext i8 {only} to i16")]
+            whole, below = self.halves.get(tuple(elements), ("", 0))
+            if whole:  # joined byte by byte, an epilogue that stores two bytes a thread has 2 instructions a byte more
+                return [let(f"trunc i32 {let(f'lshr i32 {whole}, {below}') if below else whole} to i16")]
+            return [let(f"bitcast <2 x i8> {self._vector(elements, 'i8')} to i16")]
+        if bits == 64:
+            return [e if llvm == "i64" else let(f"bitcast {llvm} {e} to i64") for e in elements]
+        if bits == 32:
+            return [e if llvm == "i32" else let(f"bitcast {llvm} {e} to i32") for e in elements]
+        per = 32 // bits
+        out = []
+        for i in range(0, len(elements), per):
+            chunk = elements[i : i + per]
+            word = self.packed.get(tuple(chunk))
+            out.append(word or let(f"bitcast <{per} x {llvm}> {self._vector(chunk, llvm)} to i32"))
+        return out
+
+    def _vector(self, elements: list[str], llvm: str) -> str:
+        if all(not e.startswith("%") for e in elements):
+            return "<" + ", ".join(f"{llvm} {e}" for e in elements) + ">"
+        made = "poison"
+        for i, e in enumerate(elements):
+            made = self.text.let(f"insertelement <{len(elements)} x {llvm}> {made}, {llvm} {e}, i32 {i}")
+        return made
+
+    def unpack(self, registers: list[str], dtype: DType, count: int) -> list[str]:
+        """The registers of an access → its elements."""
+        text, let = self.text, self.text.let
+        llvm, bits = text.llvm(dtype), max(text.bits(dtype), 8)
+        narrow = "i8" if dtype is I1 else llvm
+        if bits * count <= 16:
+            if count == 1:
+                raw = registers[0]
+                out = [let(f"trunc i16 {raw} to i8") if bits == 8 else from_carrier(text, raw, dtype, "i16")]
+            else:
+                pair = let(f"bitcast i16 {registers[0]} to <2 x i8>")
+                out = [let(f"extractelement <2 x i8> {pair}, i32 {k}") for k in (0, 1)]
+        elif bits == 64:
+            out = [r if llvm == "i64" else let(f"bitcast i64 {r} to {llvm}") for r in registers]
+        elif bits == 32:
+            out = [r if llvm == "i32" else let(f"bitcast i32 {r} to {llvm}") for r in registers]
+        else:
+            per = 32 // bits
+            out = []
+            for r in registers:
+                out += self.apart(r, narrow, bits)
+                if bits == 8:
+                    self.bytes.update({e: (r, 0xFF << 8 * k) for k, e in enumerate(out[-per:])})
+        if dtype is I1:
+            out = [let(f"icmp ne i8 {e}, 0") for e in out]
+        return out
+
+    def apart(self, word: str, llvm: str, bits: int = 8) -> list[str]:
+        """The elements of a word, which are that word again where they are asked for together."""
+        count = 32 // bits
+        many = self.text.let(f"bitcast i32 {word} to <{count} x {llvm}>")
+        elements = [self.text.let(f"extractelement <{count} x {llvm}> {many}, i32 {k}") for k in range(count)]
+        self.packed[tuple(elements)] = word
+        if bits == 8:
+            self.halves |= {tuple(elements[k : k + 2]): (word, 8 * k) for k in (0, 2)}
+        return elements

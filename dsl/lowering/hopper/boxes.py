@@ -1,0 +1,297 @@
+"""Boxes of tensors that one instruction copies (TMA), and the maps of tensors that a launch passes for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import compress, pairwise
+from math import prod
+from operator import or_
+from typing import Any
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Op, Value, walk
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.known.facts import Analysis
+from dsl.lowering.layouts.layout import BasisSpan, row_major
+from dsl.lowering.ops import operand
+from dsl.lowering.shared.shared_map import row_swizzle
+
+PIECE = 16
+"""Bytes that a swizzle leaves together, and that rows of a box are multiples of (PTX ISA, "Swizzling Modes")."""
+MAP_BYTES, MAP_ALIGN, BOX_ALIGN = 128, 64, 128
+"""Of a map in the parameters: bytes, and what they are aligned to; of a box in shared memory the latter."""
+ATOM = 8
+"""Rows by whose numbers a swizzle goes."""
+LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
+"""The first target with copies of boxes, elements of one along an axis, and how many axes it has."""
+
+AHEAD = "no box is stored that begins ahead of the first element"
+"""It is an illegal instruction on a device, which no manual says (17 corners tried on an H200, driver 580.159.04), and
+loads begin anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxAxis:
+    """Of a box along an axis of its tensor, or along that and those ahead of it that no axis of the box names, joined:
+    the first element, and how many. They are along the axis `along` of the tile, one more every `step` elements of it;
+    -1 where all of the tile has the same."""
+
+    axis: int
+    first: Value
+    extent: int = 1
+    along: int = -1
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PixelWalk:
+    """How the pixels of a window go along an axis: `step` by step from `lower` on to the last element and `upper` more,
+    `count` of them, and from there to `lower` again; with a count of 0 there are as many as the window has. What is
+    copied lies `tap` elements further."""
+
+    lower: int
+    upper: int
+    step: int
+    count: int
+    tap: Value
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedBox:
+    """What one instruction copies of a tensor, the axes in some order. walks: of a window, whose pixels are all along
+    the first of these axes; they are behind the slices, and behind them is one axis more. at: how many elements of a
+    slot are ahead of it."""
+
+    axes: tuple[BoxAxis, ...]
+    walks: tuple[PixelWalk, ...] = ()
+    at: int = 0
+
+    @property
+    def size(self) -> int:
+        return prod(axis.extent for axis in self.axes)
+
+    @property
+    def operands(self) -> dict[str, Value | None]:
+        """Of an operation that has it; `of` finds the box again."""
+        firsts: dict[str, Value | None] = {f"corner{i}": axis.first for i, axis in enumerate(self.axes)}
+        return firsts | {f"tap{i}": walk.tap for i, walk in enumerate(self.walks)}
+
+    @property
+    def attrs(self) -> dict[str, object]:
+        axes = tuple((axis.axis, axis.extent, axis.along, axis.step) for axis in self.axes)
+        walks = tuple((walk.lower, walk.upper, walk.step, walk.count) for walk in self.walks)
+        return {"box": axes, "at": self.at} | ({"walks": walks} if walks else {})
+
+    @staticmethod
+    def of(op: Op) -> CopiedBox:
+        firsts = [operand(op, f"corner{i}") for i in range(len(op.attrs["box"]))]
+        taps = [operand(op, f"tap{i}") for i in range(len(op.attrs.get("walks", ())))]
+        axes = [
+            BoxAxis(axis, first, *more)
+            for (axis, *more), first in zip(op.attrs["box"], firsts, strict=True)
+            if first is not None
+        ]
+        walks = [
+            PixelWalk(lower, upper, step, count, tap)
+            for (lower, upper, step, count), tap in zip(op.attrs.get("walks", ()), taps, strict=True)
+            if tap is not None
+        ]
+        return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"])
+
+    def joined(self, extents: Sequence[int]) -> dict[int, int]:
+        """The extents of its axes, of those of the tensor's own."""
+        named = sorted(axis.axis for axis in self.axes)
+        return {axis: prod(extents[before + 1 : axis + 1]) for before, axis in pairwise([-1, *named])}
+
+    @property
+    def outermost(self) -> int:
+        """The axis, of those with several elements, along which they lie farthest apart in shared memory."""
+        return max((i for i, axis in enumerate(self.axes) if axis.extent > 1), default=0)
+
+    @staticmethod
+    def own(op: Op) -> CopiedBox:
+        """What a block copies itself, the first one of those that copy for each other."""
+        box = CopiedBox.of(op)
+        part = box.shared(op.attrs["blocks"]) if "blocks" in op.attrs else box
+        assert part is not None
+        return part
+
+    def shared(self, blocks: int) -> CopiedBox | None:
+        """What each of so many blocks copies of it, the first of them this: rows of the outermost axis, so that a part
+        is whole groups of the 8 rows that a swizzle goes by. None where there are no such parts."""
+        place = self.outermost
+        extent, rest = divmod(self.axes[place].extent, blocks)
+        if self.walks or not place or rest or self.size // self.axes[0].extent // blocks % ATOM:
+            return None
+        axes = list(self.axes)
+        axes[place] = replace(axes[place], extent=extent)
+        return replace(self, axes=tuple(axes))
+
+    def columns(self, b: Builder, order: Sequence[int], shape: Sequence[int], start: int, run: int) -> CopiedBox:
+        """Of so many columns of a tile of this shape, whose axes lie in this order in shared memory, the columns last.
+        Its axes are then those of the tile, the innermost first, and behind them those with one element."""
+        axes = [_columns(b, axis, start, run) if axis.along == order[-1] else axis for axis in self.axes]
+        place = {axis: number for number, axis in enumerate(reversed(order))} | {-1: len(order)}
+        axes.sort(key=lambda axis: (place[axis.along], axis.step if axis.along >= 0 else 0))
+        ahead = start * (prod(shape) // shape[order[-1]])
+        return replace(self, axes=tuple(axes), at=ahead)
+
+    def part(self, b: Builder, axis: int, origin: Value, part: int) -> CopiedBox | str:
+        """Of so many elements along an axis of the tile, or why these are no box."""
+        start = constant_of(origin)
+        if start is None:
+            return "a loop of the run takes it in parts, which 'static' writes out"
+        if self.walks and axis == self.axes[1].along:
+            return self._from_pixel(b, int(start), part)
+        axes = tuple(_columns(b, each, int(start), part) if each.along == axis else each for each in self.axes)
+        is_whole = prod(each.extent for each in axes if each.along == axis) == part
+        return replace(self, axes=axes) if is_whole else f"of its axis {axis}, parts of {part} elements are no box"
+
+    def _from_pixel(self, b: Builder, start: int, pixels: int) -> CopiedBox:
+        """Of so many pixels of a window, from one on: the number of the first one is the greater by that, of which
+        each axis has a digit and hands the rest on to the next."""
+        channels, *walked, last = self.axes
+        carried, axes = b.index(start), [channels]
+        for axis, way in zip(walked, self.walks, strict=True):
+            lower, step, count = map(b.index, (way.lower, way.step, way.count))
+            number = b.value("add", b.value("floordiv", b.value("sub", axis.first, lower), step), carried)
+            place, carried = number, b.index(0)
+            if way.count:
+                place, carried = b.value("mod", number, count), b.value("floordiv", number, count)
+            axes.append(replace(axis, first=b.value("add", b.value("mul", place, step), lower)))
+        axes[1] = replace(axes[1], extent=pixels)
+        return replace(self, axes=(*axes, replace(last, first=b.value("add", last.first, carried))))
+
+
+def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
+    """What so many columns have of an axis that is along them."""
+    skipped = start % (axis.step * axis.extent) // axis.step
+    extent = max(1, min(axis.extent, run // axis.step))
+    first = b.value("add", axis.first, b.index(skipped)) if skipped else axis.first
+    return replace(axis, first=first, extent=extent, along=axis.along if extent > 1 else -1)
+
+
+def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | str) -> list[Value]:
+    """The operands of an operation with another box in place of its own, or without, for which there is a reason; its
+    attributes are changed."""
+    for name in ("box", "walks", "at"):
+        attrs.pop(name, None)
+    kept = [not name.startswith(("corner", "tap")) for name in attrs["has"]]
+    has, operands = list(compress(attrs["has"], kept)), list(compress(operands, kept))
+    if isinstance(box, str):
+        attrs |= {"has": has, "no_box": box}
+        return operands
+    more = {name: value for name, value in box.operands.items() if value is not None}
+    attrs |= {"has": [*has, *more]} | box.attrs
+    return [*operands, *more.values()]
+
+
+MOST_OF_STEP = 8
+"""Elements from a pixel of a window to the next one."""
+CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
+"""Rank of a window's tensor → least and greatest end (CUDA driver API, "cuTensorMapEncodeIm2col")."""
+MOST_OF_TAP = {3: 65535, 4: 255, 5: 31}
+"""The same → greatest distance of a tap (PTX ISA, "im2col mode")."""
+
+
+def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
+    """What is wrong with a box, or with the window that it is of, and what would fit; None if nothing is."""
+    rank = len(box.axes)
+    if rank > MOST_OF_AXES:
+        return f"a box of a tensor of {rank} axes", f"at most {MOST_OF_AXES} axes"
+    if not box.walks:
+        return None
+    if rank not in CORNERS:
+        return f"a window of a tensor of {rank} axes", f"{min(CORNERS)} to {max(CORNERS)} axes"
+    low, high = CORNERS[rank]
+    for each in box.walks:
+        tap = facts.of(each.tap)
+        if not (low <= each.lower <= high and low <= each.upper <= high):
+            message = f"a window that goes from {each.lower} to {each.upper} beyond the last element"
+            return message, f"{low} to {high}, with {rank} axes"
+        if not 1 <= each.step <= MOST_OF_STEP:
+            return f"pixels {each.step} apart", f"1 to {MOST_OF_STEP}"
+        if tap.low is None or tap.low < 0 or tap.high is None or tap.high > MOST_OF_TAP[rank]:
+            known = "unknown" if tap.low is None or tap.high is None else f"{tap.low} to {tap.high}"
+            return f"a tap whose distance is {known}", f"0 to {MOST_OF_TAP[rank]}: dilations are constants"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class BoxMap:
+    """The map of a tensor for boxes of one kind. axes: of the tensor, the innermost first, as in `BoxAxis`; box:
+    elements along each, or of a window channels and pixels; walks: of a window, lower and upper end and step along each
+    axis but the first and the last; swizzle: bytes of a row within which pieces change places, 0 without."""
+
+    tensor: str
+    axes: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    walks: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the argument, which is none of the language."""
+        ends = [str(number).replace("-", "m") for walk in self.walks for number in walk]
+        return ".".join([self.tensor, "map", *map(str, (*self.axes, *self.box, self.swizzle)), *ends])
+
+
+def map_of(copy: Op) -> BoxMap:
+    """The map that a bulk copy, or a store, goes by."""
+    tensor, memory, box = operand(copy, "tensor"), copy.operands[0], CopiedBox.own(copy)
+    assert tensor is not None and tensor.name is not None and isinstance(memory.type, SharedType)
+    swizzle, extents = memory.type.swizzle, copy.attrs.get("pieces") or tuple(axis.extent for axis in box.axes)
+    assert swizzle in ((), row_swizzle(extents[0] * memory.dtype.bytes)), "a swizzle of no row"
+    return BoxMap(
+        tensor.name,
+        tuple(axis.axis for axis in box.axes),
+        extents[:2] if box.walks else extents,
+        PIECE << len(swizzle) if swizzle else 0,
+        tuple((walk.lower, walk.upper, walk.step) for walk in box.walks),
+    )
+
+
+def maps_of(block: Block) -> list[BoxMap]:
+    """The maps of a block of operations, each once, in the order in which their copies stand."""
+    return list(dict.fromkeys(map_of(op) for op in walk(block) if is_of_box(op)))
+
+
+def is_of_box(op: Op) -> bool:
+    """Whether it goes by a map."""
+    return op.spec.leaves or (op.spec.fills and "box" in op.attrs)
+
+
+def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
+    """Along each axis of its box, how many elements one instruction stores of what a warp holds in the layout of these
+    places: all of it, columns in runs. None where that is no box, or several warps hold the same.
+
+    Of a shared tile each warp's part is to be whole rows of panels, eight of them or more where a swizzle goes by them.
+    """
+    layout, box = place.tile.layout, CopiedBox.of(store)
+    assert layout is not None
+    shape, run = shape_of(box), place.tile.shape[-1]
+    inside = reduce(or_, (*layout.lane, *layout.register), 0)
+    apart = [basis & ~inside for basis in layout.warp]
+    if BasisSpan((*layout.lane, *layout.register)).rank != inside.bit_count() or BasisSpan(apart).rank != len(apart):
+        return None
+    held = []
+    for axis, pitch in enumerate(row_major(shape)):
+        bits = inside // pitch % shape[axis]
+        if bits & (bits + 1):
+            return None
+        held.append(bits + 1)
+    rows = prod(held[:-1])
+    together = all(held[axis] == shape[axis] or prod(held[:axis]) == 1 for axis in range(len(held) - 1))
+    if not together or held[-1] % run or rows % ATOM or rows * run * store.operands[0].dtype.bytes % BOX_ALIGN:
+        return None
+    held[-1] = run
+    return tuple(1 if axis.along < 0 else held[axis.along] for axis in box.axes)
+
+
+def shape_of(box: CopiedBox) -> tuple[int, ...]:
+    """Of the tile that a box of slices is, each of one axis."""
+    extents = {axis.along: axis.extent for axis in box.axes if axis.along >= 0}
+    return tuple(extents[axis] for axis in range(len(extents)))

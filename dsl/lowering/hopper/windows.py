@@ -1,0 +1,313 @@
+"""Which accesses are boxes of a tensor, for one instruction to copy (PTX ISA, "Tensors"): slices, windows of images.
+
+A window (there "im2col mode") is what a tap of a filter sees. Its rows are pixels, one behind the other through the
+rows and images of a result; each is a step further in the tensor, and all are read by the same distance away. So
+`x[image, row, column, c : c + 64]` is one if image, row and column are digits of the number of a pixel.
+
+Where these digits are all of the indices, and rows and images lie one behind the other as their numbers do, they are
+one axis of the tensor, and a run of pixels is a slice of that. So results of images are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.hopper.boxes import AHEAD, BoxAxis, CopiedBox, PixelWalk
+from dsl.lowering.hopper.digits import Digit, Digits, TileIndex
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.known.facts import Analysis
+from dsl.lowering.known.forms import Forms, linear
+
+NO_DIGITS = "its indices are no slices, and not the digits of one number"
+
+
+class NoBox(Exception):
+    """Why an access is no box, in words that go on after the tensor's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """The index along an axis of a tensor, and how many elements that has. axis: of the tensor's own; None for one of a
+    single element that a view has put in. outside: whether an index tile may be ahead of the first element, or behind
+    the last one, for all that is known; slices and scalars are masked by themselves."""
+
+    axis: int | None
+    index: TileIndex
+    extent: int | Value
+    outside: tuple[bool, bool] = (False, False)
+
+    @property
+    def digit(self) -> Digit | None:
+        return self.index.digits[0] if self.index.digits else None
+
+
+def box_of_access(
+    digits: Digits, subscripts: list[Subscript], shape: tuple[int, ...], windows: bool, contiguous: bool
+) -> CopiedBox:
+    """The box that an access of this shape is: of slices, if they are, else a window, where the access may be one, else
+    of slices of joined axes, if the tensor is contiguous; of what is no window joined axes are first. Raises NoBox."""
+    own = [each for each in subscripts if each.axis is not None]
+    beside = [each.index for each in subscripts if each.axis is None]
+    if not own or any(index.digits or constant_of(index.start) != 0 for index in beside):
+        raise NoBox("an axis of one element, which a view has put in, is read elsewhere than at 0")
+    for each in own:
+        if len(each.index.digits) > 1:
+            raise NoBox(f"its index along axis {each.axis} is made of several counts")
+    if contiguous and not windows:  # whole images in a tile are slices of several axes, and a store takes one
+        own = _joined(digits.b, own)
+    slices = {each: _slice(digits, each, shape) for each in own}
+    if None not in slices.values():
+        return _of_slices(slices.values(), shape)
+    wrong = NoBox(NO_DIGITS)
+    if windows:
+        try:
+            return _window(digits, slices, shape)
+        except NoBox as reason:
+            wrong = reason
+    joined = [_slice(digits, each, shape) for each in _joined(digits.b, own)] if contiguous else [None]
+    if None in joined:
+        raise wrong
+    return _of_slices(joined, shape)
+
+
+def _of_slices(slices: Iterable[BoxAxis | None], shape: tuple[int, ...]) -> CopiedBox:
+    axes = tuple(axis for axis in slices if axis is not None)
+    if all(_covers(axes, along, shape) for along in range(len(shape))):
+        return CopiedBox(axes)
+    raise NoBox("it reads elements several times")
+
+
+def _joined(b: Builder, own: list[Subscript]) -> list[Subscript]:
+    """The subscripts, the innermost axis first, neighbours as one whose indices are neighbouring digits of one number:
+    the lower one counts all of its axis, so that the next one is as far away as memory has it. An axis of one element
+    is one with any neighbour."""
+    joined: list[Subscript] = []
+    for each in sorted(own, key=lambda each: -1 if each.axis is None else each.axis, reverse=True):
+        whole = _as_one(b, joined[-1], each) if joined else None
+        if whole is None:
+            joined.append(each)
+        else:
+            joined[-1] = whole
+    return joined
+
+
+def _as_one(b: Builder, low: Subscript, high: Subscript) -> Subscript | None:
+    lower, upper = low.digit, high.digit
+    if high.extent == 1 and constant_of(high.index.start) == 0 and upper is None:
+        return low
+    if lower is None or upper is None or not lower.count or lower.count != low.extent:
+        return None
+    if constant_of(low.index.start) != 0 or replace(lower, step=lower.step * lower.count, count=upper.count) != upper:
+        return None
+    digit, by = replace(lower, count=lower.count * upper.count), b.index(lower.count)
+    extent = high.extent * lower.count if isinstance(high.extent, int) else b.value("mul", high.extent, by)
+    return replace(
+        low,
+        index=TileIndex(b.value("mul", high.index.start, by), (digit,)),
+        extent=extent,
+        outside=(low.outside[0] or high.outside[0], low.outside[1] or high.outside[1]),
+    )
+
+
+def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tuple[int, ...]) -> CopiedBox:
+    """The window that an access is, of whose indices these are slices, or none. Raises NoBox."""
+    wrong = NoBox(NO_DIGITS)
+    for along in range(len(shape)):
+        walked = [each for each in slices if each.digit is not None and each.digit.axis == along]
+        rest = {each: axis for each, axis in slices.items() if each not in walked and axis is not None}
+        others = [axis for axis in range(len(shape)) if axis != along]
+        is_whole = all(_covers(rest.values(), axis, shape) for axis in others)
+        if walked and len(walked) + len(rest) == len(slices) and is_whole:
+            try:
+                return _Window(digits, walked, rest, shape[along]).box()
+            except NoBox as reason:
+                wrong = reason
+    raise wrong
+
+
+def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool:
+    """Whether the elements of a box that are along an axis of the tile are all of that, each once."""
+    elements = 1
+    for axis in sorted((axis for axis in axes if axis.along == along), key=lambda axis: axis.step):
+        if axis.step != elements:
+            return False
+        elements *= axis.extent
+    return elements == shape[along]
+
+
+def _slice(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis | None:
+    """A run of an axis. Digits that do not count from 0 are one if nothing is carried among them."""
+    assert each.axis is not None
+    b, digit = digits.b, each.digit
+    if digit is None:
+        return BoxAxis(each.axis, each.index.start)
+    extent, first = shape[digit.axis], each.index.start
+    reach = min(extent, digit.step * digit.count) if digit.count else extent
+    if digit.factor != 1 or reach % digit.step or digit.count * digit.step % reach:
+        return None
+    if digit.origin is not None:
+        if digits.facts.of(digit.origin).every % reach:
+            return None
+        place = b.value("floordiv", digit.origin, b.index(digit.step))
+        if digit.count:
+            place = b.value("mod", place, b.index(digit.count))
+        first = b.value("add", first, place)
+    return BoxAxis(each.axis, first, reach // digit.step, digit.axis, digit.step)
+
+
+class _Window:
+    """The axes of a window: channels, those that its pixels walk along, and behind them single elements of others. The
+    last axis has no ends at which pixels turn: it is that of the images, or of blocks of channels."""
+
+    def __init__(self, digits: Digits, walked: list[Subscript], rest: dict[Subscript, BoxAxis], pixels: int):
+        self.b, self.facts, self.rest, self.pixels = digits.b, digits.facts, rest, pixels
+        self.walked = sorted(walked, key=lambda each: each.index.digits[0].step)
+        self.walks = [digit for each in self.walked if (digit := each.digit) is not None]
+
+    def box(self) -> CopiedBox:
+        channels = [axis for axis in self.rest.values() if axis.along >= 0 and axis.step == 1]
+        blocks = [each for each, axis in self.rest.items() if axis.along >= 0 and axis.step > 1]
+        single = [each for each, axis in self.rest.items() if axis.along < 0]
+        if len(channels) != 1 or len(blocks) > 1:
+            raise NoBox("it has no slice of channels beside its pixels, or several")
+        if not self._is_one_walk():
+            raise NoBox("image, row and column of its pixels are not all digits of one number")
+        last = self._last([*blocks, self.walked[-1], *single])
+        inner = [each for each in (*self.walked, *single) if each is not last[0]]
+        axes, walks = zip(*map(self._walk, inner), strict=True)
+        first = replace(axes[0], extent=self.pixels, along=self.walks[0].axis)
+        return CopiedBox((*channels, first, *axes[1:], last[1]), walks)
+
+    def _last(self, several: list[Subscript]) -> tuple[Subscript, BoxAxis]:
+        """The first of these along which no pixel is below 0: nothing else may be the axis without ends."""
+        for each in several:
+            axis = self.rest[each] if each in self.rest else self._images(each)
+            if axis is not None and self._is_never_below_0(axis.first):
+                return each, axis
+        raise NoBox("no axis is known to be read from 0 on: that of the images is, where they are counted so")
+
+    def _is_never_below_0(self, first: Value) -> bool:
+        low = self.facts.of(first).low
+        return low is not None and low >= 0
+
+    def _is_one_walk(self) -> bool:
+        """Whether the digits are those of one number, and all of them."""
+        whole = {replace(walk, step=1, count=0, factor=1) for walk in self.walks}
+        follows = all(walk.count and walk.step * walk.count == after.step for walk, after in pairwise(self.walks))
+        last = self.walks[-1]
+        ends = not last.count or (last.origin is None and last.step * last.count >= self.pixels)
+        return len(whole) == 1 and self.walks[0].step == 1 and follows and ends
+
+    def _walk(self, each: Subscript) -> tuple[BoxAxis, PixelWalk]:
+        """The first pixel along an axis, and how those behind it go on."""
+        b, digit, axis = self.b, each.digit, each.axis
+        lower = linear(each.index.start)[1]
+        if digit is not None and not digit.count:
+            return self._walked_images(each, digit)
+        if not isinstance(each.extent, int) or axis is None:
+            raise NoBox(f"axis {axis}, which its pixels walk along, has an extent that is no constant")
+        tap = b.value("sub", each.index.start, b.index(lower))
+        count, step = (1, 1) if digit is None else (digit.count, digit.factor)
+        walk = PixelWalk(lower, lower + (count - 1) * step - (each.extent - 1), step, count, tap)
+        first = b.index(lower)
+        if digit is not None:
+            place = b.value("mod", self._turns(digit), b.index(count))
+            first = b.value("add", b.value("mul", place, b.index(step)), first)
+        return BoxAxis(axis, first), walk
+
+    def _walked_images(self, each: Subscript, digit: Digit) -> tuple[BoxAxis, PixelWalk]:
+        """The window has as many images behind the last one as a box has. One that begins further behind begins at the
+        first of them, so that its pixels are none of a next block of channels."""
+        images = self._images(each)
+        if images is None or not self._is_never_below_0(images.first):
+            raise NoBox("its images are not counted from 0 on")
+        extent = self.b.index(each.extent) if isinstance(each.extent, int) else each.extent
+        first = self.b.value("minimum", images.first, extent)
+        beyond = -(-self.pixels // digit.step) + 1
+        return replace(images, first=first), PixelWalk(0, beyond, 1, 0, self.b.index(0))
+
+    def _images(self, each: Subscript) -> BoxAxis | None:
+        digit, axis = each.digit, each.axis
+        if digit is None or axis is None or digit.factor != 1:
+            return None
+        return BoxAxis(axis, self.b.value("add", each.index.start, self._turns(digit)))
+
+    def _turns(self, digit: Digit) -> Value:
+        return self.b.value("floordiv", digit.origin or self.b.index(0), self.b.index(digit.step))
+
+
+class _Order(Forms[tuple[Value, Value, int]]):
+    """Of a comparison, the lesser, the greater, and by how much that is more at least."""
+
+    def ordered(self, op: Op, low: int, apart: int) -> tuple[Value, Value, int]:
+        return op.operands[low], op.operands[1 - low], apart
+
+
+_ORDER = _Order()
+
+
+def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> None:
+    """Raises NoBox where a mask says more of an access than that its elements are inside of the tensor, or less: what
+    is outside of an axis alone is another row for a load, and zeros for a box."""
+    said: set[tuple[int, int]] = set()
+    for order, lift in [] if mask is None else _conditions(digits.b, mask):
+        found = set() if order is None else _edges(digits, order, subscripts, lift)
+        if not found:
+            raise NoBox("its mask says more than that elements are inside of it")
+        said |= found
+    for number, each in enumerate(subscripts):
+        for edge, word in enumerate(("ahead of the first", "behind the last")):
+            if each.outside[edge] and (number, edge) not in said:
+                raise NoBox(f"no mask says that its index along axis {each.axis} is not {word} element")
+
+
+def check_begin(facts: Analysis, subscripts: list[Subscript]) -> None:
+    """Raises NoBox where what is stored may begin ahead of the first element of an axis."""
+    for each in subscripts:
+        low = facts.of(each.index.start).low
+        if low is None or low < 0 or each.outside[0]:
+            raise NoBox(f"{AHEAD}, and along axis {each.axis} it is not known not to")
+
+
+Lift = Callable[[Value], Value]
+
+
+def _conditions(
+    b: Builder, mask: Value, lift: Lift = lambda v: v
+) -> Iterator[tuple[tuple[Value, Value, int] | None, Lift]]:
+    """The comparisons that a mask joins, each with what brings its operands to the mask's shape; None for others."""
+    op = mask.op
+    if op is not None and op.spec.conjoins:
+        for each in op.operands:
+            yield from _conditions(b, each, lift)
+    elif op is not None and op.spec.reshapes:
+        shape = mask.tile.shape
+
+        def through(value: Value) -> Value:
+            return lift(b.reshape(value, shape) if value.tile.size == prod(shape) else b.broadcast(value, shape))
+
+        yield from _conditions(b, op.operands[0], through)
+    elif constant_of(mask) is not True:
+        yield _ORDER.told(mask), lift
+
+
+def _edges(
+    digits: Digits, order: tuple[Value, Value, int], subscripts: list[Subscript], lift: Lift
+) -> set[tuple[int, int]]:
+    """For which subscripts a comparison says 0 <= index (edge 0), or index < extent (1)."""
+    low, high = (digits.of(lift(value)) for value in order[:2])
+    found: set[tuple[int, int]] = set()
+    if low is None or high is None:
+        return found
+    for number, each in enumerate(subscripts):
+        extent = constant_of(high.start) if isinstance(each.extent, int) else high.start
+        if order[2] == 0 and high == each.index and not low.digits and constant_of(low.start) == 0:
+            found.add((number, 0))
+        elif order[2] == 1 and low == each.index and not high.digits and extent == each.extent:
+            found.add((number, 1))
+    return found

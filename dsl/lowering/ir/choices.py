@@ -1,0 +1,243 @@
+"""Choices: each decision among candidates that are all right goes through `Choices.choose`, which keeps a record.
+
+A choice has a key, made of names: `swizzle.sa`, `vector.x.load`, `pass.simplify`; where several have one key, they are
+numbered in the order in which they are met: `vector.x.load[1]`. What is forced, by a `choose` line of a schedule, by
+`tune choose` or by `--choose`, names a key, all of one key (`vector.x.load`), or all of a kind (`vector`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.plugins import About, Opening, Plugins, current
+
+ON_OFF = {"on": True, "off": False}
+PLAIN = re.compile(r"[A-Za-z_]\w*|\d+(, \d+)*")
+RULE = "rule"
+"""Who took an option that nothing forced."""
+TUNED = "tuned"
+"""Who forces an option of a `tune choose` set: never one that may be wrong, since a race can pass a trial."""
+Costs = Mapping[str, float] | Callable[[], Mapping[str, float]]
+Reason = str | Callable[[], str]
+
+
+@dataclass(slots=True)
+class Forced:
+    """An option that is forced. by: who does it, for people. must: it is an error if no choice takes it; else whoever
+    forces it looks at `met`."""
+
+    option: str
+    by: str
+    loc: Loc | None = None
+    must: bool = True
+    met: bool = False
+
+
+@dataclass(slots=True)
+class Choice:
+    """A decision. stem, number: its key; rule: the option that the compiler takes by itself; by: who took `taken`;
+    is_property: a line of the schedule with a word of its own did.
+
+    costs: of options, in `unit`, as the deciding code weighs them. unsafe: options that are right only if the user
+    knows better. line: the schedule's line that takes an option, with `{option}`, if it is not `choose KEY: OPTION`.
+    """
+
+    stem: str
+    number: int
+    loc: Loc | None
+    options: tuple[str, ...]
+    rule: str
+    taken: str
+    by: str
+    is_property: bool
+    unit: str
+    unsafe: tuple[str, ...]
+    line: str | None
+    _costs: Costs | None
+    _because: Reason
+    added: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        return self.stem.partition(".")[0]
+
+    @property
+    def subject(self) -> str:
+        return self.stem.partition(".")[2]
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether someone else than the rule decided."""
+        return self.by != RULE
+
+    @property
+    def costs(self) -> dict[str, float]:
+        return dict(self._costs() if callable(self._costs) else self._costs or {})
+
+    @property
+    def because(self) -> str:
+        return self._because() if callable(self._because) else self._because
+
+    def override(self, option: str, key: str) -> str:
+        """The line of a schedule that takes an option."""
+        own = self.line is not None and not self.is_pinned and key == self.stem and option not in self.added
+        return self.line.format(option=option) if own and self.line is not None else choose_line(key, option)
+
+
+@dataclass(slots=True)
+class Choices:
+    """What is forced of one kernel's choices, by key, and those that were made. plugins: whose options they have, too,
+    and what else the kernel is compiled with."""
+
+    forced: dict[str, Forced] = field(default_factory=dict)
+    made: list[Choice] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    plugins: Plugins = field(default_factory=current)
+
+    def choose(
+        self,
+        kind: str,
+        subject: str,
+        options: Mapping[str, Any],
+        rule: str,
+        *,
+        loc: Loc | None = None,
+        because: Reason = "",
+        costs: Costs | None = None,
+        unit: str = "",
+        unsafe: tuple[str, ...] = (),
+        pinned: Loc | None = None,
+        line: str | None = None,
+        opening: Opening | None = None,
+    ) -> Any:
+        """The value of the option that is taken: `rule`, or the one that is forced.
+
+        options: values by name, all of them right here but for `unsafe` ones. pinned: the line of the schedule that
+        `rule` stands in, if it is no rule's. line: how a schedule says it, if not by `choose`. costs, because may be
+        functions: they are asked for when someone looks. opening: what plug-ins are told that may add options.
+        """
+        added: tuple[str, ...] = ()
+        if opening is not None and (by_plugins := self.plugins.of("option", kind)):
+            known = costs() if callable(costs) else costs or {}
+            about = About(subject, options, rule, known, unit, opening.of)
+            about, why = opening.widened(about, by_plugins, is_pinned=pinned is not None)
+            added = tuple(about.options)[len(options) :]
+            options, rule, costs, because = about.options, about.rule, about.costs, why or because
+        stem = f"{kind}.{subject}"
+        number = self.counts[stem]
+        self.counts[stem] = number + 1
+        taken, by = rule, RULE if pinned is None else str(pinned)
+        if self.forced:
+            for key in (f"{stem}[{number}]", stem, kind):
+                forced = self.forced.get(key)
+                if forced is not None and forced.option in options:
+                    if forced.by == TUNED and forced.option in unsafe:
+                        message = f"'{forced.option}' of '{key}' is right only if you know that it is"
+                        raise TileError(
+                            "choice",
+                            forced.loc,
+                            message,
+                            f"a tune set may not try it: {choose_line(key, forced.option)}",
+                        )
+                    taken, by, forced.met = forced.option, forced.by, True
+                    break
+        names = tuple(options)
+        is_property = pinned is not None and by == str(pinned)
+        self.made.append(
+            Choice(stem, number, loc, names, rule, taken, by, is_property, unit, unsafe, line, costs, because, added)
+        )
+        return options[taken]
+
+    def keyed(self) -> dict[str, Choice]:
+        """The choices that were made by key, in order. A number stands where several have one key."""
+        single = {stem for stem, count in self.counts.items() if count == 1}
+        return {made.stem if made.stem in single else f"{made.stem}[{made.number}]": made for made in self.made}
+
+    def force(self, options: Mapping[str, str], by: str, must: bool = True) -> None:
+        self.forced |= {key: Forced(option, by, None, must) for key, option in options.items()}
+
+    def allow_unmet(self) -> None:
+        for forced in self.forced.values():
+            forced.must = False
+
+    def excuse(self, *keys: str) -> None:
+        """Lines of a schedule with these keys are for other calls of the kernel, in which there is such a choice."""
+        for key in keys:
+            if key in self.forced and self.forced[key].loc is not None:
+                self.forced[key].must = False
+
+    def check_met(self) -> None:
+        """TileError `choice` for what is forced and that no choice took."""
+        for key, forced in self.forced.items():
+            if forced.must and not forced.met:
+                raise unmet(key, forced.option, self.keyed(), forced.loc)
+
+
+@dataclass(slots=True)
+class Asked:
+    """Options that are asked for of many kernels, by key: each is to be met in one of them at least."""
+
+    options: dict[str, str] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)
+    made: dict[str, Choice] = field(default_factory=dict)
+
+    def note(self, choices: Choices) -> None:
+        """The choices of a kernel that was compiled with the options."""
+        if self.options:
+            self.made |= choices.keyed()
+            self.met |= {key for key, forced in choices.forced.items() if forced.met}
+
+    def check(self) -> None:
+        """TileError `choice` for an option that no kernel has taken."""
+        for key, option in self.options.items():
+            if key not in self.met:
+                raise unmet(key, option, self.made)
+
+
+def unmet(key: str, option: str, made: Mapping[str, Choice], loc: Loc | None = None) -> TileError:
+    """The error for a key that no choice has, or an option that those of the key do not have."""
+    mine = [choice for name, choice in made.items() if key in keys_of(name, choice)]
+    if mine:
+        known = list(dict.fromkeys(each for choice in mine for each in choice.options))
+        return TileError("choice", loc, f"'{key}' has no option '{option}' here", "options: " + "; ".join(known))
+    stems = list(dict.fromkeys(each for name, choice in made.items() for each in (name, *keys_of(name, choice))))
+    kind, _, subject = key.partition(".")
+    alike = [name for name, choice in made.items() if choice.subject == subject.partition("[")[0]]
+    near = alike or [name for name in made if name.partition(".")[0] == kind]
+    others = "made: " + ", ".join(near[:8]) if near else "kinds: " + ", ".join(kinds(made))
+    return TileError("choice", loc, f"no choice has the key '{key}'", closest(key, stems) or others)
+
+
+def choose_line(key: str, option: str) -> str:
+    """The line of a schedule that forces an option."""
+    return f"choose {key}: {option}" if PLAIN.fullmatch(option) else f'choose {key}: "{option}"'
+
+
+def drawn(made: Mapping[str, Choice], random: Random, share: float) -> dict[str, str]:
+    """Other right options for about this share of the choices, by key."""
+    found: dict[str, str] = {}
+    for key, choice in made.items():
+        others = [each for each in choice.options if each != choice.taken and each not in choice.unsafe]
+        if others and random.random() < share:
+            found[key] = random.choice(others)
+    return found
+
+
+def keys_of(name: str, choice: Choice) -> tuple[str, ...]:
+    """The keys under which a choice can be forced, the narrowest first."""
+    return tuple(dict.fromkeys((name, f"{choice.stem}[{choice.number}]", choice.stem, choice.kind)))
+
+
+def is_key(name: str) -> bool:
+    """Whether a name of a schedule or a caller is a choice's key: one has a dot."""
+    return "." in name
+
+
+def kinds(made: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name.partition(".")[0] for name in made))

@@ -1,0 +1,45 @@
+"""What an operation need not compute, by its row: with the run-time's own meaning of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import copysign
+from typing import Any
+
+from dsl.lowering.ir.function import Value
+from dsl.lowering.ir.types import DType, int_range
+
+
+def constant_of(value: Value) -> int | float | bool | None:
+    """The number that a value is, through changes of shape; None if it is not constant."""
+    op = value.op
+    while op is not None and op.spec.reshapes:
+        op = op.operands[0].op
+    return op.attrs["value"] if op is not None and op.spec.constant else None
+
+
+def is_zero_of_bits(value: Value) -> bool:
+    """Whether each bit of a value is 0, as of what copies leave where they have nothing: -0.0 has a sign."""
+    number = constant_of(value)
+    return number == 0 and copysign(1, number) > 0
+
+
+def wrap(value: int, dtype: DType) -> int | None:
+    """`value` as the type stores it; None for an index that would not fit 32 bits (its width is not known yet)."""
+    low, high = int_range(dtype)
+    if low <= value <= high:
+        return value
+    if dtype.kind == "index":
+        return None
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if dtype.is_signed and value > high else value
+
+
+Compute = Callable[..., Any]
+"""From integers (of i1 truth values) to the result, before it wraps around; None where it has none."""
+
+
+def computed(computes: Compute | None, numbers: Sequence[int | float], dtype: DType) -> int | None:
+    """What an operation makes of these numbers, as a result of this type; None where that is not known here."""
+    result = None if computes is None else computes(*numbers)
+    return None if result is None else wrap(result, dtype)

@@ -1,0 +1,404 @@
+"""The tile IR: SSA, MLIR-shaped. Operations with operands, results, attributes and regions of one block each.
+
+What an operation means, needs and does to memory is stated once, in `ops/`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dsl.lowering.ir.choices import Choices
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
+from dsl.lowering.ir.targets import WARP
+from dsl.lowering.ir.types import DType, SharedType, TensorType, TileType, Type
+
+
+class Value:
+    """A result of an operation or an argument of a block. `name` is what the user called it, if anything.
+
+    `tile` is the type of a value that is known to be a tile or a scalar. `origin` is the value that this one equals,
+    of the IR before the pass that made it: see `stands_for`.
+    """
+
+    __slots__ = ("in_turn", "name", "op", "origin", "type")
+    if TYPE_CHECKING:
+        tile: TileType
+
+    def __init__(self, type: Type, op: Op | None = None, name: str | None = None):
+        self.type, self.op, self.name = type, op, name
+        self.origin: Value | None = None
+        self.in_turn = False
+
+    def stands_for(self, old: Value, in_turn: bool = False) -> Value:
+        """This value is what `old` was, which a rewriter replaces or makes once more, and has its name.
+
+        `in_turn`: it is so in some of the rounds, and others are in the rest, in the order in which they are done.
+        """
+        self.name, self.origin, self.in_turn = old.name, old, in_turn
+        return self
+
+    def take_name(self, equal: Value) -> None:
+        """Is called what an equal value is that it takes the place of, if nothing else: schedules name it so."""
+        if self.name is None:
+            self.name = equal.name
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        assert isinstance(self.type, TileType | SharedType)
+        return self.type.shape
+
+    def __repr__(self) -> str:
+        return f"<Value {self.name or ''} {self.type}>"
+
+
+if not TYPE_CHECKING:
+    Value.tile = Value.type  # asked for so often that a property took a twentieth of a compile
+
+
+class Block:
+    __slots__ = ("args", "ops")
+
+    def __init__(self, args: Iterable[Value] = ()):
+        self.args: list[Value] = list(args)
+        self.ops: list[Op] = []
+
+
+class Op:
+    __slots__ = ("attrs", "loc", "name", "operands", "regions", "results", "spec")
+
+    def __init__(
+        self,
+        spec: Any,
+        operands: Iterable[Value],
+        types: Iterable[Type],
+        attrs: dict[str, Any] | None = None,
+        regions: Iterable[Block] = (),
+        loc: Loc | None = None,
+    ):
+        self.spec = spec
+        self.name: str = spec.name
+        self.operands: list[Value] = list(operands)
+        self.attrs: dict[str, Any] = attrs or {}
+        self.regions: list[Block] = list(regions)
+        self.loc = loc
+        self.results: list[Value] = [Value(t, self) for t in types]
+
+    @property
+    def result(self) -> Value:
+        return self.results[0]
+
+    def __repr__(self) -> str:
+        return f"<Op {self.name}>"
+
+
+def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
+    """The scalar integers that a `for` carries: at its start, in its body, what the next round has, behind it."""
+    body = loop.regions[0]
+    ends = body.ops[-1].operands
+    for start, inside, following, behind in zip(loop.operands[3:], body.args[1:], ends, loop.results, strict=True):
+        if not inside.tile.shape and inside.dtype.is_int:
+            yield start, inside, following, behind
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a barrier stands before an access, or does not any more: which accesses need one in between.
+
+    earlier, later: the accesses. round_before: the earlier one is of a round before of a loop around both.
+    scope: "warp" or "block": how far apart the threads are that meet. doubt: why it is not known that they do; "" if
+    they do. order: "acquire" or "release", if they meet not in memory, but because of what other blocks see.
+    superfluous: it is gone, as others order the two. by: those that stand between them.
+    once: it stands before a loop, for accesses in it.
+    """
+
+    earlier: Op
+    later: Op
+    scope: str
+    doubt: str = ""
+    round_before: bool = False
+    order: str = ""
+    once: bool = False
+    superfluous: bool = False
+    by: tuple[Op, ...] = ()
+
+    def __str__(self) -> str:
+        before = f"{access_text(self.earlier)}{' of a round before' if self.round_before else ''}"
+        where = "within a warp" if self.scope == "warp" else "across warps"
+        said = f"{before} and {access_text(self.later)} {'may meet' if self.doubt else 'meet'} {where}"
+        if self.order:
+            what = "is released" if self.order == "release" else "is acquired"
+            said = f"{before} and {access_text(self.later)}: what {what} for other blocks is so for all threads"
+        if self.doubt:
+            said += f": {self.doubt}"
+        if self.once:
+            said += "; once before the loop"
+        if not self.superfluous:
+            return said
+        lines = list(dict.fromkeys(str(op.loc.line) for op in self.by if op.loc is not None))
+        others = f" before line{'s' * (len(lines) > 1)} {', '.join(lines)}" if lines else "s between"
+        return f"superfluous with the barrier{others}: {said}"
+
+
+def access_text(op: Op) -> str:
+    """`s.load in line 12`."""
+    return f"{op.operands[0].name}.{op.name}{in_line(op)}"
+
+
+def in_line(op: Op) -> str:
+    """` in line 12`, if it is known."""
+    return "" if op.loc is None else f" in line {op.loc.line}"
+
+
+@dataclass(slots=True)
+class Parameter:
+    """What a caller passes: a tensor (with named or literal dims), a scalar or a table.
+
+    `value` is None for an absent optional tensor.
+    """
+
+    kind: str  # "tensor", "scalar", "table"
+    name: str
+    dtype: DType
+    value: Value | None
+    dims: list[str | int] = field(default_factory=list)
+    strided: bool = False
+    optional: bool = False
+    length: int = 0
+    align: int = 16  # bytes that the pointer is known to be a multiple of
+    strides: list[Value] = field(default_factory=list)  # of a strided tensor, one an axis
+    access: str = ""  # "r", "w" or "rw", filled by `record_access`
+    loc: Loc | None = None
+
+
+@dataclass(slots=True)
+class FunctionWorkspace:
+    """Memory that each launch provides, so that its blocks can meet: `each` elements for a block of the grid.
+
+    zero: it holds zeros at each launch, which must leave it so; else nothing that a block may read before some block of
+    the launch has written it. align: bytes that its address is a multiple of.
+    """
+
+    name: str
+    dtype: DType
+    each: int
+    zero: bool
+    value: Value
+    align: int = 16
+
+
+def stride_name(tensor: str, axis: int) -> str:
+    """The stride of a strided tensor, in elements, as divisors and the header's conditions name it."""
+    return f"{tensor}.stride{axis}"
+
+
+Said = TypeVar("Said", int, str, Loc, tuple[Any, ...])
+Attribute = bool | int | str | Loc | dict[str, bool | int | str | Loc | tuple[Any, ...]]
+"""What a property of a schedule says: of the kernel, or of subjects by name."""
+Tree = bool | int | float | str | None | list["Tree"]
+"""An expression that a launch evaluates: a number, a name, or an operation and its operands."""
+
+
+@dataclass(slots=True)
+class Function:
+    """One kernel variant. `body`'s arguments are, pointers of tensors, their strides, scalars and tables, dims; then
+    workspaces."""
+
+    name: str
+    params: list[Parameter]
+    dims: dict[str, Value]
+    body: Block
+    warps: int
+    index_bits: int = 32
+    divisors: dict[str, int] = field(default_factory=dict)  # dim, scalar or `x.stride0` → a divisor that is known
+    attrs: dict[str, Attribute] = field(default_factory=dict)  # of the schedule: barriers, contract, maxregs …
+    pins: dict[str, Pin] = field(default_factory=dict)  # value name → its `layout` line in the schedule
+    instructions: dict[str, Named] = field(default_factory=dict)  # value name → the instruction of its product
+    swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
+    lines: dict[tuple[str, str], Loc] = field(default_factory=dict)  # property and subject → the schedule's line of it
+    choices: Choices = field(default_factory=Choices)
+    reasons: dict[Op, Reason] = field(default_factory=dict)  # of barriers, those that others made superfluous too
+    grid: list[Tree] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
+    constants: dict[str, Any] = field(default_factory=dict)  # what names in those trees mean that are no dims
+    workspaces: list[FunctionWorkspace] = field(default_factory=list)  # of the launch, not of the caller
+    deals: int = 0  # how often a pass has given blocks other work: a block's values are not those of the stage before
+    facts: object = None  # what `facts_of` found; see there
+    holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
+    loc: Loc | None = None
+    in_branches: frozenset[str] = frozenset()  # names that branches define, which constants may leave out
+    written_out: set[str] = field(default_factory=set)  # counters of loops that `unroll NAME: all` has left none of
+    void: list[tuple[str, Loc]] = field(default_factory=list)  # those that the schedule names and this variant has not
+
+    def number(self, name: str, default: int = 0) -> int:
+        """An attribute that is a number."""
+        value = self.attrs.get(name, default)
+        assert isinstance(value, int), name
+        return value
+
+    def word(self, name: str) -> str | None:
+        """An attribute that is one of some words."""
+        value = self.attrs.get(name)
+        assert value is None or isinstance(value, str), name
+        return value
+
+    def by_subject(self, name: str, kind: type[Said]) -> dict[str, Said]:
+        """An attribute that says something of several subjects."""
+        value = self.attrs.get(name, {})
+        assert isinstance(value, dict), name
+        return {subject: said for subject, said in value.items() if isinstance(said, kind)}
+
+    def workspace(self, name: str, dtype: DType, each: int, zero: bool = False) -> Value:
+        """A new workspace, whose name is made one that no parameter has."""
+        taken = {p.name for p in self.params} | {w.name for w in self.workspaces} | set(self.dims)
+        while name in taken:
+            name += "_"
+        value = Value(TensorType(1, dtype), name=name)
+        self.workspaces.append(FunctionWorkspace(name, dtype, each, zero, value))
+        self.body.args.append(value)
+        return value
+
+    @property
+    def threads(self) -> int:
+        """Among which tiles are spread."""
+        return WARP * self.warps
+
+    @property
+    def launched(self) -> int:
+        """Threads of a block, those of warps with other roles too."""
+        return self.threads + WARP * self.number("fetchers")
+
+    @property
+    def laid_out(self) -> Collection[str]:
+        """The names of values whose layouts the schedule says."""
+        return {*self.pins, *self.instructions}
+
+    @property
+    def scheduled(self) -> Collection[str]:
+        """The names of values that the schedule says something of."""
+        return {*self.laid_out, *self.by_subject("recompute", Loc)}
+
+
+def walk(block: Block) -> list[Op]:
+    """Every operation of a block and of the regions in it, outer ones first."""
+    found: list[Op] = []
+    _walk(block, found)
+    return found
+
+
+def _walk(block: Block, found: list[Op]) -> None:
+    for op in block.ops:
+        found.append(op)
+        for region in op.regions:
+            _walk(region, found)
+
+
+def parents(block: Block) -> dict[Op, Op]:
+    """The operation that each one of a block stands in, but for those of the block itself."""
+    return {inner: op for op in walk(block) for region in op.regions for inner in region.ops}
+
+
+def blocks_of(block: Block) -> Iterator[Block]:
+    """A block, and those in it."""
+    yield block
+    for op in block.ops:
+        for inner in op.regions:
+            yield from blocks_of(inner)
+
+
+def put(body: Block, op: Op, ops: list[Op]) -> None:
+    """Puts these where an operation of a body stands, or of a block in it."""
+    for block in blocks_of(body):
+        if op in block.ops:
+            at = block.ops.index(op)
+            block.ops[at : at + 1] = ops
+            return
+
+
+def uses(block: Block) -> dict[Value, list[Op]]:
+    """Who uses each value (an op once for each operand place)."""
+    out: defaultdict[Value, list[Op]] = defaultdict(list)
+    for op in walk(block):
+        for operand in op.operands:
+            out[operand].append(op)
+    return dict(out)
+
+
+def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
+    """Every use of a key becomes its (final) replacement."""
+
+    def final(value: Value) -> Value:
+        while value in mapping:
+            value = mapping[value]
+        return value
+
+    for op in walk(block):
+        for i, operand in enumerate(op.operands):
+            if operand in mapping:
+                op.operands[i] = final(operand)
+
+
+def clone(block: Block, arguments: list[Value], into: list[Op]) -> list[Value]:
+    """The operations of a region appended to `into` with its arguments replaced; what its end yields."""
+    mapping: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
+    for op in block.ops[:-1]:
+        into.append(_copy(op, mapping))
+    return [mapping.get(v, v) for v in block.ops[-1].operands]
+
+
+def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
+    regions = []
+    for region in op.regions:
+        inner = dict(mapping)
+        made = Block()
+        for arg in region.args:
+            inner[arg] = Value(arg.type, name=arg.name)
+            made.args.append(inner[arg])
+        made.ops = [_copy(o, inner) for o in region.ops]
+        regions.append(made)
+    out = Op(
+        op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc
+    )
+    for old, new in zip(op.results, out.results, strict=True):
+        new.stands_for(old, in_turn=True)
+        mapping[old] = new
+    return out
+
+
+class Rewriter:
+    """Rebuilds a function's blocks op by op: `visit(op)` emits replacements through `emit` and maps the old results.
+
+    What `visit` does not handle is copied with its operands mapped. This is the skeleton of every pass that changes
+    operations rather than attributes.
+    """
+
+    def __init__(self) -> None:
+        self.map: dict[Value, Value] = {}
+        self.out: Block = Block()
+
+    def __getitem__(self, value: Value) -> Value:
+        return self.map.get(value, value)
+
+    def emit(self, op: Op) -> Op:
+        self.out.ops.append(op)
+        return op
+
+    def block(self, block: Block, visit: Callable[[Op], bool]) -> Block:
+        """A copy of `block` with each op through `visit`; the same argument values."""
+        outer, self.out = self.out, Block(block.args)
+        for op in block.ops:
+            if not visit(op):
+                self.copy(op, visit)
+        done, self.out = self.out, outer
+        return done
+
+    def copy(self, op: Op, visit: Callable[[Op], bool]) -> Op:
+        op.operands = [self[v] for v in op.operands]
+        op.regions = [self.block(r, visit) for r in op.regions]
+        return self.emit(op)

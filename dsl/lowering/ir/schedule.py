@@ -1,0 +1,105 @@
+"""What lines of a schedule say of a function's values: layouts, instructions, swizzles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.targets import WARP
+from dsl.lowering.layouts.layout import Layout, LayoutError
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A `layout` line of a schedule: rows by key, the place of the line. See `resolve_pin`."""
+
+    parts: dict[str, Any]
+    loc: Loc
+
+    @property
+    def is_of_product(self) -> bool:
+        """True if it says how warps share a product, and leaves the rest to the instruction."""
+        return "warps" in self.parts and self.parts.keys() <= {"warps", "contiguous"}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An `instruction` line of a schedule: shape and modifier, the place of the line."""
+
+    name: tuple[str, str]
+    loc: Loc
+
+
+@dataclass(frozen=True, slots=True)
+class SwizzlePin:
+    """A `swizzle` line of a schedule: how many bits of a byte offset move, the lowest of them, and how far above it
+    lies the lowest of those that move them. None: no swizzle."""
+
+    bits: tuple[int, int, int] | None
+    loc: Loc
+
+
+WANTED = {
+    "lanes": "over all axes they make up a warp: [1, 32], [4, 8], …",
+    "warps": "over all axes they make up the block, whose 'warps' the schedule sets (4 unless it does)",
+}
+
+
+def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
+    """A schedule's layout line for a tile of `shape`: blocked (vector, lanes, warps) or raw (register, lane, warp)."""
+
+    def fail(message: str, hint: str | None = None) -> TileError:
+        return TileError("layout", pin.loc, message, hint)
+
+    parts = pin.parts
+    raw = {"register", "lane", "warp"} & parts.keys()
+    if raw:
+        if parts.keys() != {"register", "lane", "warp"}:
+            raise fail("raw bases need 'register', 'lane' and 'warp'")
+        strides = [1] * len(shape)
+        for i in range(len(shape) - 2, -1, -1):
+            strides[i] = strides[i + 1] * shape[i + 1]
+        flat = {}
+        for key, bases in parts.items():
+            for basis in bases:
+                if not isinstance(basis, list | tuple) or len(basis) != len(shape):
+                    raise fail(f"a basis of a tile of rank {len(shape)} has {len(shape)} coordinates")
+                if any(not isinstance(c, int) or not 0 <= c < e for c, e in zip(basis, shape, strict=True)):
+                    raise fail(f"basis {list(basis)} is outside a tile of {list(shape)}")
+            flat[key] = [sum(c * s for c, s in zip(b, strides, strict=True)) for b in bases]
+        if len(flat["warp"]) != warps.bit_length() - 1:
+            raise fail(f"{len(flat['warp'])} bases of warps for {warps} warps")
+        try:
+            layout = Layout.registers(shape, flat["register"], flat["lane"], flat["warp"])
+            layout.invert()
+        except LayoutError as error:
+            raise fail(str(error)) from None
+        return layout
+    rows: dict[str, tuple[int, ...]] = {}
+    for key, default in (("vector", 1), ("lanes", None), ("warps", None)):
+        if key not in parts and default is None:
+            hint = "layout v: vector [1, 4], lanes [1, 32], warps [4, 1]; a vector has 16 bytes: 4 of f32, 8 of f16"
+            raise fail(f"a layout needs '{key}'", hint)
+        rows[key] = extents_of(pin, key, len(shape))
+    for key, wanted in (("lanes", WARP), ("warps", warps)):
+        product = 1
+        for extent in rows[key]:
+            product *= extent
+        if product != wanted:
+            raise fail(f"'{key}' multiply to {product}; there are {wanted}", WANTED[key])
+    for axis, extent in enumerate(rows["vector"]):
+        if extent > shape[axis]:
+            raise fail(f"a vector of {extent} along an axis of {shape[axis]} elements")
+    return Layout.blocked(shape, rows["vector"], rows["lanes"], rows["warps"])
+
+
+def extents_of(pin: Pin, key: str, rank: int) -> tuple[int, ...]:
+    """A row of powers of two of a layout line, one an axis; ones where it is not given."""
+    row = pin.parts.get(key, [1] * rank)
+    if len(row) != rank:
+        raise TileError("layout", pin.loc, f"'{key}' has {len(row)} extents; the tile has rank {rank}")
+    for extent in row:
+        if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1 or extent & (extent - 1):
+            raise TileError("layout", pin.loc, f"'{key}' has the extent {extent}: a power of two is needed")
+    return tuple(row)

@@ -1,0 +1,242 @@
+"""Element types, and the types of IR values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import copysign, inf, isfinite, prod
+
+from dsl.lowering.ir.location import closest
+from dsl.lowering.layouts.layout import Layout
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DType:
+    """One element: its name in the language, its width in bits, what it is, and its spelling in LLVM and MLIR."""
+
+    name: str
+    bits: int
+    kind: str  # "signed", "unsigned", "float", "bool", "index" or "operand"
+    llvm: str
+    mlir: str
+
+    @property
+    def bytes(self) -> int:
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def has_fractions(self) -> bool:
+        """A float, or one of FP8."""
+        return self.is_float or self.name in ("e4m3", "e5m2")
+
+    @property
+    def is_int(self) -> bool:
+        """An integer on which arithmetic is done: signed, unsigned or index."""
+        return self.kind in ("signed", "unsigned", "index")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in ("signed", "index")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# `index` counts elements: dims, block numbers, `arange`, loop counters. A variant of the kernel makes it 32 or 64 bits.
+DTYPES = {
+    d.name: d
+    for d in (
+        DType("i1", 1, "bool", "i1", "i1"),
+        DType("s8", 8, "signed", "i8", "si8"),
+        DType("s16", 16, "signed", "i16", "si16"),
+        DType("s32", 32, "signed", "i32", "si32"),
+        DType("s64", 64, "signed", "i64", "si64"),
+        DType("u8", 8, "unsigned", "i8", "ui8"),
+        DType("u16", 16, "unsigned", "i16", "ui16"),
+        DType("u32", 32, "unsigned", "i32", "ui32"),
+        DType("u64", 64, "unsigned", "i64", "ui64"),
+        DType("f16", 16, "float", "half", "f16"),
+        DType("bf16", 16, "float", "bfloat", "bf16"),
+        DType("f32", 32, "float", "float", "f32"),
+        DType("f64", 64, "float", "double", "f64"),
+        DType("index", 32, "index", "i32", "index"),
+    )
+}
+I1, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "s32", "s64", "u32", "u64"))
+F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "index"))
+
+
+# Types that only tensor cores take: no arithmetic. e4m3 and e5m2 lie in memory, too; elements of less than 8 bits exist
+# in 32-bit words alone.
+OPERAND_TYPES = {
+    d.name: d
+    for d in (
+        DType("tf32", 32, "operand", "i32", "i32"),
+        DType("e4m3", 8, "operand", "i8", "f8E4M3FN"),
+        DType("e5m2", 8, "operand", "i8", "f8E5M2"),
+        DType("s4", 4, "operand", "i4", "si4"),
+        DType("u4", 4, "operand", "i4", "ui4"),
+        DType("b1", 1, "operand", "i1", "i1"),
+    )
+}
+TF32 = OPERAND_TYPES["tf32"]
+FP8 = (OPERAND_TYPES["e4m3"], OPERAND_TYPES["e5m2"])
+"""Of those types the ones that lie in memory, too, and that other floats are converted to and from."""
+DTYPES |= {d.name: d for d in FP8}
+
+
+_ELSEWHERE = {
+    "bool": "i1", "char": "s8", "int": "s32", "long": "s64", "half": "f16", "float": "f32", "double": "f64",
+    "fp16": "f16", "fp32": "f32", "fp64": "f64", "float16": "f16", "float32": "f32", "float64": "f64",
+    "bfloat16": "bf16", "int8": "s8", "int16": "s16", "int32": "s32", "int64": "s64", "uint8": "u8",
+    "uint16": "u16", "uint32": "u32", "uint64": "u64", "i8": "s8", "i16": "s16", "i32": "s32", "i64": "s64",
+}  # fmt: skip
+"""What other languages call the types."""
+
+
+def type_hint(name: str, more: Iterable[str] = ()) -> str:
+    """Which type was meant by `name`; `more` are type parameters."""
+    known = [*(n for n in DTYPES if n != "index"), *more]
+    meant = _ELSEWHERE.get(name.lower())
+    return f"did you mean '{meant}'?" if meant else closest(name, known) or "types: " + ", ".join(known)
+
+
+_FLOATS = {
+    "f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023),
+    "e4m3": (4, -6, 8), "e5m2": (3, -14, 15),
+}  # fmt: skip
+"""Digits of a float, the exponent of its least normal number, and that of its greatest one."""
+
+
+def greatest(dtype: DType) -> float:
+    """The greatest finite number of a float type; e4m3 has a NaN where the next one below 2^9 would be."""
+    digits, _, exponent = _FLOATS[dtype.name]
+    return (2.0 - 2.0 ** ((2 if dtype.name == "e4m3" else 1) - digits)) * 2.0**exponent
+
+
+def nearest_number(value: int | float, dtype: DType) -> float:
+    """The number of a float type that is nearest to any number, ties to even, rounded once; infinite beyond them.
+
+    >>> nearest_number(1 + 2**-8 + 2**-40, BF16), nearest_number(2**60 + 2**36 + 1, F32) == 2**60 + 2**37
+    (1.0078125, True)
+    >>> nearest_number(-1e-46, F32)
+    -0.0
+    """
+    if isinstance(value, float) and (dtype is F64 or not isfinite(value)):
+        return value
+    return _nearest(value, dtype) if value else float(value)  # whose sign an equal key would lose
+
+
+@lru_cache(1024)
+def _nearest(value: int | float, dtype: DType) -> float:
+    exact = Fraction(value)
+    size, (digits, least, _) = abs(exact), _FLOATS[dtype.name]
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= size < Fraction(2) ** exponent
+    unit = Fraction(2) ** (max(exponent, least) - digits + 1)
+    near = round(exact / unit) * unit
+    return copysign(float(abs(near)) if abs(near) <= greatest(dtype) else inf, -1 if value < 0 else 1)
+
+
+def int_range(dtype: DType) -> tuple[int, int]:
+    """Least and greatest value of an integer type; `index` as its narrow form."""
+    if dtype.kind == "bool":
+        return 0, 1
+    if dtype.kind == "unsigned":
+        return 0, (1 << dtype.bits) - 1
+    return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TileType:
+    """A tile in registers; a scalar has the shape `()` and is the same in every thread.
+
+    `layout` is None before layouts are assigned.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    layout: Layout | None = None
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def with_layout(self, layout: Layout | None) -> TileType:
+        return TileType(self.shape, self.dtype, layout)
+
+    def with_dtype(self, dtype: DType) -> TileType:
+        return TileType(self.shape, dtype, self.layout)
+
+    def __str__(self) -> str:
+        """As a user reads it."""
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else str(self.dtype)
+
+    @property
+    def mlir(self) -> str:
+        """Without the layout, which the printer of the IR adds by name."""
+        return f"tensor<{'x'.join(map(str, self.shape))}x{self.dtype.mlir}>" if self.shape else self.dtype.mlir
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tensor parameter in global memory: `rank` dims of run-time extents."""
+
+    rank: int
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"tensor of {self.dtype}, rank {self.rank}"
+
+    @property
+    def mlir(self) -> str:
+        return f"memref<{'?x' * self.rank}{self.dtype.mlir}, 1>"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedType:
+    """A tile in shared memory. With `ring`, the first extent counts slots and indices wrap around it.
+
+    swizzle: pairs (bit, mask): where that bit of a byte offset is set (in a slot of a ring, else in the tile), the
+    offset is XORed with the mask, whose bits are lower.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    ring: bool = False
+    swizzle: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * self.dtype.bytes
+
+    def __str__(self) -> str:
+        return f"shared {self.dtype}[{'ring ' if self.ring else ''}{', '.join(map(str, self.shape))}]"
+
+    @property
+    def mlir(self) -> str:
+        return f"memref<{''.join(f'{e}x' for e in self.shape)}{self.dtype.mlir}, 3>"
+
+
+@dataclass(frozen=True, slots=True)
+class TableType:
+    """A small array by value in the kernel's parameter space."""
+
+    length: int
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"table of {self.length} {self.dtype}"
+
+    @property
+    def mlir(self) -> str:
+        return f"memref<{self.length}x{self.dtype.mlir}, 4>"
+
+
+Type = TileType | TensorType | SharedType | TableType

@@ -1,0 +1,1 @@
+"""What is known of integers: linear forms, divisibility, bounds, offsets that are listed."""

@@ -1,0 +1,249 @@
+"""Element offsets as functions of a tile's coordinates: sums of products of scalars with linear functions of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.types import TileType
+from dsl.lowering.known.forms import Forms, linear
+from dsl.lowering.layouts.layout import row_major
+
+Terms = tuple[tuple[int, int], ...]  # (identity of a scalar value, factor), sorted
+Product = tuple[int, ...]  # identities of scalar values, sorted; () is 1
+MOST_PRODUCTS = 16
+
+
+class Affine(NamedTuple):
+    """Element offsets of a tile: Σ coefficient · coordinate + Σ terms + constant.
+
+    `terms` are scalars that nothing resolves further.
+    """
+
+    coefficients: tuple[int, ...]
+    terms: Terms
+    constant: int
+
+    def reach(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """The least and the greatest offset, terms left out."""
+        spread = [c * (e - 1) for c, e in zip(self.coefficients, shape, strict=True)]
+        return self.constant + sum(s for s in spread if s < 0), self.constant + sum(s for s in spread if s > 0)
+
+    def values(self, shape: tuple[int, ...]) -> list[int]:
+        """All offsets, row-major, terms left out."""
+        out = [self.constant]
+        for extent, c in zip(shape, self.coefficients, strict=True):
+            out = [e + c * x for e in out for x in range(extent)]
+        return out
+
+    def one_to_one(self, shape: tuple[int, ...]) -> bool:
+        """True if different elements have different offsets: coefficients are beyond the reach of smaller ones."""
+        reach = 0
+        for coefficient, extent in sorted(zip(map(abs, self.coefficients), shape, strict=True)):
+            if extent == 1:
+                continue
+            if coefficient <= reach:
+                return False
+            reach += coefficient * (extent - 1)
+        return True
+
+
+class Linear(NamedTuple):
+    """Σ coefficient · coordinate + constant."""
+
+    coefficients: tuple[int, ...]
+    constant: int
+
+    def __bool__(self) -> bool:
+        return bool(self.constant or any(self.coefficients))
+
+    def plus(self, other: Linear, sign: int = 1) -> Linear:
+        pairs = zip(self.coefficients, other.coefficients, strict=True)
+        return Linear(tuple(x + sign * y for x, y in pairs), self.constant + sign * other.constant)
+
+    def times(self, number: int) -> Linear:
+        return Linear(tuple(c * number for c in self.coefficients), self.constant * number)
+
+
+Offsets = dict[Product, Linear]
+"""Σ product · linear function. A row-major matrix at rows r … and columns c …, with n columns:
+{(n,): row, (n, r): 1, (): column, (c,): 1}."""
+
+
+class _ScalarFactors(Forms[tuple[Value, Value]]):
+    """Of a scalar that is a product, its factors."""
+
+    def multiplied(self, op: Op) -> tuple[Value, Value]:
+        return op.operands[0], op.operands[1]
+
+
+_FACTORS = _ScalarFactors()
+
+
+class AffineOffsets(Forms[Offsets]):
+    """The offsets of one function's values, computed on demand. `scalars` are the values behind products and terms."""
+
+    def __init__(self) -> None:
+        self.known: dict[Value, Affine | None] = {}
+        self.sums: dict[Value, Offsets | None] = {}
+        self.scalars: dict[int, Value] = {}
+        self.ranks: dict[int, int] = {}  # in which order they were met: identities differ from run to run
+
+    def in_order(self, product: Product) -> tuple[int, ...]:
+        return tuple(sorted(self.ranks[name] for name in product))
+
+    def of(self, value: Value) -> Affine | None:
+        """The offsets, if the coordinates' coefficients are numbers."""
+        if value not in self.known:
+            self.known[value] = self._affine(self.offsets(value), value)
+        return self.known[value]
+
+    def offsets(self, value: Value) -> Offsets | None:
+        """The offsets as far as the definition shows them; None where it does not."""
+        if value not in self.sums:
+            self.sums[value] = self._compute(value) if isinstance(value.type, TileType) else None
+        return self.sums[value]
+
+    def _affine(self, offsets: Offsets | None, value: Value) -> Affine | None:
+        if offsets is None:
+            return None
+        terms: list[tuple[int, int]] = []
+        numbers = Linear((0,) * len(value.tile.shape), 0)
+        for product, part in offsets.items():
+            if not product:
+                numbers = part
+            elif len(product) > 1 or any(part.coefficients):
+                return None
+            else:
+                terms.append((product[0], part.constant))
+        return Affine(numbers.coefficients, tuple(sorted(terms)), numbers.constant)
+
+    def _compute(self, value: Value) -> Offsets | None:
+        shape = value.tile.shape
+        if not shape:
+            return self._scalar(value)
+        found = self.told(value)
+        if found is None and value.op is not None and value.tile.size == 1:
+            # One number, however it came about: `cdiv(start, V) * V` of one row.
+            return {self._named(value): Linear((0,) * len(shape), 1)}
+        return found
+
+    def _named(self, value: Value) -> Product:
+        self.ranks.setdefault(id(value), len(self.ranks))
+        self.scalars[id(value)] = value
+        return (id(value),)
+
+    def _scalar(self, value: Value) -> Offsets:
+        terms, constant = linear(value)
+        out: Offsets | None = {(): Linear((), constant)} if constant else {}
+        for v, k in terms.items():
+            factors = _FACTORS.told(v)
+            product = None if factors is None else _times(*(self._scalar(factor) for factor in factors))
+            part = {self._named(v): Linear((), 1)} if product is None else product
+            out = None if out is None else _plus(out, {p: each.times(k) for p, each in part.items()}, 1)
+        return {self._named(value): Linear((), 1)} if out is None else out
+
+    # ---- what operations say of themselves ----
+
+    def number(self, op: Op) -> Offsets:
+        number = int(op.attrs["value"])
+        return {(): Linear((0,) * len(op.result.tile.shape), number)} if number else {}
+
+    def counted(self, op: Op) -> Offsets:
+        return {(): Linear((1,), 0)} if op.result.tile.shape[0] > 1 else {}
+
+    def added(self, op: Op, sign: int) -> Offsets | None:
+        a, b = self.offsets(op.operands[0]), self.offsets(op.operands[1])
+        return None if a is None or b is None else _plus(a, b, sign)
+
+    def multiplied(self, op: Op) -> Offsets | None:
+        a, b = self.offsets(op.operands[0]), self.offsets(op.operands[1])
+        return None if a is None or b is None else _times(a, b)
+
+    def scaled(self, op: Op, factor: int) -> Offsets | None:
+        inner = self.offsets(op.operands[0])
+        return None if inner is None else {p: part.times(factor) for p, part in inner.items()}
+
+    def repeated(self, op: Op) -> Offsets | None:
+        inner = self.offsets(op.operands[0])
+        if inner is None:
+            return None
+        source, shape = op.operands[0].tile.shape, op.result.tile.shape
+
+        def kept(part: Linear) -> Linear:
+            if not source:
+                return Linear((0,) * len(shape), part.constant)
+            axes = zip(part.coefficients, source, shape, strict=True)
+            return Linear(tuple(c if a == b else 0 for c, a, b in axes), part.constant)
+
+        return {p: kept(part) for p, part in inner.items()}
+
+    def reshaped(self, op: Op) -> Offsets | None:
+        inner = self.offsets(op.operands[0])
+        source, shape = op.operands[0].tile.shape, op.result.tile.shape
+        parts = None if inner is None else {p: _reshaped(part, source, shape) for p, part in inner.items()}
+        return None if parts is None or None in parts.values() else parts  # type: ignore[return-value]
+
+    def transposed(self, op: Op) -> Offsets | None:
+        inner = self.offsets(op.operands[0])
+        if inner is None:
+            return None
+        axes = op.attrs["axes"]
+        return {p: Linear(tuple(part.coefficients[a] for a in axes), part.constant) for p, part in inner.items()}
+
+    def moved(self, op: Op) -> Offsets | None:
+        return self.offsets(op.operands[0])
+
+
+def _plus(a: Offsets, b: Offsets, sign: int) -> Offsets | None:
+    out = dict(a)
+    for product, part in b.items():
+        out[product] = out[product].plus(part, sign) if product in out else part.times(sign)
+    return {p: part for p, part in out.items() if part} if len(out) <= MOST_PRODUCTS else None
+
+
+def _times(a: Offsets, b: Offsets) -> Offsets | None:
+    """The product, where one factor is the same throughout the tile."""
+    if any(any(part.coefficients) for part in a.values()):
+        a, b = b, a
+    if any(any(part.coefficients) for part in a.values()) or len(a) * len(b) > MOST_PRODUCTS:
+        return None
+    out: Offsets = {}
+    for left, number in a.items():
+        for right, part in b.items():
+            product, scaled = tuple(sorted(left + right)), part.times(number.constant)
+            out[product] = out[product].plus(scaled) if product in out else scaled
+    return {p: part for p, part in out.items() if part}
+
+
+def apply_affine(affine: Affine | Linear, coordinates: tuple[int, ...]) -> int:
+    return affine.constant + sum(c * x for c, x in zip(affine.coefficients, coordinates, strict=True))
+
+
+def free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
+    """True if the sum of the coordinates' parts is their XOR: no two coefficients reach the same bit."""
+    taken = 0
+    for coefficient, extent in zip(affine.coefficients, shape, strict=True):
+        if coefficient < 0 or coefficient & (coefficient - 1):
+            return False
+        reached = coefficient * (extent - 1)
+        if reached & taken:
+            return False
+        taken |= reached
+    return True
+
+
+def _reshaped(part: Linear, old: tuple[int, ...], new: tuple[int, ...]) -> Linear | None:
+    """Coefficients under another shape: axes of extent 1 come and go; a row-major tile splits and joins freely."""
+    if tuple(e for e in old if e > 1) == tuple(e for e in new if e > 1):
+        kept = iter([c for c, e in zip(part.coefficients, old, strict=True) if e > 1])
+        return Linear(tuple(next(kept) if e > 1 else 0 for e in new), part.constant)
+    unit = [c for c, e in zip(part.coefficients, old, strict=True) if e > 1]
+    want = [c for c, e in zip(row_major(old), old, strict=True) if e > 1]
+    if not unit or not any(unit):
+        return Linear((0,) * len(new), part.constant)
+    scale = unit[-1]
+    if unit != [w * scale // want[-1] for w in want] or scale % want[-1]:
+        return None
+    step = scale // want[-1]
+    return Linear(tuple(step * stride for stride in row_major(new)), part.constant)

@@ -1,0 +1,547 @@
+"""Which index is known not to be above another one, whatever the dims are: `block(0) * 128 + arange(128) < m`.
+
+Ranges of numbers (`facts.py`) end where a dim begins. Here an index is a sum of products of unknowns, and what is known
+of an unknown is again such a sum: the number of a block is below the extent of the grid, a counter below the end of its
+loop, a quotient times its divisor not above what is divided. To show that a sum is never above a number, its unknowns
+are replaced by their bounds, the latest first, until none is left.
+
+All of it holds of integers as they are: an index does not overflow (`facts.py`). Other integers are not looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, field
+from math import gcd
+from typing import Any, Protocol
+
+from dsl.lowering.ir.function import Function, Op, Value
+from dsl.lowering.ir.types import INDEX
+from dsl.lowering.known.forms import Forms
+
+Product = tuple[int, ...]
+"""Numbers of unknowns, in order; () is 1."""
+Sum = dict[Product, int]
+"""Σ factor · product; no factor is 0."""
+Frozen = tuple[tuple[Product, int], ...]
+
+MOST_PRODUCTS = 16
+MOST_FACTORS = 6
+MOST_STEPS = 60
+"""How many sums a proof may look at."""
+
+
+def number(value: int) -> Sum:
+    return {(): value} if value else {}
+
+
+def plus(a: Sum, b: Sum, times: int = 1) -> Sum:
+    out = dict(a)
+    for product, factor in b.items():
+        out[product] = out.get(product, 0) + factor * times
+    return {p: k for p, k in out.items() if k}
+
+
+def multiplied(a: Sum, b: Sum) -> Sum:
+    out: Sum = {}
+    for left, x in a.items():
+        for right, y in b.items():
+            product = tuple(sorted(left + right))
+            out[product] = out.get(product, 0) + x * y
+    return {p: k for p, k in out.items() if k}
+
+
+def constant(sum: Sum) -> int | None:
+    """The number that a sum without unknowns is."""
+    return None if any(sum) else sum.get((), 0)
+
+
+def is_short(sum: Sum) -> bool:
+    return len(sum) <= MOST_PRODUCTS and all(len(product) <= MOST_FACTORS for product in sum)
+
+
+def frozen(sum: Sum) -> Frozen:
+    return tuple(sorted(sum.items()))
+
+
+def without(product: Product, part: Product) -> Product | None:
+    """A product divided by another one, or None."""
+    rest = list(product)
+    for unknown in part:
+        if unknown not in rest:
+            return None
+        rest.remove(unknown)
+    return tuple(rest)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearBound:
+    """factor · product · the unknown is not above (or not below) `by`. The factor is positive, the product not
+    negative."""
+
+    by: Sum
+    factor: int = 1
+    product: Product = ()
+
+
+@dataclass(slots=True)
+class UnknownScalar:
+    """What is known of one scalar. Bounds are of unknowns made before it. cases: it is one of these, where `cases` are
+    not None. quotient: of a division by what is no number, both sides."""
+
+    divisor: int = 1
+    low: int | None = None
+    uppers: list[LinearBound] = field(default_factory=list)
+    lowers: list[LinearBound] = field(default_factory=list)
+    cases: tuple[Sum, Sum] | None = None
+    quotient: tuple[Sum, Sum] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """All elements of a scalar or a tile: a sum, and a number between two others for each element."""
+
+    sum: Sum
+    low: int = 0
+    high: int = 0
+
+
+class Range(Protocol):
+    """What a proof asks of the facts of one value: bounds, inclusive, or None."""
+
+    low: int | None
+    high: int | None
+
+
+class Known(Protocol):
+    """What proofs ask of the analysis of a function (`facts.py`)."""
+
+    function: Function
+    counters: dict[Value, Op]
+
+    def of(self, value: Value) -> Range:
+        """The facts of a value."""
+
+    def divisor(self, value: Value) -> int:
+        """Divides a scalar."""
+
+
+class Bounds(Forms[Elements]):
+    """The sums of one function's indices, and what is known of their unknowns."""
+
+    def __init__(self, analysis: Known):
+        self.analysis = analysis
+        self.unknowns: list[UnknownScalar] = []
+        self.known: dict[Any, Sum] = {}  # of what is made of sums, and of what is none
+        self.elements: dict[Value, Elements | None] = {}
+        self.steps = 0
+
+    def not_above(self, a: Value, b: Value, distance: int = 0) -> bool:
+        """True if a + distance <= b is known to hold for all elements."""
+        if a.dtype is not INDEX:
+            return False
+        left, right = self.of(a), self.of(b)
+        if left is None or right is None:
+            return False
+        self.steps = MOST_STEPS
+        return self._at_most(plus(left.sum, right.sum, -1), right.low - left.high - distance)
+
+    def same(self, one: Value, other: Value) -> None:
+        """Two dims are one."""
+        self.elements[other] = self.of(one)
+
+    def distance(self, a: Value, b: Value) -> int:
+        """Divides what two scalars are apart; 0 if they are equal."""
+        return self.divisor(plus(self.scalar(b), self.scalar(a), -1))
+
+    # ---- sums ----
+
+    def of(self, value: Value) -> Elements | None:
+        """All elements of a value; None where nothing says how they hang together with other values."""
+        if value not in self.elements:
+            told = self.told(value) if value.dtype is INDEX else None
+            self.elements[value] = told if told is not None and is_short(told.sum) else self._alone(value)
+        return self.elements[value]
+
+    def _alone(self, value: Value) -> Elements | None:
+        op = value.op
+        if op is not None and op.spec.flows and not op.spec.loops and not value.tile.shape and value.dtype is INDEX:
+            ways = [region.ops[-1].operands[op.results.index(value)] for region in op.regions]
+            return Elements(self.one_of(value, *map(self.scalar, ways)))
+        if not value.tile.shape:
+            return Elements(self.made(("scalar", value), lambda: self._unknown(value)))
+        facts = self.analysis.of(value)
+        return None if facts.low is None or facts.high is None else Elements({}, facts.low, facts.high)
+
+    def scalar(self, value: Value) -> Sum:
+        """A scalar index, which has a sum in any case."""
+        of = self.of(value)
+        assert of is not None and not value.tile.shape
+        return of.sum
+
+    def number(self, op: Op) -> Elements:
+        return Elements(number(int(op.attrs["value"])))
+
+    def counted(self, op: Op) -> Elements:
+        return Elements({}, 0, op.attrs["extent"] - 1)
+
+    def added(self, op: Op, sign: int) -> Elements | None:
+        a, b = (self.of(o) for o in op.operands)
+        if a is None or b is None:
+            return None
+        low, high = (b.low, b.high) if sign > 0 else (-b.high, -b.low)
+        return Elements(plus(a.sum, b.sum, sign), a.low + low, a.high + high)
+
+    def multiplied(self, op: Op) -> Elements | None:
+        return self._of_two(op, multiplied)
+
+    def scaled(self, op: Op, factor: int) -> Elements | None:
+        return self._of_two(op, lambda a, b: multiplied(a, number(factor)))
+
+    def repeated(self, op: Op) -> Elements | None:
+        return self.of(op.operands[0])
+
+    reshaped = transposed = moved = repeated
+
+    def divided(self, op: Op) -> Elements | None:
+        return self._of_two(op, self.quotient)
+
+    def left_over(self, op: Op) -> Elements | None:
+        return self._of_two(op, self.remainder)
+
+    def lesser(self, op: Op) -> Elements | None:
+        return self._of_two(op, self.least)
+
+    def greater(self, op: Op) -> Elements | None:
+        return self._of_two(op, self.greatest)
+
+    def chosen(self, op: Op) -> Elements | None:
+        if op.result.tile.shape:  # elements that differ are no unknown
+            return None
+        a, b = (self.scalar(o) for o in op.operands[1:])
+        return Elements(self.one_of(op.result, a, b))
+
+    def block(self, op: Op) -> Elements:
+        return Elements(self.block_number(op.attrs["axis"]))
+
+    def blocks(self, op: Op) -> Elements:
+        return Elements(self.block_count(op.attrs["axis"]))
+
+    def _of_two(self, op: Op, rule: Callable[[Sum, Sum], Sum]) -> Elements | None:
+        """What is the same in all elements, of two such."""
+        sums = [of.sum for o in op.operands if (of := self.of(o)) is not None and of.low == of.high == 0]
+        return Elements(rule(sums[0], sums[1])) if len(sums) == 2 else None
+
+    def made(self, key: Any, unknown: Callable[[], UnknownScalar]) -> Sum:
+        """The unknown of this key, behind all that stand in its bounds."""
+        if key not in self.known:
+            made = unknown()
+            self.unknowns.append(made)
+            self.known[key] = {(len(self.unknowns) - 1,): 1}
+        return self.known[key]
+
+    def _unknown(self, value: Value) -> UnknownScalar:
+        """A scalar that is no sum: within its range, and of a counter between the bounds of its loop."""
+        facts = self.analysis.of(value)
+        out = UnknownScalar(self.analysis.divisor(value), facts.low)
+        if facts.low is not None:
+            out.lowers.append(LinearBound(number(facts.low)))
+        if facts.high is not None:
+            out.uppers.append(LinearBound(number(facts.high)))
+        loop = self.analysis.counters.get(value)
+        if loop is not None and value.dtype is INDEX:
+            start, stop, step = (self.scalar(v) for v in loop.operands[:3])
+            by = constant(step)
+            between = gcd(self.divisor(step), self.divisor(plus(stop, start, -1)))  # divides stop - counter
+            if by is None or by > 0:  # what is no number is positive
+                out.lowers.append(LinearBound(start))
+                out.uppers.append(LinearBound(plus(stop, number(-between))))
+            else:
+                out.uppers.append(LinearBound(start))
+                out.lowers.append(LinearBound(plus(stop, number(between))))
+        return out
+
+    def divisor(self, sum: Sum) -> int:
+        """Divides every value of a sum; 0 of 0."""
+        out = 0
+        for product, factor in sum.items():
+            for unknown in product:
+                factor *= self.unknowns[unknown].divisor
+            out = gcd(out, factor)
+        return out
+
+    # ---- the grid ----
+
+    def block_count(self, axis: int) -> Sum:
+        """How many blocks a launch has: at most the kernel's grid."""
+        extent = self.extent(axis)
+        most = [] if extent is None else [LinearBound(extent)]
+        return self.made(("blocks", axis), lambda: UnknownScalar(low=1, uppers=most, lowers=[LinearBound(number(1))]))
+
+    def block_number(self, axis: int) -> Sum:
+        """The number of a block: from 0 on, below how many there are."""
+        below = plus(self.block_count(axis), number(-1))
+        return self.made(
+            ("block", axis), lambda: UnknownScalar(low=0, uppers=[LinearBound(below)], lowers=[LinearBound({})])
+        )
+
+    def extent(self, axis: int) -> Sum | None:
+        """The grid's extent, as far as dims and numbers say it."""
+        grid = self.analysis.function.grid
+        return self.tree(grid[axis]) if axis < len(grid) else None
+
+    def tree(self, tree: Any) -> Sum | None:
+        """What a launch evaluates, as a sum; None for what is no integer, or is not looked into."""
+        if isinstance(tree, bool | float):
+            return None
+        if isinstance(tree, int):
+            return number(tree)
+        if isinstance(tree, str):
+            function = self.analysis.function
+            number_of = function.constants.get(tree)
+            if number_of is not None and not isinstance(number_of, str):
+                return self.tree(number_of)
+            dim = function.dims.get(tree)
+            return self.made(("name", tree), UnknownScalar) if dim is None else self.scalar(dim)
+        name, *arguments = tree
+        parts = [self.tree(a) for a in arguments]
+        rule = _TREES.get(name)
+        if rule is None or len(parts) < 2 or None in parts:
+            return self.made(("tree", repr(tree)), UnknownScalar)
+        out: Sum = parts[0]  # type: ignore[assignment]
+        for part in parts[1:]:
+            out = rule(self, out, part)  # type: ignore[arg-type]
+            if not is_short(out):
+                return None
+        return out
+
+    def most_blocks(self, axis: int) -> int | None:
+        """A number of blocks that no launch has more of."""
+        extent = self.extent(axis)
+        if extent is None:
+            return None
+        bounds = [LinearBound(extent)]
+        if list(extent.values()) == [1] and len(latest := next(iter(extent))) == 1:
+            bounds += self.unknowns[latest[0]].uppers
+        ends = [constant(bound.by) for bound in bounds if bound.factor == 1 and not bound.product]
+        most = min((end for end in ends if end is not None), default=None)
+        return None if most is None else max(most, 1)
+
+    # ---- operations ----
+
+    def quotient(self, a: Sum, by: Sum) -> Sum:
+        divisor = constant(by)
+        if divisor == 1:
+            return a
+        if divisor is not None and divisor > 0:
+            whole = {p: k // divisor for p, k in a.items() if k % divisor == 0}
+            rest = {p: k for p, k in a.items() if k % divisor}
+            if not any(rest):
+                return plus(whole, number(rest.get((), 0) // divisor))
+            return plus(whole, self.made(("floordiv", frozen(rest), divisor), lambda: self._part(rest, divisor)))
+        return self.made(("floordiv", frozen(a), frozen(by)), lambda: self._ratio(a, by))
+
+    def _part(self, a: Sum, by: int) -> UnknownScalar:
+        """a // by for a number: what is left over is between 0 and by - 1, and some multiples of it are known."""
+        spare = a.get((), 0)
+        step = gcd(by, self.divisor({p: k for p, k in a.items() if p}))
+        least = spare % step  # what is left over, at least; at most by - step + least
+        low = 0 if self._is_not_negative(a) else None
+        lowers = [LinearBound(plus(a, number(step - by - least)), by)]
+        upper = LinearBound(plus(a, number(-least)), by)
+        return UnknownScalar(1, low, [upper], lowers + [LinearBound({})] * (low == 0), quotient=(a, number(by)))
+
+    def _ratio(self, a: Sum, by: Sum) -> UnknownScalar:
+        """a // by for what is no number."""
+        if not by or not self._is_not_negative(by):  # 0 has no meaning as a divisor
+            return UnknownScalar()
+        low = 0 if self._is_not_negative(a) else None
+        out = UnknownScalar(1, low, [], [LinearBound({})] * (low == 0), quotient=(a, by))
+        ((product, factor), *more) = by.items()
+        if not more and factor > 0:
+            out.uppers.append(LinearBound(a, factor, product))
+        return out
+
+    def remainder(self, a: Sum, by: Sum) -> Sum:
+        times = multiplied(self.quotient(a, by), by)  # before the remainder, which it bounds
+
+        def left() -> UnknownScalar:
+            if not self._is_not_negative(by):
+                return UnknownScalar()
+            uppers = [LinearBound(plus(by, number(-1))), LinearBound(plus(a, times, -1))]
+            return UnknownScalar(max(1, gcd(self.divisor(a), self.divisor(by))), 0, uppers, [LinearBound({})])
+
+        return self.made(("mod", frozen(a), frozen(by)), left)
+
+    def least(self, a: Sum, b: Sum) -> Sum:
+        if a == b:
+            return a
+
+        def either() -> UnknownScalar:
+            low = 0 if self._is_not_negative(a) and self._is_not_negative(b) else None
+            return UnknownScalar(
+                self._common(a, b), low, [LinearBound(a), LinearBound(b)], [LinearBound({})] * (low == 0), (a, b)
+            )
+
+        return self.made(("minimum", frozen(a), frozen(b)), either)
+
+    def greatest(self, a: Sum, b: Sum) -> Sum:
+        if a == b:
+            return a
+
+        def either() -> UnknownScalar:
+            low = 0 if self._is_not_negative(a) or self._is_not_negative(b) else None
+            return UnknownScalar(
+                self._common(a, b), low, [], [LinearBound(a), LinearBound(b), *[LinearBound({})] * (low == 0)], (a, b)
+            )
+
+        return self.made(("maximum", frozen(a), frozen(b)), either)
+
+    def one_of(self, key: Value, a: Sum, b: Sum) -> Sum:
+        """One of two, and nothing says which."""
+        if a == b:
+            return a
+
+        def either() -> UnknownScalar:
+            low = 0 if self._is_not_negative(a) and self._is_not_negative(b) else None
+            return UnknownScalar(self._common(a, b), low, [], [LinearBound({})] * (low == 0), (a, b))
+
+        return self.made(("select", key), either)
+
+    def _common(self, a: Sum, b: Sum) -> int:
+        return max(1, gcd(self.divisor(a), self.divisor(b)))
+
+    def _is_not_negative(self, sum: Sum) -> bool:
+        outer, self.steps = self.steps, MOST_STEPS // 4
+        found = self._at_most({p: -k for p, k in sum.items()}, 0)
+        self.steps = outer
+        return found
+
+    # ---- proofs ----
+
+    def _at_most(self, sum: Sum, limit: int) -> bool:
+        exact = constant(sum)
+        if exact is not None:
+            return exact <= limit
+        self.steps -= 1
+        if self.steps < 0 or not is_short(sum):
+            return False
+        latest = max(product[-1] for product in sum if product)
+        for replaced, scale in self._replaced(sum, latest):
+            if self._at_most(replaced, scale * limit + scale - 1):
+                return True
+        cases = self._cases(latest)
+        if cases is not None:
+            return all(self._at_most(self._with(sum, latest, case), limit) for case in cases)
+        return False
+
+    def _cases(self, unknown: int) -> tuple[Sum, Sum] | None:
+        """The sums of which an unknown is one: also of a quotient whose divisor is one of two."""
+        of = self.unknowns[unknown]
+        if of.cases is not None or of.quotient is None:
+            return of.cases
+        a, by = of.quotient
+        (product, *more) = by
+        if more or len(product) != 1 or by[product] != 1 or (choice := self.unknowns[product[0]].cases) is None:
+            return None
+        one, other = (self.quotient(a, case) for case in choice)
+        return one, other
+
+    def _with(self, sum: Sum, unknown: int, value: Sum) -> Sum:
+        """A sum with an unknown replaced by what it is."""
+        out: Sum = {}
+        for product, factor in sum.items():
+            part: Sum = {tuple(u for u in product if u != unknown): factor}
+            for _ in range(product.count(unknown)):
+                part = multiplied(part, value)
+            out = plus(out, part)
+        return out
+
+    def _replaced(self, sum: Sum, unknown: int) -> Iterator[tuple[Sum, int]]:
+        """Sums without an unknown that some number times the sum is not above, each with that number."""
+        signs = {factor > 0 for product, factor in sum.items() if unknown in product}
+        for upper in self._uppers(unknown) if True in signs else (None,):
+            for lower in self.unknowns[unknown].lowers if False in signs else (None,):
+                replaced = self._by(sum, unknown, upper, lower)
+                if replaced is not None:
+                    yield replaced
+
+    def _by(
+        self, sum: Sum, unknown: int, upper: LinearBound | None, lower: LinearBound | None
+    ) -> tuple[Sum, int] | None:
+        rests: list[tuple[LinearBound, int, Product]] = []
+        out: Sum = {}
+        scale = 1
+        for product, factor in sum.items():
+            if unknown not in product:
+                out[product] = factor
+                continue
+            bound = upper if factor > 0 else lower
+            assert bound is not None
+            rest = without(product, (unknown, *bound.product))
+            if rest is None or not all(self._counts(u) for u in rest):
+                return None
+            needed = bound.factor // gcd(bound.factor, factor)
+            scale = scale * needed // gcd(scale, needed)
+            rests.append((bound, factor, rest))
+        out = {p: k * scale for p, k in out.items()}
+        for bound, factor, rest in rests:
+            out = plus(out, multiplied(bound.by, {rest: factor * scale // bound.factor}))
+        return out, scale
+
+    def _counts(self, unknown: int) -> bool:
+        low = self.unknowns[unknown].low
+        return low is not None and low >= 0
+
+    def _uppers(self, unknown: int) -> Iterator[LinearBound]:
+        of = self.unknowns[unknown]
+        yield from of.uppers
+        if of.quotient is not None:
+            a, by = of.quotient
+            for above in self._above(a, {unknown for product in by for unknown in product}):
+                yield from _ratios(above, by)
+
+    def _above(self, sum: Sum, kept: Set[int]) -> Iterator[Sum]:
+        """Sums that a sum is not above: itself, and with its latest unknowns replaced, but for those that are kept."""
+        self.steps -= 1
+        if self.steps < 0 or not is_short(sum):
+            return
+        yield sum
+        latest = max((unknown for product in sum for unknown in product if unknown not in kept), default=None)
+        if latest is not None:
+            for replaced, scale in self._replaced(sum, latest):
+                if scale == 1:
+                    yield from self._above(replaced, kept)
+
+
+def _ratios(above: Sum, by: Sum) -> Iterator[LinearBound]:
+    """Bounds of x where by · x is not above `above` and `by` is positive: where `by` is a number, or goes into `above`
+    with a number left that is not positive."""
+    divisor = constant(by)
+    if divisor is not None and not any(k % divisor for product, k in above.items() if product):
+        yield LinearBound({product: k // divisor for product, k in above.items() if k // divisor})
+    for lead, factor in by.items():
+        shares = {share: k for product, k in above.items() if (share := without(product, lead)) is not None}
+        if not lead or not shares or (len(by) > 1 and any(k % factor for k in shares.values())):
+            continue
+        scale = factor if len(by) == 1 else 1  # scale · x · (by / scale) <= (by / scale) · bound + left
+        bound = {p: k * scale // factor for p, k in shares.items()}
+        left = constant(plus(above, multiplied({p: k // scale for p, k in by.items()}, bound), -1))
+        if scale > 0 and left is not None and left <= 0:
+            yield LinearBound(plus(bound, number(-1 if left < 0 else 0)), scale)
+
+
+def _rounded_up(bounds: Bounds, a: Sum, by: Sum) -> Sum:
+    return bounds.quotient(plus(a, plus(by, number(-1))), by)
+
+
+_TREES: dict[str, Callable[[Bounds, Sum, Sum], Sum]] = {
+    "+": lambda bounds, a, b: plus(a, b),
+    "-": lambda bounds, a, b: plus(a, b, -1),
+    "*": lambda bounds, a, b: multiplied(a, b),
+    "//": Bounds.quotient,
+    "%": Bounds.remainder,
+    "min": Bounds.least,
+    "max": Bounds.greatest,
+    "cdiv": _rounded_up,
+}

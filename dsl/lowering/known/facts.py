@@ -1,0 +1,273 @@
+"""What is known of integer and i1 values without running them: ranges, divisors, runs of neighbours, runs of equals.
+
+Layouts alone give no vector width: that needs to know that the offsets of neighbouring elements are neighbours, that
+the first is aligned, and that the mask does not change in between (the same three facts as Triton's axis analysis), or
+only in such a way that its ends tell whether it is on throughout.
+
+An index does not overflow, because its width is chosen by the number of elements; other integers wrap around, so a run
+of theirs must not reach past a wrap and a bound must not be passed. Division by zero has no meaning, here either.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Function, Op, Value, carried_integers, stride_name, walk
+from dsl.lowering.ir.types import I1, DType, TileType, int_range
+from dsl.lowering.known.bounds import Bounds
+
+ANY = 1 << 30  # "divisible by everything": the divisor of zero
+
+
+def power_of_two_divisor(value: int) -> int:
+    return min(value & -value, ANY) if value else ANY
+
+
+@dataclass(slots=True)
+class Facts:
+    """Of one value. All counts are powers of two.
+
+    every: divides every element.
+    run: along each axis, elements come in aligned groups of this many, each one more than the one before.
+    start: along each axis, divides the first element of every such group.
+    same: along each axis, elements come in aligned groups of this many equal ones.
+    low, high: bounds, inclusive, or None.
+
+    Of a mask, aligned groups of this many along each axis (by themselves, the groups of equal ones):
+    falls: none is on behind one that is off, as of i < n.
+    rises: none is off behind one that is on, as of i >= n.
+    convex: none is off between two that are on, as of both joined.
+    """
+
+    every: int
+    run: tuple[int, ...]
+    start: tuple[int, ...]
+    same: tuple[int, ...]
+    low: int | None = None
+    high: int | None = None
+    falls: tuple[int, ...] = ()
+    rises: tuple[int, ...] = ()
+    convex: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.falls = self.falls or self.same
+        self.rises = self.rises or self.same
+        self.convex = self.convex or self.same
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Those whose counts follow the axes and say nothing of the numbers: same, falls, rises, convex."""
+        return self.same, self.falls, self.rises, self.convex
+
+
+def unknown(shape: tuple[int, ...], low: int | None = None, high: int | None = None) -> Facts:
+    ones = (1,) * len(shape)
+    return Facts(1, ones, ones, ones, low, high)
+
+
+def gcd(a: int, b: int) -> int:
+    return min(a, b)  # powers of two
+
+
+def start_of(facts: Facts, axis: int, length: int) -> int:
+    """Divisor of the first elements when the runs along `axis` are cut to `length`."""
+    if length >= facts.run[axis]:
+        return facts.start[axis]
+    return max(gcd(facts.start[axis], length), facts.every)
+
+
+def either(a: Facts, b: Facts, same: tuple[int, ...]) -> Facts:
+    """Of what is element by element one of two values. Where the choice is the `same` for a group, a run of both is a
+    run."""
+    every = gcd(a.every, b.every)
+    run = tuple(map(min, a.run, b.run, same))
+    start = tuple(
+        every if length == 1 else gcd(start_of(a, i, length), start_of(b, i, length)) for i, length in enumerate(run)
+    )
+    low = None if a.low is None or b.low is None else min(a.low, b.low)
+    high = None if a.high is None or b.high is None else max(a.high, b.high)
+    return Facts(every, run, start, tuple(map(min, a.same, b.same, same)), low, high)
+
+
+def fits(low: int | None, high: int | None, dtype: DType) -> bool:
+    least, most = int_range(dtype)
+    return low is not None and high is not None and least <= low and high <= most
+
+
+def wrapped(facts: Facts, dtype: DType) -> Facts:
+    """What is left of facts that hold for the exact result, once the result is stored in `dtype`, modulo 2^bits.
+
+    A group that starts at a multiple of its own length does not reach past a wrap.
+    """
+    if dtype.kind == "index" or fits(facts.low, facts.high, dtype):
+        return facts
+    run = tuple(min(length, first) for length, first in zip(facts.run, facts.start, strict=True))
+    start = tuple(start_of(facts, i, length) for i, length in enumerate(run))
+    return Facts(facts.every, run, start, facts.same)
+
+
+class Analysis:
+    """Facts of the values of one function, computed on demand. Its `divisors` are of dims, scalars and strides."""
+
+    def __init__(self, function: Function):
+        self.function = function
+        self.known: dict[Value, Facts] = {}
+        self.counters: dict[Value, Op] = {}  # the `for` of each
+        self.bounds = Bounds(self)
+        self.carried: dict[
+            Value, tuple[Value, Value]
+        ] = {}  # in the body of a loop: the start, and what the next round has
+        for name, value in function.dims.items():
+            self.known[value] = Facts(power_of_two_divisor(function.divisors.get(name, 1)), (), (), (), 0, None)
+        for p in function.params:
+            if p.kind == "scalar" and p.value is not None and p.name in function.divisors:
+                self.divides(p.value, function.divisors[p.name])
+            for axis, stride in enumerate(p.strides):
+                name = stride_name(p.name, axis)
+                self.divides(stride, function.divisors.get(name, 1))
+                if name not in function.by_subject("backward", bool):
+                    self.known[stride] = replace(self.known[stride], low=0)
+
+    def enter_loop(self, loop: Op) -> None:
+        """The counter of this `for` lies between its start and its stop, in steps up or down."""
+        counter = loop.regions[0].args[0]
+        self.counters[counter] = loop
+        start, stop, step = (self.of(v) for v in loop.operands[:3])
+        low = high = None
+        every = gcd(start.every, step.every)
+        apart = gcd(every, stop.every)  # divides what the counter lacks to its stop
+        if step.low is not None and step.low > 0:
+            low, high = start.low, None if stop.high is None else stop.high - apart
+        elif step.high is not None and step.high < 0:
+            low, high = None if stop.low is None else stop.low + apart, start.high
+        self.known[counter] = Facts(every, (), (), (), low, high)
+
+    def enter_carried(self, loop: Op) -> None:
+        """The scalars that this `for` carries; its body is complete."""
+        for start, inside, following, _ in carried_integers(loop):
+            self.carried[inside] = start, following
+
+    def assuming(self, value: Value, facts: Facts) -> Analysis:
+        """This analysis, if `value` had these facts."""
+        out = copy(self)
+        out.known = {**self.known, value: facts}
+        return out
+
+    def _carried(self, value: Value) -> Facts:
+        """A scalar that a loop carries: what holds of its start, and in the next round if it does in this one."""
+        start, following = self.carried[value]
+        first = self.of(start)
+        guess = Facts(first.every, (), (), (), first.low, None)
+        while True:
+            then = self.assuming(value, guess).of(following)
+            low = guess.low if guess.low is not None and then.low is not None and then.low >= guess.low else None
+            better = Facts(gcd(guess.every, then.every), (), (), (), low, None)
+            if better == guess:
+                return guess
+            guess = better
+
+    def divides(self, value: Value, divisor: int) -> None:
+        """A power of two divides this scalar of the launch."""
+        self.known[value] = replace(self.of(value), every=power_of_two_divisor(divisor))
+        self.bounds = Bounds(self)
+
+    def divisor(self, value: Value) -> int:
+        """Divides a scalar; of a dim any number, of others a power of two."""
+        dims = self.function.dims
+        if value.name in dims and dims[value.name] is value:
+            return self.function.divisors.get(value.name, 1)
+        return self.of(value).every
+
+    def equal(self, new: Value, old: Value) -> None:
+        """`new` is `old`, made anew."""
+        if old in self.known:
+            self.known[new] = self.known[old]
+
+    def of(self, value: Value) -> Facts:
+        facts = self.known.get(value)
+        if facts is None:
+            facts = self._compute(value)
+            if facts.low is None and value.dtype.kind == "unsigned":
+                facts = replace(facts, low=0)
+            self.known[value] = facts
+        return facts
+
+    def _compute(self, value: Value) -> Facts:
+        shape = value.tile.shape if isinstance(value.type, TileType) else ()
+        op = value.op
+        if value in self.carried:
+            return self._carried(value)
+        if op is None or value.dtype.is_float:
+            return unknown(shape)
+        if op.spec.counters and not shape:
+            inside = op.regions[0].args[op.spec.counters + op.results.index(value)]
+            return self.of(inside)  # at its head, when no round follows
+        number = constant_of(value)
+        if number is not None:
+            every = power_of_two_divisor(int(number))
+            ones = (1,) * len(shape)
+            return Facts(every, ones, (every,) * len(shape), shape, int(number), int(number))
+        if op.spec.flows and not op.spec.loops:
+            one, other = (self.of(region.ops[-1].operands[op.results.index(value)]) for region in op.regions)
+            return either(one, other, (1,) * len(shape) if op.operands[0].tile.shape else shape)
+        rule = op.spec.facts
+        if rule is not None:
+            return rule(self, op, shape)
+        if op.spec.elementwise and op.operands and not op.spec.keep:
+            facts = [self.of(o) for o in op.operands]
+            same = tuple(min(f.same[i] for f in facts) for i in range(len(shape)))
+            ones = (1,) * len(shape)
+            return Facts(1, ones, ones, same)
+        return unknown(shape)
+
+
+SPARE = 1 << 21
+"""What an index has above all elements: the greatest extent of a tile, twice, so that no edge of a slice overflows."""
+
+
+def most_elements(index_bits: int) -> int:
+    """The greatest number of elements that an index of so many bits counts."""
+    return (1 << index_bits - 1) - SPARE
+
+
+def counts_elements(value: Value) -> bool:
+    """True if an index is made of dims, numbers of blocks, counters and constants alone: of what counts elements, which
+    the launch has seen to fit. One that was another integer may be any number of its width."""
+    seen: set[Value] = set()
+    work = [value]
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value.dtype.kind != "index" and value.dtype is not I1:
+            return False
+        if value.op is not None and not value.op.regions:
+            work += value.op.operands
+    return True
+
+
+def facts_of(function: Function) -> Analysis:
+    """The facts of a function whose loops stay as they are from here on: one analysis for all passes that ask."""
+    found = function.facts
+    if not isinstance(found, Analysis):
+        found = function.facts = facts_now(function)
+    return found
+
+
+def facts_now(function: Function) -> Analysis:
+    """The facts of a function as it is; its loops may be made anew afterwards."""
+    facts = Analysis(function)
+    for op in walk(function.body):
+        if op.spec.counters:
+            facts.enter_loop(op)
+            facts.enter_carried(op)
+    return facts
+
+
+def in_order(low: Value, high: Value, facts: Analysis) -> bool:
+    """True if one number is known not to be above another one."""
+    most, least = facts.of(low).high, facts.of(high).low
+    return most is not None and least is not None and most <= least

@@ -1,0 +1,143 @@
+"""Values told by others: what the `form` of an operation's row says, in the words of those that ask."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.types import S32
+
+F = TypeVar("F")
+
+
+class Forms(Generic[F]):
+    """A way to tell values by others: an operation's `form` says by one of these methods what it makes of its operands.
+    None where this way has no words for it.
+    """
+
+    def told(self, value: Value) -> F | None:
+        """What the operation that makes a value says of it."""
+        op = value.op
+        return op.spec.form(self, op) if op is not None and op.spec.form is not None else None
+
+    def number(self, op: Op) -> F | None:
+        """The attribute `value`, in each element."""
+        return None
+
+    def counted(self, op: Op) -> F | None:
+        """0, 1, 2 …"""
+        return None
+
+    def added(self, op: Op, sign: int) -> F | None:
+        """The first operand, and `sign` times the second."""
+        return None
+
+    def multiplied(self, op: Op) -> F | None:
+        """The product of both operands."""
+        return None
+
+    def scaled(self, op: Op, factor: int) -> F | None:
+        """The first operand so many times."""
+        return None
+
+    def divided(self, op: Op) -> F | None:
+        """The first operand divided by the second, rounded down."""
+        return None
+
+    def left_over(self, op: Op) -> F | None:
+        """What that leaves."""
+        return None
+
+    def lesser(self, op: Op) -> F | None:
+        """The lesser of both operands."""
+        return None
+
+    def greater(self, op: Op) -> F | None:
+        """The greater one."""
+        return None
+
+    def chosen(self, op: Op) -> F | None:
+        """One of the operands behind the first, element by element."""
+        return None
+
+    def ordered(self, op: Op, low: int, apart: int) -> F | None:
+        """Whether the operand of the number `low` is below the other one, by `apart` or more."""
+        return None
+
+    def block(self, op: Op) -> F | None:
+        """The number of the block along the attribute `axis`."""
+        return None
+
+    def blocks(self, op: Op) -> F | None:
+        """How many blocks there are along it."""
+        return None
+
+    def repeated(self, op: Op) -> F | None:
+        """The operand, broadcast."""
+        return None
+
+    def reshaped(self, op: Op) -> F | None:
+        """The operand's elements in row-major order under another shape."""
+        return None
+
+    def transposed(self, op: Op) -> F | None:
+        """The operand with its axes in the order of the attribute `axes`."""
+        return None
+
+    def converted(self, op: Op) -> F | None:
+        """The operand in another type."""
+        return None
+
+    def moved(self, op: Op) -> F | None:
+        """The operand, in other threads."""
+        return None
+
+
+Linear = tuple[dict[Value, int], int]
+"""Σ coefficient · value + constant."""
+
+
+def linear(value: Value) -> Linear:
+    """A scalar integer as Σ coefficient · value + constant, as far as its definition shows.
+
+    >>> # r * 4 + 3  →  ({r: 4}, 3)
+
+    An s32 that becomes an index keeps its form: sums of s32 that overflow have no meaning as indices.
+    """
+    number = constant_of(value)
+    if number is not None:
+        return {}, int(number)
+    form = _LINEAR.told(value)
+    return ({value: 1}, 0) if form is None else form
+
+
+class _LinearForms(Forms[Linear]):
+    def added(self, op: Op, sign: int) -> Linear:
+        terms, constant = linear(op.operands[0])
+        more, extra = linear(op.operands[1])
+        out = dict(terms)
+        for base, k in more.items():
+            out[base] = out.get(base, 0) + sign * k
+        return {b: k for b, k in out.items() if k}, constant + sign * extra
+
+    def multiplied(self, op: Op) -> Linear | None:
+        for i in (0, 1):
+            factor = constant_of(op.operands[i])
+            if factor is not None:
+                return self._times(op.operands[1 - i], int(factor))
+        return None
+
+    def scaled(self, op: Op, factor: int) -> Linear:
+        return self._times(op.operands[0], factor)
+
+    def _times(self, value: Value, factor: int) -> Linear:
+        terms, constant = linear(value)
+        return {b: k * factor for b, k in terms.items() if factor}, constant * factor
+
+    def converted(self, op: Op) -> Linear | None:
+        source = op.operands[0]
+        return linear(source) if op.result.dtype.kind == "index" and source.dtype is S32 else None
+
+
+_LINEAR = _LinearForms()

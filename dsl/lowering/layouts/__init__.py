@@ -1,0 +1,1 @@
+"""Layouts: which lane and register holds which element, as linear maps over F2."""

@@ -1,0 +1,285 @@
+"""Element types in numpy: how values are held, how they lie in memory, and how they are rounded.
+
+What numpy has not is held in what has it: bf16 and tf32 as the float32 of the same value, e4m3 and e5m2 as their bits,
+s4 and u4 as bytes, b1 as i1.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from dsl.lowering.ir.types import BF16, F64, FP8, DType, int_range
+
+Array = Any
+
+_HELD = {
+    "i1": np.bool_, "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64, "u8": np.uint8,
+    "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "bf16": np.float32, "f32": np.float32,
+    "f64": np.float64, "tf32": np.float32, "e4m3": np.uint8, "e5m2": np.uint8, "s4": np.int8, "u4": np.uint8,
+    "b1": np.bool_,
+}  # fmt: skip
+
+
+@cache
+def held(dtype: DType, index_bits: int = 32) -> np.dtype:
+    """The numpy type in which values of a type are held; an `index` has the width of the variant."""
+    if dtype.kind == "index":
+        return np.dtype(np.int64 if index_bits == 64 else np.int32)
+    return np.dtype(_HELD[dtype.name])
+
+
+@cache
+def stored(dtype: DType) -> np.dtype:
+    """The numpy type of an element in memory."""
+    return np.dtype(np.uint16) if dtype is BF16 else held(dtype)
+
+
+def load(bits: Array, dtype: DType) -> Array:
+    """Elements as they lie in memory → values."""
+    if dtype is BF16:
+        return (np.asarray(bits, np.uint32) << np.uint32(16)).view(np.float32)
+    return bits
+
+
+def store(values: Array, dtype: DType) -> Array:
+    """Values → elements as they lie in memory."""
+    if dtype is BF16:
+        return (np.asarray(values, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    return np.asarray(values).astype(stored(dtype), copy=False)
+
+
+def spread(x: Array, shape: tuple[int, ...]) -> np.ndarray:
+    """As an array of this shape; numpy's own takes 10 us where there is nothing to do."""
+    return x if isinstance(x, np.ndarray) and x.shape == shape else np.broadcast_to(x, shape)
+
+
+# ---- rounding ----
+
+_SIZES = {"f16": (10, 16), "bf16": (7, 16), "f32": (23, 32), "f64": (52, 64)}
+"""Bits of the fraction, and of all."""
+
+
+def to_bf16(x: Array) -> Array:
+    """float32 values rounded to the nearest bf16, ties to even."""
+    x = np.asarray(x, np.float32)
+    bits = x.view(np.uint32)
+    kept = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(x), x, kept.view(np.float32))
+
+
+def to_tf32(x: Array) -> Array:
+    """float32 values rounded to 10 bits of fraction, ties away from zero."""
+    x = np.asarray(x, np.float32)
+    kept = (x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(x), kept.view(np.float32), x)
+
+
+def upper_tf32(x: Array) -> Array:
+    """float32 values as a tensor core reads them for tf32: without the 13 lowest bits."""
+    return (np.asarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def odd_f32(x: Array) -> Array:
+    """float64 as float32, what is lost kept in the last bit: rounding that to fewer bits is rounding once."""
+    x = np.asarray(x, np.float64)
+    near = x.astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        cut = np.where(np.abs(near.astype(np.float64)) > np.abs(x), np.nextafter(near, np.float32(0)), near)
+    bits = np.asarray(cut, np.float32).view(np.uint32) | (cut.astype(np.float64) != x).astype(np.uint32)
+    return np.where(np.isfinite(x) & np.isfinite(cut), bits.view(np.float32), near)
+
+
+def nearest(x: Array, to: DType) -> Array:
+    """float64 or float32 values in the float type `to`, rounded once to nearest, ties to even."""
+    x = np.asarray(x)
+    if to is BF16:
+        return to_bf16(odd_f32(x) if x.dtype == np.float64 else x)
+    return x.astype(held(to), copy=False)
+
+
+def _next(x: Array, up: Array, to: DType) -> Array:
+    """The neighbour above or below each value in its type."""
+    if to is not BF16:
+        kind = held(to).type
+        return np.nextafter(x, np.where(up, kind(np.inf), kind(-np.inf)))
+    bits = np.asarray(x, np.float32).view(np.int32)
+    away = np.where(bits < 0, ~up, up)  # farther from 0
+    moved: Array = np.where(away, bits + 0x10000, bits - 0x10000)
+    zero = np.where(up, np.int32(0x10000), np.int32(-0x7FFF0000))
+    return np.asarray(np.where(np.asarray(x) == 0, zero, moved), np.int32).view(np.float32)
+
+
+def round_to(x: Array, to: DType, rounding: str | None) -> Array:
+    """float64 values in a float type: to nearest, or `rz` towards zero, `rp` up, `rm` down."""
+    near = nearest(x, to)
+    if rounding in (None, "rn"):
+        return near
+    x = np.asarray(x, np.float64)
+    wide = np.asarray(near, np.float64)
+    over, under = wide > x, wide < x
+    if rounding == "rz":
+        over, under = over & (x > 0), under & (x < 0)
+    elif rounding == "rp":
+        over = np.zeros_like(over)
+    else:
+        under = np.zeros_like(under)
+    with np.errstate(all="ignore"):
+        moved = np.asarray(np.where(over | under, _next(near, under, to), near), held(to))
+    # What has become 0 keeps its sign.
+    return np.where(moved == 0, np.copysign(moved, x.astype(held(to))), moved).astype(held(to))
+
+
+# ---- 8 bits ----
+
+
+@cache
+def fp8_values(name: str) -> np.ndarray:
+    """The value of each of the 256 patterns, as float32."""
+    fraction, bias = {"e4m3": (3, 7), "e5m2": (2, 15)}[name]
+    out = np.zeros(256, np.float32)
+    for code in range(128):
+        exponent, part = code >> fraction, code & (1 << fraction) - 1
+        value = part * 2.0 ** (1 - bias - fraction) if not exponent else 0.0
+        if exponent:
+            value = (1 + part / (1 << fraction)) * 2.0 ** (exponent - bias)
+        if name == "e4m3" and code == 127:
+            value = np.nan
+        if name == "e5m2" and exponent == 31:
+            value = np.nan if part else np.inf
+        out[code], out[code + 128] = value, -value
+    return out
+
+
+def from_fp8(bits: Array, dtype: DType) -> Array:
+    """The values of e4m3 or e5m2, as float32."""
+    return fp8_values(dtype.name)[np.asarray(bits, np.uint8)]
+
+
+def to_fp8(x: Array, dtype: DType) -> Array:
+    """float32 rounded to nearest, ties to even; what is too large is the largest, NaN is 0x7F."""
+    x = np.asarray(x, np.float32).astype(np.float64)
+    values = fp8_values(dtype.name)[:127].astype(np.float64)
+    values = values[np.isfinite(values)]
+    middle = (values[1:] + values[:-1]) / 2
+    size = np.abs(x)
+    below, upto = np.searchsorted(middle, size, "left"), np.searchsorted(middle, size, "right")
+    code = np.where(below & 1, upto, below).astype(np.uint8)
+    code = code | np.where(np.signbit(x), np.uint8(128), np.uint8(0))
+    return np.where(np.isnan(x), np.uint8(0x7F), code).astype(np.uint8)
+
+
+# ---- conversions ----
+
+_WHOLE = {None: np.trunc, "rz": np.trunc, "rn": np.rint, "rp": np.ceil, "rm": np.floor}
+
+
+def float_to_int(x: Array, to: DType, kind: np.dtype, rounding: str | None) -> Array:
+    """Truncated unless a rounding is said; saturating; NaN is 0."""
+    whole = _WHOLE[rounding](np.asarray(x, np.float64))
+    low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    inside = (whole > low) & (whole < high)
+    out = np.where(inside, whole, 0).astype(kind)
+    out = np.where(whole >= high, kind.type(high), out)
+    return np.where(whole <= low, kind.type(low), out).astype(kind)
+
+
+def int_to_float(x: Array, to: DType, rounding: str | None) -> Array:
+    """Rounded once."""
+    x = np.asarray(x)
+    if to is F64:
+        near = x.astype(np.float64)
+        if rounding in (None, "rn") or x.dtype.itemsize < 8:
+            return near
+        flat = [_directed(int(i), float(f), rounding) for i, f in zip(x.reshape(-1), near.reshape(-1), strict=True)]
+        return np.array(flat, np.float64).reshape(x.shape)
+    if x.dtype.itemsize == 8:  # what does not fit 53 bits is kept as one bit
+        kind = x.dtype.type
+        low = x & kind(0xFFF)
+        large = np.abs(x.astype(np.float64)) >= 2.0**53
+        x = np.where(large, (x & ~kind(0xFFF)) | ((low != 0).astype(x.dtype) << kind(11)), x)
+    return round_to(x.astype(np.float64), to, rounding)
+
+
+def _directed(exact: int, near: float, rounding: str | None) -> float:
+    if int(near) == exact:
+        return near
+    above = int(near) > exact
+    down = rounding == "rm" or (rounding == "rz" and exact > 0)
+    if above == down:
+        return float(np.nextafter(near, -np.inf if down else np.inf))
+    return near
+
+
+def int_to_int(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool) -> Array:
+    """Wraps around, or saturates."""
+    if saturate:
+        low, high = (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) if to.kind == "index" else int_range(to)
+        info = np.iinfo(np.asarray(x).dtype)
+        x = np.clip(x, max(low, info.min), min(high, info.max))
+    return np.asarray(x).astype(kind)
+
+
+def as_float(x: Array, dtype: DType) -> Array:
+    """The values of any float type, which float64 holds exactly."""
+    return np.asarray(from_fp8(x, dtype) if dtype.name in ("e4m3", "e5m2") else x, np.float64)
+
+
+def unit(dtype: DType) -> float:
+    """The distance from 1 to the next number of a float type."""
+    return 2.0 ** -_SIZES[dtype.name][0] if dtype.name in _SIZES else 2.0 ** -{"e4m3": 3, "e5m2": 2}[dtype.name]
+
+
+def number(value: float | int | bool, dtype: DType, index_bits: int) -> Array:
+    """A constant of a type: integers wrap, floats are rounded."""
+    kind = held(dtype, index_bits)
+    if dtype is BF16:
+        return nearest(np.float64(value), BF16)[()]
+    if dtype in FP8:
+        return to_fp8(np.float32(value), dtype)[()]
+    if kind.kind in "iu":
+        value = int(value) & ((1 << kind.itemsize * 8) - 1)
+        return np.array(value, f"u{kind.itemsize}").view(kind)[()]
+    return np.float64(value).astype(kind) if kind.kind == "f" else kind.type(value)
+
+
+def least(dtype: DType) -> float:
+    """The least number above 0 of a float type: the distance between its subnormal ones."""
+    lowest = {"f16": -24, "bf16": -133, "f32": -149, "f64": -1074, "e4m3": -9, "e5m2": -16}
+    return 2.0 ** lowest[dtype.name]
+
+
+def fused(a: Array, b: Array, c: Array, dtype: DType) -> Array:
+    """a·b + c, rounded once."""
+    if dtype is F64:
+        return _fma_of_doubles(*np.broadcast_arrays(a, b, c))
+    a, b, c = (np.asarray(v, np.float64) for v in (a, b, c))
+    product = a * b  # exact: 48 bits at most
+    total = product + c
+    back = total - product
+    lost = (product - (total - back)) + (c - back)
+    # Rounded to odd in float64, which has bits enough that rounding again is rounding once.
+    bits = np.asarray(total).view(np.int64)
+    even = (bits & 1) == 0
+    towards = np.where((lost > 0) == (total > 0), 1, -1)
+    moved = np.where(np.isfinite(total) & (lost != 0) & even & (total != 0), bits + np.minimum(towards, 0), bits)
+    moved = np.where(np.isfinite(total) & (lost != 0) & (total != 0), moved | 1, moved)
+    return nearest(np.asarray(moved, np.int64).view(np.float64), dtype)
+
+
+def _fma_of_doubles(a: Array, b: Array, c: Array) -> Array:
+    plain = np.asarray(np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, a * b + c))
+    out = plain.copy().reshape(-1)
+    for i, (x, y, z) in enumerate(zip(a.reshape(-1), b.reshape(-1), c.reshape(-1), strict=True)):
+        if np.isfinite(x) and np.isfinite(y) and np.isfinite(z):
+            exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+            if exact:
+                try:
+                    out[i] = float(exact)
+                except OverflowError:
+                    out[i] = inf if exact > 0 else -inf
+    return out.reshape(plain.shape)

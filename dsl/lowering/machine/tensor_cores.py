@@ -1,0 +1,309 @@
+"""Which `mma` a product of tiles takes, and the layouts that it dictates.
+
+The rows of `dsl/ptx_templates/mma_sync.toml` have fragments: linear maps over F2 from (element, lane) to (row, column).
+A tile is many fragments: their repeats along its axes lie in further registers and in warps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import DTYPES, OPERAND_TYPES, DType, TileType
+from dsl.lowering.layouts.layout import Layout, LayoutError, apply, bits_of
+from dsl.ptx_templates import Instruction, family
+
+MODIFIERS = ("satfinite", "xor.popc", "and.popc")
+OPERANDS = DTYPES | OPERAND_TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Mma:
+    """A row of `mma_sync.toml` by its name: d[m, n] = a[m, k] @ b[k, n] + c, with the element types of a, b and c."""
+
+    name: str
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    modifier: str
+
+    @property
+    def shape(self) -> str:
+        return f"m{self.m}n{self.n}k{self.k}"
+
+    @property
+    def written(self) -> str:
+        """Shape and modifier, as a schedule names it."""
+        return ".".join(filter(None, (self.shape, self.modifier)))
+
+    @property
+    def row(self) -> Instruction:
+        return family("mma_sync")[self.name]
+
+
+@cache
+def instructions() -> tuple[Mma, ...]:
+    """All rows, the largest first."""
+    out = []
+    for name in family("mma_sync"):
+        words = name.split(".")[2:]  # mma.sync.m16n8k32[.satfinite].s32.s8.s8.s32[.xor.popc]
+        modifier = words.pop(1) if words[1] == "satfinite" else ".".join(words[5:])
+        m, n, k = (int(part) for part in words[0].replace("m", "").replace("n", " ").replace("k", " ").split())
+        out.append(Mma(name, m, n, k, words[2], words[3], words[4], modifier))
+    # Largest first: `fitting` keeps this order and its first is the rule. A smaller shape needs more instructions for
+    # the same products.
+    return tuple(sorted(out, key=lambda i: -i.m * i.n * i.k))
+
+
+@cache
+def shapes() -> tuple[str, ...]:
+    """The shapes of all rows, with their modifiers: m16n8k16, m16n8k32.satfinite, …"""
+    return tuple(dict.fromkeys(i.written for i in instructions()))
+
+
+def accumulators(a: DType, b: DType) -> list[str]:
+    """The element types that products of `a` and `b` can be added to; none if no instruction multiplies them."""
+    return list(dict.fromkeys(i.c for i in instructions() if (i.a, i.b) == (a.name, b.name)))
+
+
+def fitting(
+    target: Target, a: TileType, b: TileType, c: TileType, shape: str | None, modifier: str, loc: Loc | None
+) -> list[Mma]:
+    """The instructions of a product c[M, N] + a[M, K] @ b[K, N] that fit, the largest first; of that shape, if given.
+
+    Raises TileError: `type` if no instruction has these types, `target` if the target has none, `shape` if none fits.
+    """
+
+    def fail(code: str, message: str, hint: str | None = None) -> TileError:
+        return TileError(code, loc, message, hint)
+
+    types = (a.dtype.name, b.dtype.name, c.dtype.name)
+    typed = [i for i in instructions() if (i.a, i.b, i.c) == types]
+    if not typed:
+        known = accumulators(a.dtype, b.dtype)
+        if known:
+            hint = "start it with zeros(" + " or ".join(f"{t}[…]" for t in known) + ")"
+            raise fail("type", f"no tensor core adds products of {types[0]} and {types[1]} to {types[2]}", hint)
+        raise fail("type", f"no tensor core multiplies {types[0]} and {types[1]}", type_hint(a.dtype, b.dtype))
+    named = [i for i in typed if i.modifier == modifier]
+    if not named:
+        words = ", ".join(dict.fromkeys(i.modifier for i in typed if i.modifier))
+        if not modifier:
+            names = " or ".join(f"mma.sync.{typed[0].shape}.{word}" for word in words.split(", "))
+            raise fail("type", "which product of bits is meant, and their sum?", f"name it: {names}")
+        raise fail("type", f"'{modifier}' does not go with {types[0]} and {types[1]}", words and f"known: {words}")
+    if shape is not None:
+        of_shape = [i for i in named if i.shape == shape]
+        if not of_shape:
+            known = list(dict.fromkeys(i.shape for i in named))
+            message = f"no instruction {shape} multiplies {types[0]} and {types[1]} into {types[2]}"
+            raise fail("type", message, "shapes: " + ", ".join(known))
+        named = of_shape
+    there = [i for i in named if i.row.available(target.arch)]
+    if not there:
+        least = min(named, key=lambda i: i.row.arch).row.target
+        what = f"mma.sync.{shape} of {types[0]}" if shape else f"tensor-core product of {types[0]} and {types[1]}"
+        raise fail("target", f"{target.arch} has no {what}: it needs {least}")
+    m, n, k = *c.shape, a.shape[1]
+    found = [i for i in there if i.m <= m and i.n <= n and i.k <= k]
+    if found:
+        return found
+    least_one = min(there, key=lambda i: i.m * i.n * i.k)
+    raise fail(
+        "shape",
+        f"a product of {m} x {k} and {k} x {n} is smaller than mma.sync.{least_one.shape}",
+        f"tiles of at least {least_one.m} rows, {least_one.n} columns and {least_one.k} products a sum",
+    )
+
+
+def type_hint(a: DType, b: DType) -> str:
+    if "f32" in (a.name, b.name):
+        return "convert f32 with .to(tf32), .to(f16) or .to(bf16)"
+    if {a.bits, b.bits} == {8} or {a.bits, b.bits} == {4}:
+        return "s8 with u8, s4 with u4 and e4m3 with e5m2 go together; others are converted first"
+    return "types: f16, bf16, f64, s8, u8, and with bitcast tf32, e4m3, e5m2, s4, u4, b1"
+
+
+# ---- layouts --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """How a product is spread: the layouts of its tiles, and which offsets the repeats of the instruction have.
+
+    rows, columns: (row of the instruction, what it moves the tile by), for each of its powers of two; `m_repeats`,
+    `n_repeats`: offsets of further instructions along M and N, one for each register bit.
+    """
+
+    instruction: Mma
+    c: Layout
+    a: Layout
+    b: Layout
+    rows: tuple[tuple[int, int], ...]
+    columns: tuple[tuple[int, int], ...]
+    m_repeats: tuple[int, ...]
+    n_repeats: tuple[int, ...]
+
+
+def accumulator(
+    instruction: Mma, shape: tuple[int, int], warps: tuple[int, int], contiguous: tuple[int, int] = (1, 1)
+) -> Layout:
+    """The layout of an accumulator of `shape` over `warps` along each axis.
+
+    Each warp has one contiguous part, and a thread holds `contiguous` neighbours. Raises LayoutError
+    where the tile is too small for the warps or the neighbours.
+
+    >>> m16n8k16 = next(i for i in instructions() if i.shape == "m16n8k16")
+    >>> accumulator(m16n8k16, (16, 16), (1, 2)).places
+    (('register', (1, 128)), ('lane', (2, 4, 16, 32, 64)), ('warp', (8,)))
+    """
+    fragment = instruction.row["c"].fragment
+    assert fragment is not None
+    strides = (shape[1], 1)
+    moved: list[dict[int, int]] = [{}, {}]  # by axis: power of two of the instruction → of the tile
+    first: list[int] = []  # register bits of neighbours
+    repeats: list[list[int]] = [[], []]
+    warp: list[list[int]] = [[], []]
+    # Columns before rows: a row is what lies together in memory, so the lowest register bits become neighbours that one
+    # access can store. 16 bytes a thread instead of 4 are 4 % of a product of f16 at 4096 (docs/tensor_cores.md).
+    for axis in (1, 0):
+        own = [max(base) for base in fragment.register if base[axis]]
+        lanes = [max(base) for base in fragment.lane if base[axis]]
+        left = bits_of(shape[axis]) - len(own) - len(lanes) - bits_of(warps[axis])
+        if left < 0:
+            extent = (instruction.m, instruction.n)[axis]
+            raise LayoutError(
+                f"{warps[axis]} warps of {instruction.shape} need {warps[axis] * extent} {('rows', 'columns')[axis]}; "
+                f"the tile has {shape[axis]}"
+            )
+        near = bits_of(contiguous[axis])
+        if near > len(own) + left:
+            raise LayoutError(
+                f"a thread holds {1 << len(own) + left} elements along axis {axis}; not {contiguous[axis]}"
+            )
+        free = iter(1 << bit for bit in range(bits_of(shape[axis])))
+        if near:
+            neighbours = [next(free) for _ in range(near)]
+            first += [strides[axis] * bit for bit in neighbours]
+            moved[axis] = dict(zip(own, neighbours, strict=False))
+            repeats[axis] = neighbours[len(own) :]
+        for power in sorted(own + lanes):
+            if power not in moved[axis]:
+                moved[axis][power] = next(free)
+        repeats[axis] += [next(free) for _ in range(left - len(repeats[axis]))]
+        warp[axis] = [strides[axis] * bit for bit in free]
+
+    def tile(base: tuple[int, int]) -> int:
+        return sum(moved[axis][power] * strides[axis] for axis, power in enumerate(base) if power)
+
+    register = first + [tile(base) for base in fragment.register if tile(base) not in first]
+    # `contiguous` may already have given out bits of the fragment or of the repeats; each bit of the tile is one
+    # register bit.
+    for axis in (1, 0):
+        register += [strides[axis] * bit for bit in repeats[axis] if strides[axis] * bit not in register]
+    return Layout.registers(shape, register, [tile(base) for base in fragment.lane], warp[1] + warp[0])
+
+
+@lru_cache(maxsize=256)
+def product(instruction: Mma, c: Layout, k: int) -> Product | None:
+    """The layouts of the operands of a product with `k` products a sum, whose accumulator lies in `c`.
+
+    None if `c` is not made of the instruction's fragments.
+    """
+    height, width = c.shape
+    fragments = [instruction.row[name].fragment for name in "cab"]
+    of_c, of_a, of_b = fragments
+    assert of_c is not None and of_a is not None and of_b is not None
+    moved: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    for base, basis in zip(of_c.lane, c.lane, strict=True):
+        axis = 0 if base[0] else 1
+        coordinate = divmod(basis, width)
+        if not coordinate[axis] or coordinate[1 - axis]:
+            return None
+        moved[axis][max(base)] = coordinate[axis]
+    free = ([b // width for b in c.register if not b % width], [b for b in c.register if b < width])
+    if len(free[0]) + len(free[1]) != len(c.register):
+        return None
+    # Any repeat could be it. The nearest keeps neighbours in one word; where operands are bytes, the one below the
+    # lanes lets ldmatrix transpose them by pairs.
+    pairs = (OPERANDS[instruction.a].bits, OPERANDS[instruction.c].bits) == (8, 32)
+    for base in of_c.register:
+        axis = 0 if base[0] else 1
+        if not free[axis]:
+            return None
+        nearest = min(free[axis])
+        below = min(moved[axis].values(), default=0) >> 1
+        if pairs and below in free[axis]:
+            nearest = below
+        free[axis].remove(nearest)
+        moved[axis][max(base)] = nearest
+    steps = [instruction.k << i for i in range(bits_of(k // instruction.k))]
+    rows, columns = moved
+
+    def of_left(base: tuple[int, int]) -> int:
+        return rows.get(base[0], 0) * k + base[1]
+
+    def of_right(base: tuple[int, int]) -> int:
+        return base[0] * width + columns.get(base[1], 0)
+
+    a = Layout.registers(
+        (height, k),
+        [*map(of_left, of_a.register), *(r * k for r in free[0]), *steps],
+        map(of_left, of_a.lane),
+        [b // width * k for b in c.warp],
+    )
+    b = Layout.registers(
+        (k, width),
+        [*map(of_right, of_b.register), *free[1], *(s * width for s in steps)],
+        map(of_right, of_b.lane),
+        [b % width for b in c.warp],
+    )
+    return Product(instruction, c, a, b, tuple(rows.items()), tuple(columns.items()), tuple(free[0]), tuple(free[1]))
+
+
+def accumulator_registers(p: Product) -> list[list[list[int]]]:
+    """For each repeat along M and each along N, the accumulator's registers in the order of the fragment."""
+    fragment = p.instruction.row["c"].fragment
+    assert fragment is not None
+    width = p.c.shape[1]
+    register_at = {offset: r for r, offset in enumerate(p.c.offsets)}
+    rows, columns = dict(p.rows), dict(p.columns)
+    bases = [rows.get(base[0], 0) * width + columns.get(base[1], 0) for base in fragment.register]
+    inside = [apply(bases, e) for e in range(1 << len(bases))]
+    return [
+        [
+            [register_at[offset ^ apply(p.m_repeats, i) * width ^ apply(p.n_repeats, j)] for offset in inside]
+            for j in range(1 << len(p.n_repeats))
+        ]
+        for i in range(1 << len(p.m_repeats))
+    ]
+
+
+def splits_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> dict[tuple[int, int], int]:
+    """How many warps along M and N, with the rows and columns of operands that each warp reads; of fewer warps if the
+    tile is too small."""
+    splits: dict[tuple[int, int], int] = {}
+    while not splits:
+        for along_m in (1 << i for i in range(bits_of(warps) + 1)):
+            along_n = warps // along_m
+            part = (shape[0] // along_m, shape[1] // along_n)
+            if part[0] >= instruction.m and part[1] >= instruction.n:
+                # Rows plus columns, not their product: all splits multiply as much, and what differs is what `ldmatrix`
+                # reads of both operands. Reading costs 5 % of a product (docs/tensor_cores.md, "What bounds a
+                # product").
+                splits[along_m, along_n] = sum(part)
+        # Rather idle copies than an error: a tile of 16 x 8 is legal on 8 warps, and `replicated` lets the others hold
+        # the same.
+        warps //= 2
+    return splits
+
+
+def replicated(layout: Layout, warps: int) -> Layout:
+    """`layout` for more warps: those beyond it hold the same."""
+    more = (0,) * (bits_of(warps) - len(layout.warp))
+    return Layout.registers(layout.shape, layout.register, layout.lane, (*layout.warp, *more)) if more else layout

@@ -1,0 +1,60 @@
+"""What a box of a tensor has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dsl.lowering.hopper.boxes import CopiedBox
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.layouts.layout import row_major
+from dsl.lowering.machine.formats import Array, stored
+from dsl.lowering.meaning.run import Outside, Run
+
+
+def dims_of(run: Run, tensor: Value) -> tuple[list[int], list[int]]:
+    """Extents and strides of a tensor, in elements."""
+    p = next(each for each in run.function.params if each.value is tensor)
+    extents = [d if isinstance(d, int) else run.arguments.dims[d] for d in p.dims]
+    return extents, [int(run[stride]) for stride in p.strides] if p.strides else row_major(extents)
+
+
+def of_box(run: Run, op: Op, tensor: Value) -> Array:
+    """The elements of an operation's box, the innermost axis first; those outside of the tensor are zeros."""
+    box, (own, strides) = CopiedBox.of(op), dims_of(run, tensor)
+    extents = box.joined(own)
+    at, inside = np.zeros((), np.int64), np.ones((), bool)
+    for axis, index in zip(box.axes, (_walked if box.walks else _sliced)(run, op, box, extents), strict=True):
+        at, inside = at + index * strides[axis.axis], inside & (index >= 0) & (index < extents[axis.axis])
+    source = run.memory(tensor)
+    data = np.zeros(at.size, stored(tensor.dtype))
+    on = np.broadcast_to(inside, at.shape).reshape(-1)
+    data[on] = source.data[source.places(np.broadcast_to(at, inside.shape).reshape(-1)[on])]
+    return data
+
+
+def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
+    """The indices of a box along each axis, the innermost of which is the last of each array."""
+    rank = len(box.axes)
+    return [
+        int(run[axis.first]) + np.arange(axis.extent).reshape((1,) * (rank - place - 1) + (-1,) + (1,) * place)
+        for place, axis in enumerate(box.axes)
+    ]
+
+
+def _walked(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
+    """The indices of a window along each axis: [pixels, channels]."""
+    channels, *walked, last = box.axes
+    pixel, each = np.arange(walked[0].extent)[:, None], 1
+    counts: list[int] = []
+    for axis, walk in zip(walked, box.walks, strict=True):
+        count = (extents[axis.axis] - 1 + walk.upper - walk.lower) // walk.step + 1
+        place, rest = divmod(int(run[axis.first]) - walk.lower, walk.step)
+        if rest or not 0 <= place < count:
+            raise Outside(op, f"a window begins at {int(run[axis.first])} of axis {axis.axis}, where it has no pixel")
+        pixel, each = pixel + place * each, each * count
+        counts.append(count)
+    found = [int(run[channels.first]) + np.arange(channels.extent)[None, :]]
+    for walk, count in zip(box.walks, counts, strict=True):
+        found.append(walk.lower + pixel % count * walk.step + int(run[walk.tap]))
+        pixel = pixel // count
+    return [*found, int(run[last.first]) + pixel]

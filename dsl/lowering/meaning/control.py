@@ -1,0 +1,107 @@
+"""Loops and branches. Where the condition is a tile, each of its elements is a thread of its own: what it does not take
+part in changes nothing of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dsl.lowering.ir.function import Op
+from dsl.lowering.machine.formats import Array, number
+from dsl.lowering.meaning.run import Run, Undecided, meaning
+
+MOST_ROUNDS = 1 << 20
+"""Rounds of a `while` after which it is taken to wait for a block that has not run."""
+
+
+def chosen(condition: np.ndarray, yes: Array, no: Array) -> Array:
+    """For each element one of two; tiles have as many elements as the condition, in row-major order."""
+    shape = np.shape(yes) or np.shape(no) or condition.shape
+    if int(np.prod(shape)) == condition.size:
+        condition = condition.reshape(shape)
+    return np.where(condition, yes, no)
+
+
+@meaning("mark")
+def _mark(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """When something happens makes no difference."""
+    return []
+
+
+@meaning("for")
+def _for(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    start, stop, step = (int(v) for v in x[:3])
+    carried, body = list(x[3:]), op.regions[0]
+    counter = body.args[0].dtype
+    for i in range(start, stop, step):
+        carried = run.region(body, [number(i, counter, run.index_bits), *carried])
+    return carried
+
+
+@meaning("while")
+def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    test, body = op.regions
+    carried, around = list(x), run.active
+    passed: list[Array] | None = None
+    going: np.ndarray | None = None  # elements that are still in the loop
+    try:
+        for _ in range(MOST_ROUNDS):
+            flag, *given = run.region(test, carried)
+            if not np.ndim(flag):
+                if not flag:
+                    return given
+                carried = run.region(body, given)
+                continue
+            flag = np.asarray(flag).reshape(-1)
+            if going is None:
+                outer = run.active_for(flag.size)
+                going = np.ones(flag.shape, bool) if outer is None else outer
+            passed = given if passed is None else [chosen(going, n, o) for n, o in zip(given, passed, strict=True)]
+            going = going & flag
+            if not going.any():
+                return passed
+            run.active = going
+            following = run.region(body, given)
+            carried = [chosen(going, n, o) for n, o in zip(following, given, strict=True)]
+    finally:
+        run.active = around
+    raise Undecided(op, f"a loop has not ended after {MOST_ROUNDS} rounds: it may wait for a block that comes later")
+
+
+@meaning("if")
+def _if(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    (condition,) = x
+    if not np.ndim(condition):
+        return run.region(op.regions[0 if condition else 1], [])
+    flag, around = np.asarray(condition).reshape(-1), run.active
+    outer = run.active_for(flag.size)
+    sides = []
+    try:
+        for region, takes in zip(op.regions, (flag, ~flag), strict=True):
+            run.active = takes if outer is None else takes & outer
+            sides.append(run.region(region, []))
+    finally:
+        run.active = around
+    return [chosen(np.asarray(condition), a, b) for a, b in zip(*sides, strict=True)]
+
+
+@meaning("yield", "condition")
+def _end(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """What a region hands on: the operation around it takes it."""
+    return x
+
+
+@meaning("assert")
+def _assert(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Recorded, and everything goes on."""
+    holds = np.asarray(x[0]).reshape(-1)
+    if (active := run.active_for(holds.size)) is not None:
+        holds = holds | ~active
+    if not holds.all():
+        run.failed.add(op.attrs["line"])
+    return []
+
+
+@meaning("print")
+def _print(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Text is no value: which thread prints first is not said."""
+    return []

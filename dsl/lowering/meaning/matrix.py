@@ -1,0 +1,62 @@
+"""Products of tiles: every product exact, sums in float64 or wrapping 32-bit integers, then rounded to the accumulator.
+
+A tensor core adds in another order, and keeps a few bits less on the way: `UNITS` of the sum of all magnitudes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.machine.formats import Array, as_float, held, nearest, unit, upper_tf32
+from dsl.lowering.meaning.run import Run, Undecided, meaning
+from dsl.lowering.ops.matrix import factors_of
+
+UNITS = 2.0
+"""How far a tensor core's sum may be from the exact one, in the accumulator's units of the sum of magnitudes."""
+
+
+@meaning("product_wait")
+def _product_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """The sums: here a product is done where it stands."""
+    return x
+
+
+@meaning("dots")
+def _dots(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    return [_sums(run, op, factors_of(op, result), "") for result in op.results]
+
+
+@meaning("dot")
+def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    modifier = op.attrs["modifier"] or getattr(op.attrs["instruction"], "modifier", "")
+    return [_sums(run, op, factors_of(op, op.result), modifier)]
+
+
+def _sums(run: Run, op: Op, factors: tuple[Value, Value, Value], modifier: str) -> Array:
+    a, b, c = (run.values[each] for each in factors)
+    left, right, sums = (each.dtype for each in factors)
+    if op.attrs.get("from_zero"):
+        c = np.zeros_like(c)
+    if left.name == "b1" and not modifier:
+        raise Undecided(op, "a product of bits whose instruction is not chosen yet")
+    if left.has_fractions or left.name == "tf32":
+        run.inexact = True
+        if left.name == "tf32":
+            a, b = upper_tf32(a), upper_tf32(b)
+        p, q = as_float(a, left), as_float(b, right)
+        exact = p @ q + np.asarray(c, np.float64)
+        if run.noise is not None:
+            size = np.abs(p) @ np.abs(q) + np.abs(np.asarray(c, np.float64))
+            exact = exact + run.noise.uniform(-1, 1, exact.shape) * size * (UNITS * unit(sums))
+        return nearest(exact, sums)
+    p, q = a.astype(np.float64), b.astype(np.float64)  # sums of products of bytes are exact
+    if "popc" in modifier:
+        both = p @ q
+        made = both if modifier.startswith("and") else p.sum(1)[:, None] + q.sum(0)[None, :] - 2 * both
+    else:
+        made = p @ q
+    total = made.astype(np.int64) + c.astype(np.int64)
+    if "satfinite" in modifier:
+        total = np.clip(total, -(1 << 31), (1 << 31) - 1)
+    return total.astype(held(sums))

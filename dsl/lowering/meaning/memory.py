@@ -1,0 +1,250 @@
+"""Loads, stores, copies, atomics. An operation touches its memory as a whole, in the order of the program.
+
+What is copied is read when the copy is issued, and lies in the shared tile when a `wait` has ended its group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dsl.lowering.hopper.boxes import CopiedBox, shape_of
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.types import BF16, DType, SharedType
+from dsl.lowering.machine.formats import Array, held, load, spread, stored, to_bf16
+from dsl.lowering.machine.formats import store as to_memory
+from dsl.lowering.meaning.boxes import dims_of, of_box
+from dsl.lowering.meaning.run import MeaningMemory, Outside, Run, meaning, wider
+from dsl.lowering.ops import operand
+
+
+@dataclass
+class ElementAccess:
+    """The elements that an operation touches: flat, in row-major order of the tile."""
+
+    memory: MeaningMemory
+    at: np.ndarray  # places in the memory, of those elements that are on
+    on: np.ndarray | None  # which elements are on; None for all
+    shape: tuple[int, ...]
+
+    def of(self, value: Array) -> np.ndarray:
+        """The values of the elements that are on."""
+        flat = spread(value, self.shape).reshape(-1)
+        return flat if self.on is None else flat[self.on]
+
+
+def _named(run: Run, op: Op, name: str) -> Array | None:
+    value = operand(op, name)
+    return None if value is None else run[value]
+
+
+def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool = True) -> ElementAccess:
+    """Where the elements of an operation lie. Raises Outside for one that is on and lies nowhere."""
+    at = np.asarray(_named(run, op, offset))
+    shape, mask = at.shape, _named(run, op, "mask") if masked else None
+    on: np.ndarray | None = None if mask is None else spread(mask, shape).reshape(-1)
+    if (active := run.active_for(at.size)) is not None:
+        on = active if on is None else on & active
+    flat = at.reshape(-1).astype(np.int64)
+    if on is not None:
+        if on.all():
+            on = None
+        else:
+            flat = flat[on]
+    slot = _named(run, op, "slot") if offset == "offset" else None
+    base = 0
+    if slot is not None and isinstance(memory.type, SharedType):
+        count = memory.type.shape[0]
+        index = int(slot)
+        base = (index % count if memory.type.ring else index) * (run.memory(memory).size // count)
+    there = run.memory(memory)
+    if base:
+        flat = flat + base
+    if flat.size and (flat.min() < 0 or flat.max() >= there.size):
+        wrong = int(flat[(flat < 0) | (flat >= there.size)][0])
+        raise Outside(op, f"{op.name} of element {wrong} of '{memory.name}', which has {there.size}")
+    return ElementAccess(there, there.places(flat), on, shape)
+
+
+@meaning("load", "ldmatrix")
+def _load(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    memory = op.operands[0]
+    dtype = memory.dtype
+    a = access(run, op, memory)
+    got = load(a.memory.data[a.at], dtype)
+    if a.on is None:
+        return [got.reshape(a.shape) if a.shape else got[0]]
+    other = _named(run, op, "other")
+    kind = held(dtype, run.index_bits)
+    out = np.zeros(a.on.shape, kind) if other is None else np.array(np.broadcast_to(other, a.shape)).reshape(-1)
+    out[a.on] = got
+    return [out.reshape(a.shape) if a.shape else out[0]]
+
+
+@meaning("store", "stmatrix")
+def _store(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    a = access(run, op, op.operands[0])
+    _put(run, op, a, op.operands[0], to_memory(a.of(_named(run, op, "value")), op.operands[0].dtype))
+    return []
+
+
+def _put(run: Run, op: Op, a: ElementAccess, memory: Value, values: np.ndarray) -> None:
+    a.memory.write(a.at, values)
+    if a.memory.by is not None and a.memory.met is None:
+        others = (place for place in a.at.tolist() if a.memory.by.get(place, (op, 0, run.block))[2] != run.block)
+        if (place := next(others, None)) is not None:
+            blocks = f"{a.memory.by[place][2]} and {run.block}"
+            a.memory.met = f"blocks {blocks} both store element {place} of '{memory.name}'"
+    _note(run, op, a)
+
+
+def _note(run: Run, op: Op, a: ElementAccess) -> None:
+    """Keeps who wrote what, of tensors that are watched."""
+    if a.memory.by is not None:
+        numbers = np.arange(a.at.size) if a.on is None else np.flatnonzero(a.on)
+        for place, number in zip(a.at.tolist(), numbers.tolist(), strict=True):
+            a.memory.by[place] = op, number, run.block
+
+
+@meaning("copy")
+def _copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Elements that are masked off become zeros, and so do those of a box that are outside of the tensor."""
+    shared, tensor = op.operands[0], operand(op, "tensor")
+    assert tensor is not None
+    target = access(run, op, shared, masked=False)
+    if operand(op, "source") is None:
+        data = of_box(run, op, tensor)
+    else:
+        source = access(run, op, tensor, "source")
+        size = int(np.prod(source.shape, dtype=np.int64))
+        data = np.zeros(size, stored(shared.dtype))
+        data[slice(None) if source.on is None else source.on] = source.memory.data[source.at]
+    run.open_group.append((target.memory, target.at, data if target.on is None else data[target.on]))
+    return []
+
+
+@meaning("commit")
+def _commit(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    run.groups.append(run.open_group)
+    run.open_group = []
+    return []
+
+
+@meaning("wait")
+def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    while len(run.groups) > op.attrs["groups"]:
+        for memory, at, data in run.groups.pop(0):
+            memory.write(at, data)
+    return []
+
+
+@meaning("bulk_store")
+def _bulk_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """What a store in bulk stores is what lies there when it is waited for; elements outside of the tensor are not
+    stored."""
+    memory, tensor, mask = run.memory(op.operands[0]), operand(op, "tensor"), _named(run, op, "mask")
+    assert tensor is not None
+    if mask is not None and not mask:
+        return []
+    box, target = CopiedBox.of(op), run.memory(tensor)
+    own, strides = dims_of(run, tensor)
+    extents, shape = box.joined(own), shape_of(box)
+    at, inside = np.zeros(shape, np.int64), np.ones(shape, bool)
+    for axis in box.axes:
+        counted = np.arange(axis.extent).reshape([-1 if each == axis.along else 1 for each in range(len(shape))])
+        index = int(run[axis.first]) + (counted if axis.along >= 0 else 0)
+        at, inside = at + index * strides[axis.axis], inside & (index >= 0) & (index < extents[axis.axis])
+    on = inside.reshape(-1)
+    source = memory.places(np.asarray(_named(run, op, "place")).reshape(-1).astype(np.int64)[on])
+    a = ElementAccess(target, target.places(at.reshape(-1)[on]), on, shape)
+    run.open_stores.append(lambda: _put(run, op, a, tensor, memory.data[source]))
+    return []
+
+
+@meaning("bulk_commit")
+def _bulk_commit(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    run.stores.append(run.open_stores)
+    run.open_stores = []
+    return []
+
+
+@meaning("bulk_wait")
+def _bulk_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    while len(run.stores) > op.attrs["groups"]:
+        for store in run.stores.pop(0):
+            store()
+    return []
+
+
+@meaning("bulk_fence")
+def _bulk_fence(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Nothing: as a barrier."""
+    return []
+
+
+@meaning("barrier")
+def _barrier(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Nothing: here every operation is done by all before the next one begins."""
+    return []
+
+
+@meaning("wait_for_launches")
+@meaning("let_next_start")
+def _launches(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Nothing: one launch is done before the next one begins."""
+    return []
+
+
+@meaning("shared_alloc")
+def _shared_alloc(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """One tile for each place where it stands: it keeps what it holds from round to round."""
+    run.shared(op)
+    return [None]
+
+
+def combined(action: str, dtype: DType, old: Array, value: Array, expected: Array | None) -> Array:
+    """What an atomic leaves."""
+    if action == "add":
+        total = old + value
+        return to_bf16(total) if dtype is BF16 else total
+    if action == "cas":
+        return np.where(old == expected, value, old)
+    if action == "exchange":
+        return value
+    functions = {
+        "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor
+    }  # fmt: skip
+    return functions[action](old, value)
+
+
+@meaning("atomic")
+def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Elements that meet in one place take turns, in any order: here in row-major order. They give what was there."""
+    memory, action = op.operands[0], op.attrs["action"]
+    dtype = memory.dtype
+    a = access(run, op, memory)
+    value = a.of(_named(run, op, "value"))
+    expected = _named(run, op, "expected")
+    wanted = None if expected is None else a.of(expected)
+    old = np.zeros(a.at.shape, held(dtype, run.index_bits))
+    left = np.arange(a.at.size)
+    if run.noise is not None:
+        left = run.noise.permutation(left)
+    run.inexact |= dtype.is_float and action == "add"
+    while left.size:  # each round one element of each place
+        _, first = np.unique(a.at[left], return_index=True)
+        now = left[np.sort(first)]
+        there = load(a.memory.data[a.at[now]], dtype)
+        old[now] = there
+        made = combined(action, dtype, there, value[now], None if wanted is None else wanted[now])
+        if run.noise is not None and dtype.is_float and action == "add":  # among those of other warps and blocks, too
+            made = run.shaken_if_rounded(made, wider(there) + wider(value[now]), dtype)
+        a.memory.write(a.at[now], to_memory(made, dtype))
+        left = np.delete(left, np.sort(first))
+    _note(run, op, a)
+    if a.on is None:
+        return [old.reshape(a.shape) if a.shape else old[0]]
+    out = np.zeros(a.on.shape, old.dtype)
+    out[a.on] = old
+    return [out.reshape(a.shape) if a.shape else out[0]]

@@ -1,0 +1,318 @@
+"""A kernel on numpy, block by block: the IR at any stage of the pass list, by the meaning of each operation.
+
+Every operation is done for all elements of its tiles at once; layouts play no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.nesting import deep_recursion
+from dsl.lowering.ir.types import INDEX, DType, SharedType
+from dsl.lowering.machine.formats import held, number, store, stored, unit
+from dsl.lowering.shared.shared_map import swizzled
+
+Array = Any
+"""A numpy array, or a numpy number for a scalar."""
+
+
+class Undecided(Exception):
+    """What the meaning does not say: text of an `asm`, a block that waits for a later one."""
+
+    def __init__(self, op: Op, message: str):
+        super().__init__(message)
+        self.op, self.message = op, message
+
+
+class Outside(Exception):
+    """An access of an element that its memory has not."""
+
+    def __init__(self, op: Op, message: str):
+        super().__init__(message)
+        self.op, self.message = op, message
+
+
+@dataclass(slots=True)
+class MeaningMemory:
+    """The elements of a tensor, a table or a shared tile along one axis. `order`: where each lies in `data`, if not in
+    its own place. `by`: of tensors that are watched, the operation that wrote each element last, which of its elements
+    that was, and the block; `met`: what two blocks have stored in one element of it, in words."""
+
+    data: np.ndarray
+    size: int
+    order: np.ndarray | None = None
+    by: dict[int, tuple[Op, int, tuple[int, int, int]]] | None = None
+    met: str | None = None
+
+    def places(self, index: np.ndarray) -> np.ndarray:
+        """Where elements lie in `data`."""
+        return index if self.order is None else self.order[index]
+
+    def write(self, at: np.ndarray, values: np.ndarray) -> None:
+        """Stores elements."""
+        self.data[at] = values
+
+
+@dataclass(slots=True)
+class MeaningArguments:
+    """What a launch gives: memories by the values of tensors and tables, numbers by those of scalars, dims, strides,
+    and dims by their names, those too that are constants of the kernel."""
+
+    memories: dict[Value, MeaningMemory] = field(default_factory=dict)
+    numbers: dict[Value, Array] = field(default_factory=dict)
+    dims: dict[str, int] = field(default_factory=dict)
+
+
+Watch = Callable[[Value, Array], Array]
+"""Is told each value as it is made, and gives the one that the rest of the run takes."""
+
+
+Filled = dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]
+"""What boxes bring, by the numbers of a channel, and whether it lasts."""
+
+
+class Run:
+    """One block. `active`: in a branch or loop of threads, which elements take part, in row-major order.
+
+    noise: makes what the language leaves open (orders of sums, approximations) at random, within its bounds.
+    inexact: something of that kind has been done.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        arguments: MeaningArguments,
+        grid: Sequence[int],
+        watch: Watch | None = None,
+        noise: np.random.Generator | None = None,
+    ):
+        self.function, self.arguments, self.grid = function, arguments, tuple(grid)
+        self.index_bits = function.index_bits
+        self.index = np.dtype(np.int64 if function.index_bits == 64 else np.int32)
+        self.watch, self.noise = watch, noise
+        self.contracts = function.word("contract") == "fast"
+        self.inexact = self.contracts
+        self.failed: set[int] = set()
+        for each in function.workspaces:
+            count, kind = each.each * prod(self.grid), stored(each.dtype)
+            data = np.full(count * kind.itemsize, 0 if each.zero else 0xA5, np.uint8).view(kind)
+            arguments.memories[each.value] = MeaningMemory(data, count)
+        self.allocations = [op for op in walk(function.body) if op.spec.allocates]
+        self.begin((0, 0, 0))
+
+    def begin(self, block: Sequence[int]) -> None:
+        self.block = block[0], block[1], block[2]
+        self.values: dict[Value, Array] = dict(self.arguments.numbers)
+        self.active: np.ndarray | None = None
+        self.joining = 0
+        self.is_scan = False  # what is joined is of a scan: its elements keep their order
+        self.groups: list[list[tuple[MeaningMemory, np.ndarray, np.ndarray]]] = []
+        self.open_group: list[tuple[MeaningMemory, np.ndarray, np.ndarray]] = []
+        self.stores: list[list[Callable[[], None]]] = []
+        self.open_stores: list[Callable[[], None]] = []
+        self.filled: dict[tuple[Value, int], Filled] = {}
+        self.tiles: dict[Value, MeaningMemory] = {}
+        self.bytes: np.ndarray | None = None
+
+    def __getitem__(self, value: Value) -> Array:
+        return self.values.get(value)
+
+    @deep_recursion()
+    def do(self, block: Sequence[int]) -> None:
+        """Runs one block of the grid. Raises Undecided and Outside."""
+        self.begin(block)
+        with np.errstate(all="ignore"):
+            for op in self.function.body.ops:
+                self.op(op)
+
+    def op(self, op: Op) -> None:
+        values = self.values
+        out = MEANINGS[op.name](self, op, [values.get(o) for o in op.operands])
+        for result, value in zip(op.results, out, strict=True):
+            if self.watch is not None and not self.joining and value is not None:
+                value = self.watch(result, value)
+            values[result] = value
+
+    def region(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
+        """The values that a region ends with."""
+        for argument, value in zip(block.args, arguments, strict=True):
+            self.values[argument] = value
+        for op in block.ops[:-1]:
+            self.op(op)
+        return [self.values[o] for o in block.ops[-1].operands]
+
+    def join(self, region: Block, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
+        """Two groups joined, many at once: the numbers of the region are arrays here."""
+        self.joining += 1
+        around, self.active = self.active, None
+        try:
+            return self.region(region, [*left, *right])
+        finally:
+            self.joining -= 1
+            self.active = around
+
+    def active_for(self, size: int) -> np.ndarray | None:
+        """Which elements of a tile of this size take part; None for all. A scalar does if one element does."""
+        if self.active is None or self.active.size == size:
+            return self.active
+        return np.full(size, bool(self.active.any()))
+
+    # ---- memory ----
+
+    def memory(self, value: Value) -> MeaningMemory:
+        found = self.arguments.memories.get(value) or self.tiles.get(value)
+        assert found is not None, value
+        return found
+
+    def shared(self, op: Op) -> None:
+        """Makes a shared tile, where the passes have given it bytes in these, swizzled as they say."""
+        if op.result in self.tiles:
+            return
+        type = op.attrs["type"]
+        assert isinstance(type, SharedType)
+        count, kind = prod(type.shape), stored(type.dtype)
+        order = _order(type, op) if type.swizzle else None
+        if "offset" not in op.attrs:
+            self.tiles[op.result] = MeaningMemory(
+                np.full(count * kind.itemsize, 0xA5, np.uint8).view(kind), count, order
+            )
+            return
+        if self.bytes is None:
+            ends = (o.attrs["offset"] + o.attrs["type"].bytes for o in self.allocations)
+            self.bytes = np.full(-(-max(ends) // 16) * 16, 0xA5, np.uint8)
+        start = op.attrs["offset"]
+        if start % kind.itemsize:
+            raise Outside(op, f"the tile '{op.attrs['name']}' begins at byte {start}, in the middle of an element")
+        data = self.bytes[start : start + type.bytes].view(kind)
+        self.tiles[op.result] = MeaningMemory(data, count, order)
+
+    def shaken(self, value: Array, dtype: DType) -> Array:
+        """A float within half a unit in the last place, at random."""
+        assert self.noise is not None
+        value = np.asarray(value)
+        return (value * (1 + self.noise.uniform(-0.5, 0.5, value.shape) * unit(dtype))).astype(value.dtype)
+
+    def shaken_if_rounded(self, value: Array, exact: Array, dtype: DType) -> Array:
+        """The same where it is not what a wider type has: what is exact in one order may be so in all."""
+        value = np.asarray(value)
+        is_exact: np.ndarray = np.equal(value, exact)
+        return np.asarray(np.where(is_exact, value, self.shaken(value, dtype)), value.dtype)
+
+
+def wider(x: Array) -> Array:
+    """A float in a type that has its sums and products, but for what is next to nothing."""
+    x = np.asarray(x)
+    return x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
+
+
+Meaning = Callable[[Run, Op, list[Array]], Sequence[Array]]
+"""From the run of a block, an operation and the values of its operands to the values of its results."""
+MEANINGS: dict[str, Meaning] = {}
+"""One an operation, by its name in `dsl/lowering/ops/`."""
+
+
+def meaning(*names: str) -> Callable[[Meaning], Meaning]:
+    """Registers the meaning of the operations of these names."""
+
+    def register(function: Meaning) -> Meaning:
+        for name in names:
+            assert name not in MEANINGS, name
+            MEANINGS[name] = function
+        return function
+
+    return register
+
+
+_ORDERS: dict[SharedType, np.ndarray] = {}
+
+
+def _order(type: SharedType, op: Op) -> np.ndarray:
+    """Where each element of a swizzled tile lies. A swizzle repeats in each slot of a ring."""
+    found = _ORDERS.get(type)
+    if found is None:
+        size, count = type.dtype.bytes, prod(type.shape)
+        slot = count // type.shape[0] if type.ring else count
+        moved = np.array([swizzled(i * size, type.swizzle) for i in range(slot)])
+        if (moved % size).any() or moved.max(initial=0) >= slot * size:
+            raise Outside(op, f"the swizzle {type.swizzle} takes elements apart, or out of their tile")
+        found = _ORDERS[type] = (np.arange(0, count, slot)[:, None] + (moved // size)[None, :]).reshape(-1)
+    return found
+
+
+# ---- a launch ----
+
+
+def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray | None]:
+    """The bits of an array along one axis, from its first element on, and where its own elements lie there, if it has
+    gaps or another order."""
+    kind = stored(dtype)
+    plain = array.view(kind) if array.dtype != kind else array
+    if plain.flags.c_contiguous:
+        return plain.reshape(-1), None
+    steps = [s // kind.itemsize for s in plain.strides]
+    at = sum(
+        (np.arange(e) * s).reshape((-1,) + (1,) * (plain.ndim - i - 1))
+        for i, (e, s) in enumerate(zip(plain.shape, steps, strict=True))
+    )
+    at = np.broadcast_to(np.asarray(at, np.int64), plain.shape).reshape(-1)
+    flat = np.zeros(int(at.max(initial=0)) + 1, kind)
+    flat[at] = plain.reshape(-1)
+    return flat, at
+
+
+def write_back(memory: MeaningMemory, array: np.ndarray, dtype: DType) -> None:
+    """What a run has left in a memory, into the array that it was made of."""
+    data, at = as_memory(array, dtype)
+    if at is None:
+        data[:] = memory.data
+    else:
+        array[...] = memory.data[at].view(array.dtype).reshape(array.shape)
+
+
+def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = False) -> MeaningArguments:
+    """The arguments of a launch by the names of parameters. Memory is copied; an array given twice stays one."""
+    out = MeaningArguments()
+    index = held(INDEX, function.index_bits)
+    known: dict[tuple, MeaningMemory] = {}
+    for p in function.params:
+        if p.kind == "tensor" and given.get(p.name) is not None:
+            out.dims |= {d: e for d, e in zip(p.dims, given[p.name].shape, strict=True) if isinstance(d, str)}
+        if p.value is None:
+            continue
+        if p.kind == "tensor":
+            array = given[p.name]
+            key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
+            if key not in known:
+                data = as_memory(array, p.dtype)[0].copy()
+                by: dict[int, tuple[Op, int, tuple[int, int, int]]] | None = {} if watched else None
+                known[key] = MeaningMemory(data, data.size, None, by)
+            out.memories[p.value] = known[key]
+            for stride, step in zip(p.strides, array.strides, strict=False):
+                out.numbers[stride] = index.type(step // array.dtype.itemsize)
+        elif p.kind == "scalar":
+            out.numbers[p.value] = number(given[p.name], p.dtype, function.index_bits)
+        else:
+            numbers = [number(n, p.dtype, function.index_bits) for n in np.asarray(given[p.name]).tolist()]
+            data = store(np.array(numbers, held(p.dtype)), p.dtype)
+            out.memories[p.value] = MeaningMemory(data, data.size)
+    for name, value in function.dims.items():
+        out.numbers[value] = index.type(out.dims[name])
+    return out
+
+
+def blocks_of(grid: Sequence[int], most: int | None = None) -> list[tuple[int, int, int]]:
+    """The blocks of a grid in order, the first axis fastest; `most` of the first ones. See also `carried_blocks`."""
+    x, y, z = (*grid, 1, 1)[:3]
+    count = x * y * z if most is None else min(most, x * y * z)
+    return [(i % x, i // x % y, i // (x * y)) for i in range(count)]
+
+
+def carried_blocks(function: Function, grid: Sequence[int], most: int | None) -> list[tuple[int, int, int]]:
+    """`most` of the first blocks, where each does its own work; all of those that meet in workspaces."""
+    return blocks_of(grid, None if function.workspaces else most)

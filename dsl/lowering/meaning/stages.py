@@ -1,0 +1,541 @@
+"""The meaning of a kernel after each pass against the one before: the first value that differs.
+
+Values are matched by identity (`Value.origin`). What the language leaves open, the order of a sum of floats, may differ
+within a bound; the run then goes on with the value of the stage before, so that all that follows is compared exactly.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dsl.lowering.building.verify import Known, Malformed, are_same, verify
+from dsl.lowering.ir.function import Block as Region
+from dsl.lowering.ir.function import Function, Value, uses, walk
+from dsl.lowering.ir.location import Loc
+from dsl.lowering.ir.targets import WARP, Target
+from dsl.lowering.ir.types import DType, TileType
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.machine.formats import as_float, from_fp8, least, load, unit
+from dsl.lowering.meaning.run import MeaningMemory, Outside, Run, Undecided, arguments_of, blocks_of, carried_blocks
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.matrix import factors_of
+from dsl.lowering.passes import Pass, passes_of
+
+Array = Any
+Block = tuple[int, int, int]
+MOST_KEPT = 1 << 28
+"""Bytes of the values of one stage that are kept for the next one; sums of floats are kept always."""
+UNITS = 8.0
+"""How far a sum of floats may be from another order's: units of the type, of what its elements add up to at most."""
+
+
+@dataclass
+class Divergence:
+    """The first thing that differs. `stage`: the pass behind which it does, or `emission`."""
+
+    stage: str
+    message: str
+    value: str | None = None
+    loc: Loc | None = None
+    block: Block | None = None
+    element: tuple[int, ...] | None = None
+    register: int | None = None
+    lane: int | None = None
+    warp: int | None = None
+    before: Any = None
+    after: Any = None
+
+    def __str__(self) -> str:
+        where = "" if self.loc is None else f" ({self.loc.source.name}:{self.loc.line})"
+        text = f"{self.stage}: {self.message}{where}"
+        if self.element:
+            text += f", element {list(self.element)}"
+        if self.lane is not None:
+            register = "" if self.register is None else f"register {self.register} of "
+            text += f", {register}lane {self.lane} of warp {self.warp}"
+        if self.block is not None:
+            text += f" in block {self.block}"
+        if self.before is not None:
+            text += f": {self.before} became {self.after}"
+        return text
+
+    def at(self, layout: Layout | None, shape: Sequence[int], function: Function) -> None:
+        """Fills in where the element lies, the first of its copies; a scalar is in all threads."""
+        if not shape:
+            if any(r.tile.layout for op in walk(function.body) for r in op.results if is_tile(r)):
+                self.register, self.lane, self.warp = 0, 0, 0
+        elif layout is not None and self.element is not None:
+            at = layout.invert().apply(int(np.ravel_multi_index(self.element, tuple(shape))))
+            bits = len(layout.register)
+            self.register, self.lane, self.warp = at & (1 << bits) - 1, at >> bits & WARP - 1, at >> bits + 5
+
+    def as_json(self) -> dict[str, Any]:
+        """As data."""
+        loc = self.loc
+        return {
+            "stage": self.stage,
+            "message": self.message,
+            "value": self.value,
+            "file": None if loc is None else loc.source.name,
+            "line": None if loc is None else loc.line,
+            "block": self.block,
+            "element": self.element,
+            "register": self.register,
+            "lane": self.lane,
+            "warp": self.warp,
+            "before": None if self.before is None else str(self.before),
+            "after": None if self.after is None else str(self.after),
+        }
+
+
+def is_tile(value: Value) -> bool:
+    """True of tiles, and not of scalars or memory."""
+    return isinstance(value.type, TileType) and bool(value.type.shape)
+
+
+def equal(a: Array, b: Array) -> np.ndarray:
+    """Element by element: the same value; any NaN is a NaN, and zeros differ by their sign."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype.kind != "f":
+        return np.asarray(a == b)
+    return np.asarray(((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b)))
+
+
+@dataclass
+class StageTrace:
+    """Every value that a stage made in one block, in order. most: of each sum, what its elements add up to without
+    their signs; of one that stands for another one, at least what that one's did: sums of parts may cancel."""
+
+    values: defaultdict[Value, list[Array]] = field(default_factory=lambda: defaultdict(list))
+    size: int = 0
+    most: dict[Value, Array] = field(default_factory=dict)
+
+    def keep(self, value: Value, made: Array) -> None:
+        if self.size < MOST_KEPT or is_sum(value):
+            self.values[value].append(made)
+            self.size += getattr(made, "nbytes", 0)
+
+
+def is_sum(value: Value) -> bool:
+    """A float whose elements were joined in an order that the language leaves open."""
+    op = value.op
+    return op is not None and (op.spec.unordered or op.spec.product) and value.dtype.is_float
+
+
+@dataclass
+class StageOutcome:
+    """What a stage made of the arguments: memories by name, lines of asserts that failed."""
+
+    memories: dict[str, MeaningMemory]
+    failed: set[int]
+    inexact: bool
+    traces: dict[Block, StageTrace] = field(default_factory=dict)
+
+
+class StageComparison:
+    """Watches one stage, and compares with the stage before."""
+
+    def __init__(self, before: StageOutcome | None):
+        self.before = before
+        self.first: tuple[Block, Value, Array, Array] | None = None
+        self.traces: dict[Block, StageTrace] = {}
+
+    def begin(self, run: Run, block: Block) -> None:
+        self.run, self.block = run, block
+        self.trace = self.traces[block] = StageTrace()
+        self.known = None if self.before is None else self.before.traces.get(block)
+        self.counts: defaultdict[Value, int] = defaultdict(int)
+
+    def watch(self, value: Value, made: Array) -> Array:
+        """Compares a value; gives the one to go on with."""
+        if is_sum(value):
+            size, earlier = self.size_of(value), self.sized_before(value)
+            self.trace.most[value] = np.maximum(size, earlier) if np.shape(earlier) == np.shape(size) else size
+        wanted = self.expected(value)
+        if wanted is not None and np.shape(wanted) == np.shape(made):
+            same = equal(made, wanted)
+            if not same.all():
+                if is_sum(value) and self.is_near(value, made, wanted):
+                    made = wanted
+                elif self.first is None:
+                    self.first = self.block, value, wanted, made
+        self.trace.keep(value, made)
+        return made
+
+    def expected(self, value: Value) -> Array | None:
+        """What the stage before made of this value, or of the one that it stands for."""
+        if self.known is None:
+            return None
+        origin, in_turn = value, False
+        while origin not in self.known.values:
+            if origin.origin is None:
+                return None
+            in_turn |= origin.in_turn
+            origin = origin.origin
+            if not in_turn and origin in self.run.values:
+                return self.run.values[origin]  # a copy of what this stage has, too
+        counter = origin if in_turn else value
+        number = self.counts[counter]
+        self.counts[counter] += 1
+        made = self.known.values[origin]
+        return made[number] if number < len(made) else None
+
+    def is_near(self, value: Value, made: Array, wanted: Array) -> bool:
+        """True within what another order of the sum may change."""
+        most = self.trace.most[value]
+        bound = UNITS * unit(value.dtype) * np.maximum(most, np.abs(np.asarray(wanted, np.float64)))
+        with np.errstate(invalid="ignore"):
+            near = np.abs(np.asarray(made, np.float64) - np.asarray(wanted, np.float64)) <= bound
+        return bool((near | equal(made, wanted)).all())
+
+    def size_of(self, value: Value) -> Array:
+        """What the elements of a sum add up to, without their signs."""
+        op = value.op
+        assert op is not None
+        if op.spec.product:
+            a, b, c = (np.abs(as_float(self.run.values[o], o.dtype)) for o in factors_of(op, value))
+            return a @ b + c
+        joined = self.run.values[op.operands[op.results.index(value)]]
+        return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])
+
+    def sized_before(self, value: Value) -> Array:
+        """That of the sum, or of the one that it stands for, in the stage before."""
+        known = {} if self.known is None else self.known.most
+        seen: Value | None = value
+        while seen is not None and seen not in known:
+            seen = seen.origin
+        return 0.0 if seen is None else known[seen]
+
+    def divergence(self, stage: str, function: Function) -> Divergence | None:
+        """The first value that differs."""
+        if self.first is None:
+            return None
+        block, value, wanted, made = self.first
+        wrong = ~equal(made, wanted)
+        element = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
+        op = value.op
+        name, message = name_of(value), f"value '{name_of(value)}' differs"
+        if name is None:
+            name = leads_to(function, value)
+            message = f"a result of {op.name if op else '?'}{f', which leads to {name!r},' if name else ''} differs"
+        found = Divergence(stage, message, name, None if op is None else op.loc, block, element)
+        found.before, found.after = np.asarray(wanted)[element], np.asarray(made)[element]
+        found.at(value.tile.layout, value.tile.shape, function)
+        return found
+
+
+def name_of(value: Value) -> str | None:
+    """The name of a value, or of the one that it stands for."""
+    seen: Value | None = value
+    while seen is not None:
+        if seen.name:
+            return seen.name
+        seen = seen.origin
+    return None
+
+
+def run_stage(
+    function: Function,
+    given: Mapping[str, Any],
+    grid: Sequence[int],
+    blocks: Iterable[Block],
+    comparison: StageComparison | None = None,
+    noise: np.random.Generator | None = None,
+    watched: bool = False,
+) -> StageOutcome:
+    """Carries out these blocks on copies of the arguments. Raises Undecided and Outside."""
+    arguments = arguments_of(function, given, watched)
+    run = Run(function, arguments, grid, None if comparison is None else comparison.watch, noise)
+    for block in blocks:
+        if comparison is not None:
+            comparison.begin(run, block)
+        run.do(block)
+    return outcome_of(run, comparison)
+
+
+def outcome_of(run: Run, comparison: StageComparison | None = None) -> StageOutcome:
+    """What is left behind the blocks of a run."""
+    given = [p for p in run.function.params if p.kind == "tensor" and p.value is not None]
+    memories = {p.name: run.arguments.memories[p.value] for p in given if p.value is not None}
+    return StageOutcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
+
+
+@dataclass
+class Stages:
+    """What `compare_stages` found: the outcome after the last pass, how many stages and values were compared."""
+
+    last: StageOutcome
+    divergence: Divergence | None = None
+    passes: int = 0
+    values: int = 0
+
+
+def compare_stages(
+    function: Function,
+    target: Target,
+    given: Mapping[str, Any],
+    grid: Sequence[int],
+    blocks: Sequence[Block],
+    passes: Sequence[Pass] | None = None,
+    grid_of: Callable[[], Sequence[int]] | None = None,
+) -> Stages:
+    """Runs the passes one by one, and the kernel after each. Raises Undecided where the kernel has no meaning.
+
+    A pass that gives blocks other work is compared by what all blocks leave; the values behind it are those of the
+    same blocks again. `passes`: all of the function's without. `grid_of`: the grid of the function as it is then.
+    """
+    passes = passes_of(function.choices.plugins) if passes is None else passes
+    comparison = StageComparison(None)
+    before = run_stage(function, given, grid, blocks, comparison)
+    found, known = Stages(before), Known()
+    for each in passes:
+        name, deals = each.name, function.deals
+        may_deal = each.deals is not None and each.deals(function)
+        whole = run_stage(function, given, grid, blocks_of(grid)) if may_deal else before
+        others = shaken_sums(function, given, grid) if may_deal and each.resums else []
+        parts = parts_of(function)
+        each.apply(function, target)
+        found.passes += 1
+        comparison = StageComparison(before)
+        try:
+            verify(function, name, known)
+            if function.deals > deals:
+                grid = grid if grid_of is None else grid_of()
+                blocks = carried_blocks(function, grid, len(blocks))
+                dealt = run_stage(function, given, grid, blocks_of(grid))
+                changed = memory_divergence(name, function, whole, dealt, others)
+                if changed is not None:
+                    found.divergence = changed
+                    return found
+                comparison = StageComparison(None)
+                before = found.last = run_stage(function, given, grid, blocks, comparison)
+                continue
+            if are_same(parts, parts_of(function)):
+                found.values = sum(len(t.values) for t in before.traces.values())
+                continue
+            now = run_stage(function, given, grid, blocks, comparison)
+        except (Malformed, Outside) as error:
+            loc = error.op.loc if isinstance(error, Outside) else None
+            found.divergence = comparison.divergence(name, function) or Divergence(name, str(error), loc=loc)
+            return found
+        found.values = sum(len(t.values) for t in now.traces.values())
+        changed = memory_divergence(name, function, before, now)
+        if changed is not None:
+            found.divergence = comparison.divergence(name, function) or changed
+            return found
+        before.traces.clear()
+        found.last = before = now
+    return found
+
+
+def parts_of(function: Function) -> list[object]:
+    """What the meaning of a kernel hangs on, one after another. Where a pass has left them, there is nothing to run
+    again: 16 of 30 passes find nothing to do in a product, 26 in a softmax."""
+    found: list[object] = [*function.attrs, *function.attrs.values(), *function.dims.values()]
+    for p in function.params:
+        found += (p.value, *p.strides)
+    found += (w.value for w in function.workspaces)
+
+    def add(region: Region) -> None:
+        found.extend((*region.args, *(arg.type for arg in region.args)))
+        for op in region.ops:
+            found.extend((op, op.spec, *op.operands, None, *op.results, *(r.type for r in op.results)))
+            found.extend((*op.attrs, *op.attrs.values(), None))
+            for inner in op.regions:
+                add(inner)
+        found.append(None)
+
+    add(function.body)
+    return found
+
+
+def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[StageOutcome]:
+    """What all blocks leave where each step of a sum of floats is rounded at random: as far apart as other orders."""
+    out = []
+    for seed in range(ROUNDS):
+        noise = np.random.default_rng(seed)
+        run = Run(function, arguments_of(function, given), grid, noise=noise)
+
+        def shake(value: Value, made: Array, run: Run = run) -> Array:
+            adds = value.op is not None and value.op.spec.sums is not None and value.dtype.is_float
+            return run.shaken(made, value.dtype) if adds else made
+
+        run.watch = shake
+        for block in blocks_of(grid):
+            run.do(block)
+        out.append(outcome_of(run))
+    return out
+
+
+def memory_divergence(
+    stage: str, function: Function, before: StageOutcome, now: StageOutcome, others: Sequence[StageOutcome] = ()
+) -> Divergence | None:
+    """The first element of a tensor that differs, or an assert that failed in one of the two alone. `others`: what may
+    as well be there, where sums are added in another order."""
+    for p in function.params:
+        if p.name not in now.memories:
+            continue
+        a, b = (load(o.memories[p.name].data, p.dtype) for o in (before, now))
+        same = equal(a, b)
+        if others and not same.all():
+            alike = [load(o.memories[p.name].data, p.dtype) for o in others]
+            same = ~allowed(a, alike, p.dtype, inexact=True).wrong(b)
+        if not same.all():
+            at = int(np.argmin(same))
+            return Divergence(
+                stage, f"tensor '{p.name}' differs", p.name, p.loc, None, (at,), before=a[at], after=b[at]
+            )
+    if before.failed != now.failed:
+        line = min(before.failed ^ now.failed)
+        return Divergence(stage, f"the assert of line {line} fails in one of the two alone")
+    return None
+
+
+def leads_to(function: Function, value: Value) -> str | None:
+    """The name of the first value or memory that is made of this one."""
+    users, parents = uses(function.body), {r: op for op in walk(function.body) for r in op.regions}
+    ends = {op: parents[r] for r in parents for op in r.ops[-1:]}
+    work, seen = [value], {value}
+    while work:
+        for op in users.get(work.pop(0), ()):
+            results = ends[op].results if op in ends else op.results
+            for result in results:
+                if name_of(result):
+                    return name_of(result)
+            if not results and op.spec.effects is not None:
+                return op.operands[0].name
+            work += [r for r in results if r not in seen]
+            seen.update(results)
+    return None
+
+
+# ---- PTX against the meaning ----
+
+ROUNDS = 3
+"""Runs with noise, which say how far results may be from each other."""
+MOST = 0.9
+"""The part of the elements that differ which says how far any may, in relation to its size."""
+
+
+@dataclass
+class Allowed:
+    """How far each element of a tensor may be from the meaning: 0 where nothing is left open."""
+
+    wanted: np.ndarray
+    bound: np.ndarray
+
+    def wrong(self, made: np.ndarray) -> np.ndarray:
+        """Which elements are too far away."""
+        wide = np.float64 if self.wanted.dtype.kind == "f" else np.longdouble
+        with np.errstate(all="ignore"):
+            near = np.abs(made.astype(wide) - self.wanted.astype(wide)) <= self.bound
+        return ~(near | equal_values(made, self.wanted))
+
+
+def equal_values(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """As `equal`, zeros of any sign."""
+    return np.asarray((a == b) | (np.isnan(a) & np.isnan(b))) if a.dtype.kind == "f" else np.asarray(a == b)
+
+
+def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inexact: bool) -> Allowed:
+    """From runs with noise: four times the farthest of them at an element, and a unit of the type, as far as the tensor
+    depends on what is left open. Few runs may agree by chance: so as much again as elements differ on average, and as
+    most of those that differ do in relation to their size. Not as all do: of sums that cancel that is anything."""
+    bound = np.zeros(wanted.shape)
+    if not inexact or not others:
+        return Allowed(wanted, bound)
+    with np.errstate(all="ignore"):
+        values = wanted.astype(np.float64)
+        spread = np.max([np.abs(o.astype(np.float64) - values) for o in others], axis=0)
+    spread = np.where(np.isfinite(spread), spread, 0.0)
+    if not spread.any() and not dtype.has_fractions:
+        return Allowed(wanted, bound)
+    size = np.abs(np.where(np.isfinite(values), values, 0.0))
+    with np.errstate(all="ignore"):
+        differing = (spread > 0) & (size > 0)
+        relative = np.quantile(spread[differing] / size[differing], MOST) if differing.any() else 0.0
+    typical = float(np.mean(spread))
+    one = np.maximum(unit(dtype) * size, least(dtype)) if dtype.has_fractions else 1.0
+    return Allowed(wanted, 4 * spread + 4 * min(relative, 1e-3) * size + 4 * typical + one)
+
+
+def compare_ptx(
+    function: Function,
+    given: Mapping[str, Any],
+    made: Mapping[str, np.ndarray],
+    grid: Sequence[int],
+    blocks: Sequence[Block],
+    failed: Any = None,
+) -> Divergence | None:
+    """Compares what PTX left in each tensor (bits along one axis) with the meaning of the IR it was made of.
+
+    `failed`: the error of an assert that did not hold, which says its `line`. Tensors are not compared then.
+    """
+    last = run_stage(function, given, grid, blocks, watched=True)
+    if failed is not None:
+        return None if failed.line in last.failed else Divergence("emission", str(failed))
+    if last.failed:
+        return Divergence("emission", f"the assert of line {min(last.failed)} holds, and should not")
+    others = []
+    if last.inexact:
+        others = [run_stage(function, given, grid, blocks, noise=np.random.default_rng(s)) for s in range(ROUNDS)]
+    for p in function.params:
+        if p.name not in made or p.name not in last.memories:
+            continue
+        memory = last.memories[p.name]
+        wanted = as_numbers(memory.data, p.dtype)
+        alike = [as_numbers(o.memories[p.name].data, p.dtype) for o in others]
+        got = as_numbers(made[p.name], p.dtype)
+        wrong = allowed(wanted, alike, p.dtype, last.inexact).wrong(got)
+        if wrong.any():
+            return _emitted(function, p.name, memory, int(np.argmax(wrong)), wanted, got)
+    return None
+
+
+def met(function: Function, given: Mapping[str, Any], grid: Sequence[int], blocks: Sequence[Block]) -> str | None:
+    """What two blocks store in one place, if they do: in which order is not said, whatever the compiler makes of it."""
+    memories = run_stage(function, given, grid, blocks, watched=True).memories
+    return next((m.met for m in memories.values() if m.met is not None), None)
+
+
+def as_numbers(bits: np.ndarray, dtype: DType) -> np.ndarray:
+    """Elements as they lie in memory, as numbers that can be compared."""
+    return from_fp8(bits, dtype) if dtype.name in ("e4m3", "e5m2") else np.asarray(load(bits, dtype))
+
+
+def _emitted(
+    function: Function, name: str, memory: MeaningMemory, at: int, wanted: np.ndarray, got: np.ndarray
+) -> Divergence:
+    """A wrong element, and which value of which thread the meaning has stored there."""
+    found = Divergence("emission", f"tensor '{name}' differs at {at}", name, before=wanted[at], after=got[at])
+    written = None if memory.by is None else memory.by.get(at)
+    if written is None:
+        found.message += ", which nothing stores"
+        return found
+    op, index, found.block = written
+    found.loc = op.loc
+    value = operand(op, "value") or operand(op, "place")  # a store in bulk has places alone, which lie as it does
+    assert value is not None
+    shape = value.tile.shape
+    found.element = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()
+    found.at(value.tile.layout, shape, function)
+    if name_of(value):
+        found.value = name_of(value)
+        found.message += f", to which '{found.value}' is stored"
+    return found
+
+
+__all__ = [
+    "Divergence",
+    "StageOutcome",
+    "Stages",
+    "Undecided",
+    "compare_ptx",
+    "compare_stages",
+    "run_stage",
+]

@@ -1,0 +1,161 @@
+"""Reductions and scans along an axis, shuffles and votes.
+
+In which order elements are joined is the layout's business, so here it is one of many: pairs of halves. A reduction
+over parts, one for each warp, is the one operation whose elements are defined by a layout: which elements a warp has.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from dsl.lowering.ir.function import Block, Op
+from dsl.lowering.ir.targets import WARP
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.machine.formats import Array, spread
+from dsl.lowering.meaning.run import Run, meaning
+
+
+def _fold(run: Run, region: Block, parts: list[Array], axis: int) -> list[Array]:
+    """The elements along an axis joined, pairs first."""
+    rows = [np.moveaxis(np.asarray(p), axis, 0) for p in parts]
+    if run.noise is not None:
+        order = run.noise.permutation(rows[0].shape[0])
+        rows = [r[order] for r in rows]
+    while rows[0].shape[0] > 1:
+        half = rows[0].shape[0] // 2
+        left = [r[2 * half :] for r in rows]  # none or one: an extent is a power of two unless it is done in parts
+        joined = run.join(region, [r[:half] for r in rows], [r[half : 2 * half] for r in rows])
+        made = [spread(j, (half, *r.shape[1:])) for j, r in zip(joined, rows, strict=True)]
+        rows = [np.concatenate([m, rest]) if len(rest) else m for m, rest in zip(made, left, strict=True)]
+    return [r[0] for r in rows]
+
+
+def _mark(run: Run, op: Op) -> None:
+    run.inexact |= any(o.dtype.is_float for o in op.operands)
+
+
+@meaning("reduce")
+def _reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    _mark(run, op)
+    return _fold(run, op.regions[0], x, op.attrs["axis"])
+
+
+@meaning("partial_reduce")
+def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    _mark(run, op)
+    axis, parts, layout = op.attrs["axis"], op.attrs["parts"], op.operands[0].tile.layout
+    assert layout is not None
+    part = _warps_along(layout, axis)
+    done = [_fold(run, op.regions[0], [np.compress(part == p, v, axis) for v in x], axis) for p in range(parts)]
+    return [np.stack([d[k] for d in done], axis) for k in range(len(x))]
+
+
+@cache
+def _warps_along(layout: Layout, axis: int) -> np.ndarray:
+    """For each coordinate of an axis, the number of its warp among those along the axis."""
+    mask = layout.axis_mask(axis)
+    stride = mask & -mask or 1
+    inverse = layout.invert()
+    below = len(layout.register) + len(layout.lane)
+    numbers = [i for i, b in enumerate(layout.warp) if b & mask]
+    out = np.zeros(layout.shape[axis], np.int64)
+    for coordinate in range(layout.shape[axis]):
+        warp = inverse.apply(coordinate * stride) >> below
+        out[coordinate] = sum((warp >> number & 1) << i for i, number in enumerate(numbers))
+    return out
+
+
+@meaning("scan")
+def _scan(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Every element joined with all before it; from the end with `reverse`."""
+    _mark(run, op)
+    axis, reverse = op.attrs["axis"], op.attrs["reverse"]
+    rows = [np.moveaxis(np.asarray(v), axis, 0) for v in x]
+    if reverse:
+        rows = [r[::-1] for r in rows]
+    if run.noise is None:
+        step = 1
+        while step < rows[0].shape[0]:
+            joined = _joined(run, op.regions[0], [r[:-step] for r in rows], [r[step:] for r in rows])
+            rows = [np.concatenate([r[:step], j]) for j, r in zip(joined, rows, strict=True)]
+            step *= 2
+    else:
+        run.is_scan = True
+        rows = _scanned_in_parts(run, op.regions[0], rows)
+        run.is_scan = False
+    if reverse:
+        rows = [r[::-1] for r in rows]
+    return [np.moveaxis(r, 0, axis) for r in rows]
+
+
+def _joined(run: Run, region: Block, left: list[Array], right: list[Array]) -> list[Array]:
+    return [np.broadcast_to(j, r.shape) for j, r in zip(run.join(region, left, right), right, strict=True)]
+
+
+def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]:
+    """A scan along the first axis, associated at random: parts one after another, all that stands before a part by the
+    same once more, and the two joined. The elements keep their order: a scan may mind it."""
+    assert run.noise is not None
+    extent = rows[0].shape[0]
+    if extent == 1:
+        return rows
+    size = int(run.noise.choice(PARTS))
+    at = np.arange(extent)
+    part, place = np.divmod(at + run.noise.integers(size), size)
+    rows = [r.copy() for r in rows]
+
+    def join(left: list[Array], here: np.ndarray) -> None:
+        if here.size:
+            for row, made in zip(rows, _joined(run, region, left, [r[here] for r in rows]), strict=True):
+                row[here] = made
+
+    for number in range(1, size):
+        here = at[(place == number) & (at > 0)]
+        join([r[here - 1] for r in rows], here)
+    last = np.append(at[1:][np.diff(part) > 0] - 1, extent - 1)
+    before = _scanned_in_parts(run, region, [r[last] for r in rows])
+    behind = at[part > part[0]]
+    join([b[part[behind] - part[0] - 1] for b in before], behind)
+    return rows
+
+
+PARTS = (2, 3, 4, 8, 16)
+"""Elements that a scan joins one after another: a thread has some, a warp 32 of these."""
+
+
+@meaning("shuffle")
+def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Each element takes that of a neighbour in its group along the axis; its own where there is none."""
+    axis, mode, width = op.attrs["axis"], op.attrs["mode"], op.attrs["width"]
+    distance = int(x[1]) if op.attrs["distance"] is None else op.attrs["distance"]
+    extent = op.operands[0].tile.shape[axis]
+    at = np.arange(extent) % width
+    if not 0 <= distance < width:
+        return [x[0]]
+    there = {"xor": at ^ distance, "up": at - distance, "down": at + distance, "idx": np.full(extent, distance)}[mode]
+    there = np.where((there >= 0) & (there < width), there, at)
+    return [np.take(x[0], np.arange(extent) - at + there, axis)]
+
+
+@meaning("vote")
+def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """What the lanes of a warp say: 32 neighbours in row-major order, of which a smaller tile has copies."""
+    mode, shape = op.attrs["mode"], np.shape(x[0])
+    flags = np.asarray(x[0]).reshape(-1)
+    active = np.ones(flags.shape, bool) if run.active is None else np.resize(run.active, flags.shape)
+    flags = (flags | ~active) if mode == "all" else (flags & active)
+    size = flags.size
+    lanes = np.resize(flags, max(size, WARP)).reshape(-1, WARP)
+    if mode == "ballot":
+        told = (lanes.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(1).astype(np.uint32)
+    else:
+        told = lanes.any(1) if mode == "any" else lanes.all(1)
+    return [np.repeat(told, WARP)[:size].reshape(shape)]
+
+
+@meaning("convert_layout")
+def _convert_layout(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """The same elements: where they lie is no matter of what they are."""
+    return [x[0]]

@@ -1,0 +1,13 @@
+"""The operations of the tile IR, by family. There is no list of their names elsewhere."""
+
+from __future__ import annotations
+
+from dsl.lowering.ops import channels, control, elementwise, matrix, memory, shapes, threads
+from dsl.lowering.ops.elementwise import CLASSES
+from dsl.lowering.ops.memory import operand, space_of
+from dsl.lowering.ops.spec import OPS, AccessEffect, Mismatch, OpSpec
+
+__all__ = [
+    "CLASSES", "OPS", "AccessEffect", "Mismatch", "OpSpec", "channels", "control", "elementwise", "matrix", "memory",
+    "operand", "shapes", "space_of", "threads",
+]  # fmt: skip

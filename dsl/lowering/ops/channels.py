@@ -1,0 +1,89 @@
+"""Warps with roles of their own, and the channels between them.
+
+A channel is a ring that one role fills, and another one reads. What goes through it has numbers, from 0 on; number e
+lies in slot e mod slots. Each slot has two barriers in shared memory: `full`, which the bytes of copies complete, and
+`free`, at which each warp arrives that has read a number. The value of a channel is the tile that these lie in. Where
+groups of warps take turns at a part of each number's round, `turns` barriers more tell them when.
+
+Loops around that one may have channels, too, whose barriers are in the same tile, so many (`base`) behind its start;
+`outer` are their slots.
+
+Where the attribute `blocks` stands, so many blocks of a cluster copy for each other: each its part of a box to the same
+place of all of them; `full` waits for the bytes of all parts, `free` for the warps of all blocks.
+"""
+
+from __future__ import annotations
+
+from dsl.lowering.ir.function import Block, Op, Value, walk
+from dsl.lowering.ops.memory import BOX, operand
+from dsl.lowering.ops.spec import AccessEffect, nothing, row
+from dsl.ptx_templates import instruction
+
+
+def rings_of(roles: Op) -> tuple[int, ...]:
+    """The slots of each channel, the innermost loop's first."""
+    return (roles.attrs["slots"], *roles.attrs.get("outer", ()))
+
+
+def base_of(op: Op) -> int:
+    """How many barriers stand ahead of those of an operation's channel."""
+    base: int = op.attrs.get("base", 0)
+    return base
+
+
+def is_read_by_threads(release: Op, body: Block) -> bool:
+    """Whether threads read what this channel brings, and not products of warp groups alone, where it lies."""
+    ops = walk(body)
+    boxes = [op for op in ops if op.spec.fills and "box" in op.attrs and base_of(op) == base_of(release)]
+    tiles = {op.operands[0] for op in boxes if operand(op, "channel") is release.operands[0]}
+    users = [op for op in ops if not tiles.isdisjoint(op.operands) and op.spec.effects and not op.attrs.get("in_place")]
+    return any(each.kind == "read" and each.memory in tiles for op in users for each in op.spec.effects(op))
+
+
+def copy_of(op: Op) -> str:
+    """The instruction that copies a box of so many axes."""
+    mode = "im2col" if "walks" in op.attrs else "tile"
+    name = f"cp.async.bulk.tensor.{len(op.attrs['box'])}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
+    return f"{name}.multicast::cluster" if "blocks" in op.attrs else name
+
+
+def _effects(op: Op) -> list[AccessEffect]:
+    """Of the box in the tensor and in the tile."""
+    tensor = operand(op, "tensor")
+    assert tensor is not None
+    of: dict[str | None, Value] = {"global": tensor, "shared": op.operands[0]}
+    kinds = {"reads": "read", "writes": "write"}
+    return [AccessEffect(kinds[by.action], of[by.space], by.space or "", by) for by in instruction(copy_of(op)).effects]
+
+
+# The regions are done at the same time: the first by one thread of `fetchers` warps behind the others, the second by
+# the warps of the kernel. Operand: the channel between them.
+row(
+    "roles", 1, nothing, "slots fetchers registers turns", regions=2, keep=True, flows=True, leading=1, concurrent=True,
+    operands="shared",
+)  # fmt: skip
+# A box of a tensor to the slot of a number, `at` elements behind its start; one index an axis for its first element.
+row(
+    "bulk_copy", (4, 12), nothing, "has box at", effects=_effects, fills=True,
+    named={"memory": "shared", "slot": "index", "tensor": "tensor", "channel": "shared", **BOX},
+    needs=("memory", "slot", "tensor", "channel"),
+)  # fmt: skip
+# channel, number: the slot is free, and is full again when so many bytes have come.
+row("fill", 2, nothing, "bytes slots", keep=True, operands="shared index", fills=True, waits="wait for a free slot")
+# channel, number: it is there.
+row("filled", 2, nothing, "slots", keep=True, operands="shared index", at_channel="wait", waits="wait for a full slot")
+# channel, number: this warp has read it.
+row("release", 2, nothing, "slots", keep=True, operands="shared index")
+# channel, number: one group of warps after the other does what stands between. Of so many groups, each has a barrier
+# behind those of the slots.
+row(
+    "turn_begin",
+    2,
+    nothing,
+    "slots groups",
+    keep=True,
+    operands="shared index",
+    at_channel="begin",
+    waits="wait for the turn",
+)
+row("turn_end", 2, nothing, "slots groups", keep=True, operands="shared index", at_channel="end")

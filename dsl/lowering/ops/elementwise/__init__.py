@@ -1,0 +1,13 @@
+"""Operations of which register i of the result comes from register i of the operands: each file here states some."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from dsl.lowering.ops.elementwise.declare import CLASSES, FUNCTIONS, Element, LanguageFunction, suffix
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["CLASSES", "FUNCTIONS", "Element", "LanguageFunction", "suffix"]

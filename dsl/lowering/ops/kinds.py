@@ -1,0 +1,263 @@
+"""What operands and attributes of operations may be: kinds by name, which rows state and the verifier asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.types import DTYPES, I1, INDEX, DType, SharedType, TableType, TensorType, TileType, int_range
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.machine.tensor_cores import Mma
+
+INDEX_64 = DTYPES["s64"]
+"""The widest that an index may be."""
+MOST = 1 << 31
+"""Numbers of attributes are below it."""
+MAX_TILE = 1 << 20
+"""Elements of a tile."""
+
+
+def _of(*types: type) -> Callable[[Value], bool]:
+    return lambda value: isinstance(value.type, types)
+
+
+def _scalar(accepts: Callable[[DType], bool]) -> Callable[[Value], bool]:
+    return lambda value: isinstance(value.type, TileType) and not value.type.shape and accepts(value.type.dtype)
+
+
+def _tile(accepts: Callable[[DType], bool]) -> Callable[[Value], bool]:
+    return lambda value: isinstance(value.type, TileType) and accepts(value.type.dtype)
+
+
+OPERANDS: dict[str, tuple[Callable[[Value], bool], str]] = {
+    "tile": (_of(TileType), "a tile or a scalar"),
+    "index": (_scalar(lambda dtype: dtype is INDEX), "a scalar of type index"),
+    "whole": (_scalar(lambda dtype: dtype.is_int), "a scalar integer"),
+    "flag": (_tile(lambda dtype: dtype is I1), "of type i1"),
+    "places": (_tile(lambda dtype: dtype is INDEX), "a tile of type index"),
+    "tensor": (_of(TensorType), "a tensor"),
+    "shared": (_of(SharedType), "a shared tile"),
+    "writable": (_of(TensorType, SharedType), "a tensor or a shared tile"),
+    "memory": (_of(TensorType, SharedType, TableType), "a tensor, a shared tile or a table"),
+}
+"""What a value may be, and in words."""
+
+Reads = Callable[[Any], bool]
+
+
+def _is_whole(value: Any, least: int = 0) -> bool:
+    return type(value) is int and least <= value < MOST
+
+
+def _is_word(*words: str) -> Reads:
+    return lambda value: isinstance(value, str) and value in words
+
+
+def _or_none(reads: Reads) -> Reads:
+    return lambda value: value is None or reads(value)
+
+
+def _each(reads: Reads, of: tuple[type, ...] = (tuple, list)) -> Reads:
+    def read(value: Any) -> bool:
+        return isinstance(value, of) and all(map(reads, value))  # type: ignore[call-overload]
+
+    return read
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, tuple | list) and all(_is_whole(extent, 1) for extent in value) and prod(value) <= MAX_TILE
+
+
+def _rows(count: int) -> Reads:
+    """Tuples of so many whole numbers each."""
+    whole = _each(lambda each: type(each) is int and abs(each) < MOST, (tuple,))
+    return _each(lambda row: whole(row) and len(row) == count, (tuple,))
+
+
+ANY: tuple[Reads, str] = (lambda value: True, "anything")
+FLAG: tuple[Reads, str] = (lambda value: isinstance(value, bool), "true or false")
+WHOLE: tuple[Reads, str] = (_is_whole, "a whole number from 0 on")
+COUNT: tuple[Reads, str] = (lambda value: _is_whole(value, 1), "a whole number from 1 on")
+NUMBER: tuple[Reads, str] = (lambda value: type(value) is int and abs(value) < MOST, "a whole number")
+TEXT: tuple[Reads, str] = (lambda value: isinstance(value, str), "a text in quotes")
+TYPE: tuple[Reads, str] = (lambda value: isinstance(value, DType), "an element type")
+WHOLES: tuple[Reads, str] = (_each(_is_whole), "whole numbers in brackets")
+SHAPE: tuple[Reads, str] = (_is_shape, f"extents from 1 on, {MAX_TILE} elements at most")
+
+
+def _is_warpgroups(value: Any) -> bool:
+    """The instruction's name, how many along K, and how each operand lies (`warpgroup.py`)."""
+    if not isinstance(value, tuple) or len(value) != 4:
+        return False
+    name, steps, left, right = value
+    panels = _each(lambda each: isinstance(each, int), (tuple,))
+    return isinstance(name, str) and _is_whole(steps, 1) and _or_none(panels)(left) and panels(right)
+
+
+def words(*known: str) -> tuple[Reads, str]:
+    return _is_word(*known), "one of " + ", ".join(known)
+
+
+def words_or_none(*known: str) -> tuple[Reads, str]:
+    return _or_none(_is_word(*known)), "none, or one of " + ", ".join(known)
+
+
+ATTRIBUTES: dict[str, tuple[Reads, str]] = {
+    # ---- those that rows name ----
+    "axis": WHOLE,
+    "axes": WHOLES,
+    "shape": SHAPE,
+    "extent": (lambda value: _is_whole(value, 1) and value <= MAX_TILE, f"a whole number from 1 to {MAX_TILE}"),
+    "value": (lambda value: isinstance(value, bool | int | float), "a number"),
+    "dtype": TYPE,
+    "to": TYPE,
+    "parts": COUNT,
+    "index": WHOLE,
+    "layout": (lambda value: isinstance(value, Layout), "a layout"),
+    "has": (_each(lambda name: isinstance(name, str), (list,)), "names of its operands: [memory, offset]"),
+    "cache": words_or_none("all", "global", "streaming", "last_use", "write_back", "write_through", "volatile"),
+    "evict": words_or_none("first", "last", "normal", "unchanged", "no_allocate"),
+    "trans": FLAG,
+    "action": words("add", "min", "max", "and", "or", "xor", "exchange", "cas"),
+    "order": words("none", "relaxed", "acquire", "release", "acq_rel"),
+    "scope": words("warp", "block", "gpu", "system"),
+    "bytes": WHOLE,
+    "groups": WHOLE,
+    "box": (_rows(4), "rows of four whole numbers: ((axis, extent, along, step), …)"),
+    "at": WHOLE,
+    "type": (lambda value: isinstance(value, SharedType), "the type of a shared tile"),
+    "name": TEXT,
+    "slots": COUNT,
+    "fetchers": WHOLE,
+    "registers": (_or_none(WHOLES[0]), "none, or whole numbers in brackets"),
+    "turns": WHOLE,
+    "unroll": WHOLE,
+    "types": (_each(lambda each: isinstance(each, DType | TileType), (list, tuple)), "types in brackets"),
+    "message": TEXT,
+    "line": WHOLE,
+    "format": TEXT,
+    "number": WHOLE,
+    "begins": FLAG,
+    "kind": TEXT,
+    "saturate": FLAG,
+    "rounding": words_or_none("rn", "rz", "rm", "rp"),
+    "text": TEXT,
+    "modifier": TEXT,
+    "instruction": (_or_none(lambda value: isinstance(value, Mma)), 'none, or an instruction: mma("…")'),
+    "reverse": FLAG,
+    "mode": words("xor", "up", "down", "idx", "any", "all", "ballot"),
+    "width": (_or_none(lambda value: _is_whole(value, 1)), "none, or a whole number from 1 on"),
+    "distance": (_or_none(lambda value: _is_whole(value)), "none, or a whole number from 0 on"),
+    "blocks": COUNT,
+    # ---- those that some operations have more ----
+    "ahead": FLAG,
+    "anew": FLAG,
+    "base": WHOLE,
+    "besides": FLAG,
+    "bulk": FLAG,
+    "by": words("warp", "block"),
+    "commutes": FLAG,
+    "dictated": (_rows(2), "pairs of whole numbers: ((bit, mask), …)"),
+    "exact": FLAG,
+    "few": FLAG,
+    "from_zero": FLAG,
+    "goes_on": FLAG,
+    "in_place": FLAG,
+    "lasting": FLAG,
+    "matrix": FLAG,
+    "nest": WHOLE,
+    "no_box": TEXT,
+    "offset": WHOLE,
+    "one_thread": FLAG,
+    "outer": WHOLES,
+    "own": FLAG,
+    "pieces": WHOLES,
+    "staged": FLAG,
+    "stepped": FLAG,
+    "tiles": FLAG,
+    "turned": FLAG,
+    "walks": (_rows(4), "rows of four whole numbers: ((lower, upper, step, count), …)"),
+    "warpgroups": (_is_warpgroups, "how warp groups do the product"),
+    "window": (lambda value: _each(_is_whole, (tuple,))(value) and len(value) == 2, "two whole numbers: (row, step)"),
+}
+
+OF_PRODUCTS = {"shape": (_or_none(lambda value: isinstance(value, str)), 'none, or an instruction\'s: "m16n8k16"')}
+"""Those of products that are called like others."""
+
+
+def flaw_of_kinds(op: Op) -> str | None:
+    """What is wrong with the operands and attributes that an operation has, each by itself."""
+    for name, value in op.attrs.items():
+        reads, what = (op.spec.product and OF_PRODUCTS.get(name)) or ATTRIBUTES.get(name, ANY)
+        if not reads(value):
+            return f"its '{name}' is {shown(value)}; it is {what}"
+    if "has" in op.spec.attrs:
+        return _flaw_of_named(op)
+    kinds = op.spec.operands
+    for number, value in enumerate(op.operands):
+        kind = kinds[min(number, len(kinds) - 1)]
+        if not OPERANDS[kind][0](value):
+            return f"operand {number + 1} is {value.type}; it is {OPERANDS[kind][1]}"
+    return None
+
+
+def _flaw_of_named(op: Op) -> str | None:
+    """The same of operands that the attribute `has` names, of which some may be left out."""
+    has, known = op.attrs["has"], op.spec.named
+    if len(has) != len(op.operands) or len(set(has)) != len(has):
+        return f"'has' names each of its {len(op.operands)} operands, once"
+    for name, value in zip(has, op.operands, strict=True):
+        kind = known.get(name.rstrip("0123456789"))
+        if kind is None:
+            return f"it has no operand '{name}'; it has {', '.join(known)}"
+        if not OPERANDS[kind][0](value):
+            return f"its '{name}' is {value.type}; it is {OPERANDS[kind][1]}"
+    missing = [name for name in op.spec.needs if name not in has]
+    if missing or has[0] != "memory":
+        return f"it has no operand '{missing[0]}'" if missing else "its first operand is 'memory'"
+    if op.spec.in_flight and "offset" in has and "source" not in has and "box" not in op.attrs:
+        return "it has no operand 'source', and is no box"
+    return _flaw_of_elements(op)
+
+
+def _flaw_of_elements(op: Op) -> str | None:
+    """Places, a mask and what is moved are of one shape; what is moved has the type of the memory. A store in bulk goes
+    from places in panels to as many of the tensor."""
+    by_name = dict(zip(op.attrs["has"], op.operands, strict=True))
+    places = by_name.get("offset") or by_name.get("place")
+    of_places = ("value", "other", "expected", "source", *(["mask"] if "offset" in by_name else []))
+    for name in of_places:
+        value = by_name.get(name)
+        if value is not None and places is not None and value.shape != places.shape:
+            return f"its '{name}' has the shape {list(value.shape)}, the places {list(places.shape)}"
+    target = by_name.get("target")
+    if target is not None and places is not None and prod(target.shape) != prod(places.shape):
+        return f"its 'target' has {prod(target.shape)} elements, the places {prod(places.shape)}"
+    for name in ("value", "other", "expected", "tensor"):
+        value = by_name.get(name)
+        if value is not None and value.dtype is not op.operands[0].dtype:
+            return f"its '{name}' is of {value.dtype}, the memory of {op.operands[0].dtype}"
+    return None
+
+
+def shown(value: Any) -> str:
+    """A value of an attribute, for people."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return f"{value!r:.60}" if isinstance(value, int | float | str | tuple | list) else str(value)[:60]
+
+
+def flaw_of_number(value: int | float | bool, dtype: DType) -> str | None:
+    """Why a number is none of an element type."""
+    if dtype is I1:
+        return None if isinstance(value, bool) or value in (0, 1) else f"{value} is no i1"
+    if dtype.is_int:
+        low, high = int_range(INDEX_64 if dtype is INDEX else dtype)
+        is_whole = isinstance(value, bool) or type(value) is int
+        return None if is_whole and low <= value <= high else f"{shown(value)} is no {dtype}"
+    return None
+
+
+"""What an attribute may be, and in words."""

@@ -1,0 +1,97 @@
+"""Products on tensor cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import Type
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.machine.tensor_cores import Product, product
+from dsl.lowering.ops.placing import Placed, Placing, alike
+from dsl.lowering.ops.spec import Mismatch, row
+
+
+def _infer_dot(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    a, b, c = (o.tile for o in operands)
+    if not len(a.shape) == len(b.shape) == len(c.shape) == 2:
+        raise Mismatch(f"a product takes tiles of rank 2; got {a}, {b}, {c}")
+    if a.shape[1] != b.shape[0]:
+        turned = "dot(a, b.T, acc)" if a.shape[1] == b.shape[1] else "dot(a.T, b, acc)"
+        fits = a.shape[1] == b.shape[1] or a.shape[0] == b.shape[0]
+        hint = f"both lie along k: {turned}" if fits else "a product takes a[m, k] and b[k, n]"
+        raise Mismatch(f"the columns of {a} are not the rows of {b}", hint)
+    if c.shape != (a.shape[0], b.shape[1]):
+        raise Mismatch(f"{a} @ {b} has shape {[a.shape[0], b.shape[1]]}; the accumulator is {c}")
+    return [c]
+
+
+def product_of(op: Op, layout: Layout) -> Product:
+    """How a product is spread in the layout that its result has."""
+    instruction = op.attrs["instruction"]
+    spread = product(instruction, layout, op.operands[0].tile.shape[1])
+    if spread is None:
+        raise TileError(
+            "layout",
+            op.loc,
+            f"the result of a product by {instruction.shape} cannot have this layout: {layout}",
+            "pin it as 'layout acc: warps [2, 4]'; the instruction says the rest",
+        )
+    return spread
+
+
+def _spread_dot(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
+    sums = (op.result, op.operands[2])
+    return [(v, layout) for v in sums] if value in sums else []
+
+
+def _place_dot(a: Placing, op: Op) -> Placed:
+    spread = product_of(op, a.layouts[op.result])
+    return [spread.a, spread.b, spread.c], [spread.c]
+
+
+def _along_dot(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
+    """Rows are those of the left operand, columns those of the right one; along k it sums."""
+    left, right, total = op.operands
+    if left is right or (value is left and axis == 1) or (value is right and axis == 0):
+        return None
+    return {left if axis == 0 else right: axis, total: axis, op.result: axis}
+
+
+# a, b, accumulator
+row(
+    "dot",
+    3,
+    _infer_dot,
+    "shape modifier instruction",
+    spread=_spread_dot,
+    place=_place_dot,
+    anywhere=False,
+    product=True,
+    along=_along_dot,
+    sums=(2, "add"),
+)
+
+
+def _infer_dots(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    left, *others = operands
+    count = len(others) // 2
+    return [_infer_dot([left, *each], attrs)[0] for each in zip(others[:count], others[count:], strict=True)]
+
+
+def factors_of(op: Op, result: Value) -> tuple[Value, Value, Value]:
+    """a, b and the accumulator of one of the sums of a product, or of several."""
+    left, *others = op.operands
+    number, count = op.results.index(result), len(others) // 2
+    return left, others[number], others[count + number]
+
+
+# a, several b, as many accumulators: products of warp groups by the same instructions, as their columns lie together.
+row("dots", (5, None), _infer_dots, "instruction", product=True)
+# Of products of warp groups, before: the sums, which are there behind it.
+row(
+    "product_wait", (1, None), lambda o, a: [each.type for each in o], keep=True, spread=alike,
+    waits="wait for products",
+)  # fmt: skip

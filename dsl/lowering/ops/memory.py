@@ -1,0 +1,250 @@
+"""Accesses to memory, and what orders them.
+
+Operands: a tensor with a tile of element offsets; a shared tile with an optional slot and a tile of element offsets in
+it; optional operands are named by the attribute `has`, in the order given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+from typing import Any
+
+from dsl import ptx_templates
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.types import SharedType, TableType, TensorType, TileType, Type
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.ops.placing import Exchanging, Placed, Placing, alike, in_one, plain
+from dsl.lowering.ops.spec import AccessEffect, nothing, row, same_axis
+from dsl.ptx_templates import instruction
+
+
+def space_of(memory: Value) -> str:
+    return {TensorType: "global", SharedType: "shared", TableType: "param"}[type(memory.type)]  # type: ignore[index]
+
+
+def operand(op: Op, name: str) -> Value | None:
+    """The operand of a memory operation called `name` in its attribute `has`, or None."""
+    names = op.attrs["has"]
+    return op.operands[names.index(name)] if name in names else None
+
+
+def leave_out(op: Op, *names: str) -> None:
+    """Takes operands of these names from a memory operation."""
+    kept = [(name, value) for name, value in zip(op.attrs["has"], op.operands, strict=True) if name not in names]
+    op.attrs["has"] = [name for name, _ in kept]
+    op.operands = [value for _, value in kept]
+
+
+def _infer_load(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    return [TileType(operands[attrs["has"].index("offset")].shape, operands[0].dtype)]
+
+
+def _infer_atomic(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    return [TileType(operands[attrs["has"].index("offset")].shape, operands[0].dtype)]
+
+
+_KINDS = {"reads": ("read",), "writes": ("write",), "updates": ("read", "write")}
+BONDS = ("acquire", "release")
+"""Kinds of effects that touch nothing, but order what others do."""
+_BONDS_OF = {"acquire": ("acquire",), "release": ("release",), "acq_rel": BONDS}
+
+
+def of_instruction(op: Op) -> list[AccessEffect]:
+    """What the row of its instruction says, each of the operand that is in that space.
+
+    An order says something to other blocks: not in shared memory, nor where its scope is the block.
+    """
+    becomes = op.spec.becomes
+    rows = _kinds_of(becomes if isinstance(becomes, str) else becomes(op))
+    memory = op.operands[0]
+    if len(rows) == 1:
+        by, kinds = rows[0]
+        return [AccessEffect(kind, memory, by.space or "", by) for kind in kinds]
+    return [AccessEffect(kind, _operand_in(op, by.space), by.space or "", by) for by, kinds in rows for kind in kinds]
+
+
+@cache
+def _kinds_of(name: str) -> tuple[tuple[ptx_templates.Effect, tuple[str, ...]], ...]:
+    """The effects of an instruction's row, each with its kinds."""
+    found = []
+    for by in instruction(name).effects:
+        bonds = _BONDS_OF.get(by.order, ()) if by.space == "global" and by.scope != "cta" else ()
+        found.append((by, _KINDS[by.action] + bonds))
+    return tuple(found)
+
+
+def _operand_in(op: Op, space: str | None) -> Value:
+    return next(o for o in op.operands if not isinstance(o.type, TileType) and space_of(o) == space)
+
+
+_PARAM = ptx_templates.Effect("reads", space="param", order="constant")
+
+
+def _load_effects(op: Op) -> list[AccessEffect]:
+    """A table is read by LLVM's own load."""
+    table = op.operands[0]
+    return [AccessEffect("read", table, "param", _PARAM)] if space_of(table) == "param" else of_instruction(op)
+
+
+def _access_row(verb: str) -> Callable[[Op], str]:
+    def row(op: Op) -> str:
+        volatile = ".volatile" if op.attrs["cache"] == "volatile" else ""
+        return f"{verb}{volatile}.{space_of(op.operands[0])}.b32"
+
+    return row
+
+
+_SCOPES = {"block": "cta", "gpu": "gpu", "system": "sys"}
+
+
+def atomic_row(op: Op, action: str = "exch.b32") -> str:
+    """The row of an atomic that does this."""
+    return f"atom.{op.attrs['order']}.{_SCOPES[op.attrs['scope']]}.{space_of(op.operands[0])}.{action}"
+
+
+def writes(op: Op) -> bool:
+    """True if an operation writes memory."""
+    return op.spec.effects is not None and any(e.kind == "write" for e in op.spec.effects(op))
+
+
+def only_copies(op: Op) -> bool:
+    """Whether what an operation writes, if anything, is there later: it is a copy."""
+    effects = op.spec.effects(op) if op.spec.effects is not None else []
+    return all(e.by.completion != "at once" for e in effects if e.kind == "write")
+
+
+def by_threads(op: Op) -> bool:
+    """Whether an operation accesses memory, each thread its own elements, which lie at offsets."""
+    return op.spec.effects is not None and "offset" in op.attrs["has"]
+
+
+def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
+    """The offsets of an access, and its slot if it is in one. What a copy reads is at its source, what a store in bulk
+    writes at its target."""
+    if op.spec.leaves:
+        there = operand(op, "place" if effect.space == "shared" else "target")
+        assert there is not None
+        return there, None
+    if op.spec.in_flight and effect.kind == "read":
+        source = operand(op, "source")
+        assert source is not None
+        return source, None
+    offset = operand(op, "offset")
+    assert offset is not None
+    return offset, operand(op, "slot")
+
+
+def commutes(op: Op, used: Collection[Value]) -> str | None:
+    """What an access does, if those that do the same need no order among themselves: the action of an atomic whose
+    result nothing uses, or "store" of stores that say so."""
+    action = op.attrs.get("action")
+    if action is not None and action not in ("exchange", "cas") and op.result not in used:
+        return str(action)
+    return "store" if op.attrs.get("order") == "none" else None
+
+
+def counts_rounds(op: Op) -> bool:
+    """True of an atomic that needs no order among its own rounds in a loop of threads, each of which goes its own: one
+    without an order, whose action leaves the same in memory however they come. What it sees is what is there then."""
+    return op.attrs.get("action") not in (None, "exchange", "cas") and op.attrs.get("order") == "relaxed"
+
+
+def subject_of(op: Op) -> str:
+    """An access as the subject of a choice: `x.load`."""
+    return f"{op.operands[0].name}.{op.name}"
+
+
+def moved_by(op: Op) -> Value:
+    """The tile that an access brings or takes."""
+    value = op.results[0] if op.results else operand(op, "value")
+    assert value is not None
+    return value
+
+
+def _place_access(a: Placing, op: Op) -> Placed:
+    moved = moved_by(op)
+    if moved in a.layouts:
+        return in_one(op, a.widest(op, a.chosen(moved)))
+    value = operand(op, "value")
+    if value is None:
+        return plain(a, op)
+    return in_one(op, a.widest(op, a.chosen(value) or a.access_layout(op)) if value.tile.shape else None)
+
+
+def _place_copy(a: Placing, op: Op) -> Placed:
+    return [a.copy_layout(op)] * len(op.operands), []
+
+
+def _place_bulk_store(a: Placing, op: Op) -> Placed:
+    """By one thread, unless `lower_copies` finds that the warps can do it."""
+    tiles = [o.tile.shape if isinstance(o.type, TileType) else () for o in op.operands]
+    return [Layout.of_one(shape, a.warps) if shape else None for shape in tiles], []
+
+
+def _exchange_load(a: Exchanging, op: Op) -> bool:
+    """A volatile load of global memory that other blocks may write meanwhile: each thread could read another value."""
+    changing = op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global"
+    return changing and a.share(op, one_thread=True)
+
+
+def _takes(needs: str, **named: str) -> dict[str, Any]:
+    """The operands of an access by name, and those that it always has; `corner` and `tap` stand for one an axis."""
+    return {"named": {"memory": "writable", **named}, "needs": ("memory", *needs.split())}
+
+
+BOX = {"corner": "index", "tap": "index"}
+_PLACED = {"offset": "places", "slot": "index", "mask": "flag"}
+_WHOLE = {"there": "flag"}
+"""Of a box whose mask is left out: whether it is accessed at all."""
+ACCESS = {"spread": alike, "place": _place_access}
+
+row(
+    "load", (2, 13), _infer_load, "has cache evict", effects=_load_effects, becomes=_access_row("ld"), accesses="read",
+    along=same_axis, under_mask="convex", exchange=_exchange_load, **ACCESS,
+    **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **_WHOLE, **BOX),
+)  # fmt: skip
+row(
+    "store", (3, 11), nothing, "has cache evict", effects=of_instruction, becomes=_access_row("st"), accesses="write",
+    along=same_axis, under_mask="convex", **ACCESS, **_takes("offset value", **_PLACED, value="tile", **_WHOLE, **BOX),
+)  # fmt: skip
+row(
+    "ldmatrix", (2, 3), _infer_load, "has trans", effects=of_instruction,
+    becomes="ldmatrix.sync.m8n8.x1.shared.b16", **_takes("offset", memory="shared", slot="index", offset="places"),
+)  # fmt: skip
+row(
+    "stmatrix", (3, 4), nothing, "has trans", effects=of_instruction, becomes="stmatrix.sync.m8n8.x1.shared.b16",
+    **_takes("offset value", memory="shared", slot="index", offset="places", value="tile"),
+)  # fmt: skip
+row(
+    "atomic", (3, 6), _infer_atomic, "has action order scope", effects=of_instruction, becomes=atomic_row,
+    accesses="update", exchange=lambda a, op: a.share(op), **ACCESS,
+    **_takes("offset value", **_PLACED, value="tile", expected="tile"),
+)  # fmt: skip
+row(
+    "copy", (4, 14), nothing, "has cache bytes", effects=of_instruction, place=_place_copy,
+    becomes="cp.async.ca.shared.global.4",
+    under_mask="falls",  # it reads some bytes, from the first on
+    **_takes("offset tensor", **_PLACED | {"memory": "shared", "tensor": "tensor", "source": "places"}, **BOX),
+)  # fmt: skip
+# What lies at `place` of a shared tile goes to `target` of a tensor, in boxes: `corner` says where it begins along each
+# axis of the tensor, whose edges clip it; mask: a scalar, whether it is stored at all. Who holds `place` stores.
+row(
+    "bulk_store", (5, 10), nothing, "has box at", effects=of_instruction, place=_place_bulk_store,
+    becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
+    **_takes("place tensor target", memory="shared", place="places", tensor="tensor", target="places", mask="flag",
+             slot="index", **BOX),
+)  # fmt: skip
+row("bulk_commit", 0, nothing, keep=True, becomes="cp.async.bulk.commit_group")
+# All but so many groups of stores in bulk have read what they store.
+row("bulk_wait", 0, nothing, "groups", keep=True, becomes="cp.async.bulk.wait_group.read", waits="wait for stores")
+# What a thread has written in shared memory is before what stores in bulk read behind the next barrier.
+row("bulk_fence", 0, nothing, keep=True, becomes="fence.proxy.async.shared::cta")
+# own: the compiler made it, so no text has an access to it, and barriers between those are the compiler's in any case.
+row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True, allocates=True)
+row("commit", 0, nothing, keep=True, becomes="cp.async.commit_group")
+row("wait", 0, nothing, "groups", keep=True, becomes="cp.async.wait_group", waits="wait for copies")
+row("barrier", 0, nothing, "scope", keep=True, becomes="bar.sync", waits="barrier of the {scope}")
+# The launches in front have ended; as far as this block goes, the next one may start (`passes/overlap.py`).
+row("wait_for_launches", 0, nothing, keep=True, becomes="griddepcontrol.wait", waits="wait for launches")
+row("let_next_start", 0, nothing, keep=True, becomes="griddepcontrol.launch_dependents")

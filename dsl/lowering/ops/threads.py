@@ -1,0 +1,179 @@
+"""What the threads of a warp or a block do together: reductions, scans, shuffles, votes, exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.targets import WARP
+from dsl.lowering.ir.types import I1, TileType, Type
+from dsl.lowering.known.facts import Analysis, Facts
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.ops.placing import Placed, Placing, alike, in_one, plain
+from dsl.lowering.ops.shapes import axis_of, stacked
+from dsl.lowering.ops.spec import Mismatch, row, same_types
+
+
+def _infer_reduce(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    axis = axis_of(operands[0], attrs)
+    out: list[Type] = []
+    for operand in operands:
+        shape = operand.shape
+        if shape != operands[0].shape:
+            raise Mismatch("tiles of different shapes are reduced together")
+        out.append(TileType((*shape[:axis], *shape[axis + 1 :]), operand.dtype))
+    return out
+
+
+def _infer_vote(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    if operands[0].dtype is not I1:
+        raise Mismatch(f"a vote takes i1; got {operands[0].dtype}")
+    return [operands[0].tile.with_dtype(attrs["dtype"])]
+
+
+def _infer_partial(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    axis, parts = axis_of(operands[0], attrs), attrs["parts"]
+    if any(o.shape != operands[0].shape for o in operands) or operands[0].shape[axis] % parts:
+        raise Mismatch(f"the tiles have not {parts} parts along axis {axis}")
+    return [TileType((*o.shape[:axis], parts, *o.shape[axis + 1 :]), o.dtype) for o in operands]
+
+
+def _infer_scan(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    axis_of(operands[0], attrs)
+    if any(o.shape != operands[0].shape for o in operands):
+        raise Mismatch("tiles of different shapes are scanned together")
+    return same_types(operands, attrs)
+
+
+def _infer_shuffle(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    extent, width = operands[0].shape[axis_of(operands[0], attrs)], attrs["width"]
+    if width is None or width & (width - 1) or width > extent:  # of more than a warp, registers may be renamed
+        raise Mismatch(f"groups of {width} along an axis of {extent}: a power of two up to it")
+    if (attrs["distance"] is None) != (len(operands) == 2):
+        raise Mismatch("the distance is an operand or an attribute")
+    return [operands[0].tile]
+
+
+# ---- layouts ----
+
+
+def _spread_reduce(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
+    if value not in op.operands:
+        return [(r, layout) for r in op.results]
+    if not (layout.is_pure(op.attrs["axis"]) and layout.has_plain_copies):
+        return []
+    result = layout.drop(op.attrs["axis"])
+    return [(v, layout) for v in op.operands] + [(r, result) for r in op.results if r.tile.shape]
+
+
+def _place_reduce(a: Placing, op: Op) -> Placed:
+    layout, axis = _reducible(a, op), op.attrs["axis"]
+    return [layout] * len(op.operands), [layout.drop(axis) if r.tile.shape else None for r in op.results]
+
+
+def _reducible(a: Placing, op: Op) -> Layout:
+    axis = op.attrs["axis"]
+    for o in op.operands:
+        layout = a.layouts.get(o)
+        if layout is not None and layout.is_pure(axis) and layout.has_plain_copies:
+            return layout
+    shape = op.operands[0].tile.shape
+    wanted = a.layouts.get(op.results[0])
+    if wanted is not None and axis == len(shape) - 1 and all(a.is_cheap(o) for o in op.operands):
+        return stacked(wanted, shape[axis])  # made anew where the result is wanted: each thread joins its own
+    return Layout.default(shape, a.warps)
+
+
+def _scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
+    """All of `axis` inside a warp, neighbours first in registers: what a scan without shared memory needs."""
+    rest = [e if i != axis else 1 for i, e in enumerate(shape)]
+    lanes = [1] * len(shape)
+    lanes[axis] = min(WARP, shape[axis])
+    left = WARP // lanes[axis]
+    vector = [1] * len(shape)
+    vector[axis] = shape[axis] // lanes[axis]
+    rows = [1] * len(shape)
+    count = warps
+    for i in reversed(range(len(shape))):
+        if i != axis:
+            lanes[i] = min(left, rest[i])
+            left //= lanes[i]
+            rows[i] = min(count, rest[i] // lanes[i])
+            count //= rows[i]
+    lanes[axis] *= left  # what is left over holds copies
+    rows[axis] *= count
+    return Layout.blocked(shape, tuple(vector), tuple(lanes), tuple(rows))
+
+
+def _place_scan(a: Placing, op: Op) -> Placed:
+    axis = op.attrs["axis"]
+    for o in op.operands:
+        layout = a.layouts.get(o)
+        if layout is None or not layout.is_ordered(axis):
+            continue
+        if not any(b & layout.axis_mask(axis) for b in layout.warp):
+            return in_one(op, layout)
+    return in_one(op, _scan_layout(op.operands[0].tile.shape, axis, a.warps))
+
+
+def _place_vote(a: Placing, op: Op) -> Placed:
+    """The lanes of a warp have 32 neighbours; of a ballot, whose bit i is the i-th of them, in order."""
+    (layout,), _ = plain(a, op)
+    default = Layout.default(op.result.tile.shape, a.warps)
+    if layout is not None and (
+        layout.lane == default.lane if op.attrs["mode"] == "ballot" else sorted(layout.lane) == sorted(default.lane)
+    ):
+        return in_one(op, layout)
+    return in_one(op, default)
+
+
+def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
+    """One for each 32 neighbours in row-major order."""
+    same, left = [], WARP
+    for extent in reversed(shape):
+        same.append(min(extent, left))
+        left //= same[-1]
+    ones = (1,) * len(shape)
+    return Facts(1, ones, ones, tuple(same[::-1]))
+
+
+def _along_reduce(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
+    """All axes but the one that it reduces."""
+    gone = op.attrs["axis"]
+    if value in op.results:
+        axis += gone <= axis
+    if axis == gone:
+        return None
+    return dict.fromkeys(op.operands, axis) | dict.fromkeys(op.results, axis - (gone < axis))
+
+
+# ---- the operations ----
+
+row(
+    "reduce", (1, None), _infer_reduce, "axis", regions=1, unordered=True, spread=_spread_reduce, place=_place_reduce,
+    along=_along_reduce,
+    exchange=lambda a, op: a.reduce(op),
+)  # fmt: skip
+# One part for each warp along the axis.
+row("partial_reduce", (1, None), _infer_partial, "axis parts", regions=1, unordered=True)
+row("scan", (1, None), _infer_scan, "axis reverse", regions=1, spread=alike, place=_place_scan)
+row(
+    "shuffle",
+    (1, 2),
+    _infer_shuffle,
+    "mode axis width distance",
+    keep=True,
+    spread=alike,
+    becomes="shfl.sync.up.b32",
+    operands="tile whole",
+)
+row(
+    "vote", 1, _infer_vote, "mode dtype", keep=True, spread=alike, place=_place_vote, becomes="vote.sync.any.pred",
+    facts=_vote_facts,
+)  # fmt: skip
+row(
+    "convert_layout", 1, same_types, "layout", anywhere=False, form=lambda forms, op: forms.moved(op),
+    exchange=lambda a, op: a.convert(op),
+    picks=lambda op, source, result: source.registers_of(result),
+)  # fmt: skip

@@ -1,0 +1,308 @@
+"""The passes, in order. Each is a function on a kernel's IR; the runner can time, print after, leave out or add one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from dsl.lowering.building.verify import Known, Malformed, verify
+from dsl.lowering.directives import (
+    align,
+    bulk_stores,
+    fragments,
+    grid,
+    loop,
+    parts,
+    peel,
+    pipeline,
+    split,
+    stage,
+    tabulate,
+    turned,
+    turns,
+)
+from dsl.lowering.ir.choices import ON_OFF
+from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.nesting import deep_recursion
+from dsl.lowering.ir.plugins import Added, Plugins, current, guarded
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.passes import (
+    anew_behind_loops,
+    barriers,
+    check_names,
+    check_registers,
+    earlier_rounds,
+    fold_again,
+    layouts,
+    lower_copies,
+    lower_exchanges,
+    lower_matrix_accesses,
+    marks,
+    narrow_scalars,
+    overlap,
+    peel_loops,
+    place_shared,
+    place_waits,
+    recompute,
+    simplify,
+    sink,
+    swizzle_shared,
+    unroll_loops,
+)
+from dsl.lowering.passes.structure import flaw_of_structure
+from dsl.lowering.text.mlir import to_mlir
+
+LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies lowered", "shared memory placed"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass. needs, gives: what must hold of the IR before it, and what holds behind it. reads: properties of
+    the schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked;
+    unless `sound`, code that is wrong, or where barriers are written by hand, unless `by_hand`. needed: whether a
+    kernel cannot do without it. deals: whether it
+    may give the blocks of a kernel other work; resums: in which sums are added in another order. plugin: who added it,
+    if it is none of the compiler's own."""
+
+    name: str
+    run: Callable[[Function, Target], None]
+    needs: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    may_go: bool = True
+    needed: Callable[[Function], bool] | None = None
+    deals: Callable[[Function], bool] | None = None
+    resums: bool = False
+    sound: bool = True
+    by_hand: bool = True
+    plugin: Added | None = None
+
+    def apply(self, function: Function, target: Target) -> None:
+        """Runs it. TileError `call` where the function lacks what it needs."""
+        for need in self.needs:
+            if need not in function.holds:
+                raise TileError("call", None, f"the pass '{self.name}' needs {need}, which {giver(need)} gives")
+        self.run(function, target)
+        function.holds.update(self.gives)
+
+
+def on_function(run: Callable[[Function], None]) -> Callable[[Function, Target], None]:
+    return lambda function, target: run(function)
+
+
+PASSES = (
+    Pass("check_names", on_function(check_names.check_names)),
+    # Before layouts and barriers, which take what directives make for written by hand. `pipeline` first of those that
+    # make loops anew: what is peeled or unrolled has its rounds in the right order then.
+    Pass("grid", on_function(grid.grid), reads=("grouped", "order", "columns", "persistent"), deals=grid.may_deal),
+    Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
+    Pass("tabulate", on_function(tabulate.tabulate), reads=("tabulate",)),
+    Pass("parts", on_function(parts.parts), reads=("parts",)),
+    Pass("align", align.align, reads=("align", "loop", "stage")),
+    # Extents that are no powers of two are those of tiles in parts.
+    Pass("loop", loop.loop, reads=("loop",), may_go=False),
+    # Behind `parts`, each of which is a product; before `stage`, which sees how operands lie.
+    Pass("turned", on_function(turned.turned), reads=("instruction",), may_go=False),
+    # Before loops are made anew; behind `split`, which compares what a round does with the reduction behind the loop.
+    Pass("earlier_rounds", on_function(earlier_rounds.earlier_rounds)),
+    Pass("stage", stage.stage, reads=("stage",)),
+    # Before `pipeline`, which takes what is left of shared memory.
+    Pass("bulk_stores", bulk_stores.bulk_stores, reads=("stage",), may_go=False),
+    Pass("pipeline", pipeline.pipeline, reads=("pipeline",), needed=pipeline.copies_halos),
+    # Behind `pipeline`, whose rounds go on from the first of the loops that it makes to the second.
+    Pass("peel", on_function(peel.peel), reads=("peel",)),
+    # Behind `peel`, which compares loops with those of the other role; before rounds become several in one.
+    Pass("turns", on_function(turns.turns), reads=("turns",)),
+    # Before layouts, since peeled and unrolled code is what they are chosen for; peel first, so that unroll_loops sees
+    # a loop of whole rounds, and fold_again then drops the masks of both.
+    Pass("peel_loops", on_function(peel_loops.peel_loops), reads=("peel",)),
+    # Before `unroll_loops`: what rounds carry from one to the next stays in its registers in rounds of several.
+    Pass("fragments", on_function(fragments.fragments), reads=("fragments",)),
+    Pass("unroll_loops", on_function(unroll_loops.unroll_loops), reads=("unroll",)),
+    Pass("fold_again", on_function(fold_again.fold_again)),
+    # LLVM does this again: without it the code is as fast (0.99 to 1.01, docs/measurements.md). It is here so that no
+    # layout is chosen, no barrier put in for what nothing needs.
+    Pass("simplify", on_function(simplify.simplify)),
+    Pass("assign_layouts", layouts.assign_layouts, gives=(LAYOUTS,), reads=("layout", "instruction"), may_go=False),
+    Pass("lower_exchanges", on_function(lower_exchanges.lower_exchanges), (LAYOUTS,), (EXCHANGES,), may_go=False),
+    # After the layouts: how many bytes a thread copies at once, and so whether `cp.async` can, follows from them.
+    Pass(
+        "lower_copies", on_function(lower_copies.lower_copies), (LAYOUTS,), (COPIES,), reads=("require",), may_go=False
+    ),
+    Pass("clean", on_function(simplify.simplify)),
+    Pass("sink", on_function(sink.sink)),
+    Pass("check_registers", check_registers.check_registers, (LAYOUTS,)),
+    Pass("narrow_scalars", on_function(narrow_scalars.narrow_scalars), by_hand=False),
+    Pass("recompute", on_function(recompute.recompute), reads=("recompute",)),
+    Pass("anew_behind_loops", on_function(anew_behind_loops.anew_behind_loops)),
+    Pass("lower_matrix_accesses", lower_matrix_accesses.lower_matrix_accesses, (LAYOUTS,)),
+    # After lower_matrix_accesses: a phase of `ldmatrix` has other lanes than one of plain loads.
+    Pass(
+        "swizzle_shared",
+        on_function(swizzle_shared.swizzle_shared),
+        (LAYOUTS, EXCHANGES),
+        reads=("swizzle",),
+        needed=swizzle_shared.has_dictated,
+    ),
+    Pass(
+        "insert_barriers",
+        on_function(barriers.insert_barriers),
+        (LAYOUTS, EXCHANGES, COPIES),
+        reads=("barriers",),
+        sound=False,
+    ),
+    # Behind `insert_barriers`, which takes a product for a read where its loads stand.
+    Pass("place_waits", place_waits.place_waits, may_go=False),
+    # Last: which tiles may share bytes follows from the barriers that stand.
+    Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
+    Pass("check_turns", on_function(turns.check_turns), may_go=False),
+    # Behind all that moves accesses.
+    Pass("overlap", on_function(overlap.overlap), may_go=False),
+    # Behind all others: what has marks is the code as it is without them.
+    Pass("marks", on_function(marks.marks), may_go=False),
+)
+EMISSION_NEEDS = (LAYOUTS, EXCHANGES, COPIES, PLACES)
+
+
+def passes_of(plugins: Plugins) -> Sequence[Pass]:
+    """The passes, with those that plug-ins add where they ask to stand. TileError `plugin` for one that cannot."""
+    return _with_added(plugins) if plugins.added else PASSES
+
+
+@lru_cache(maxsize=64)
+def _with_added(plugins: Plugins) -> Sequence[Pass]:
+    found = list(PASSES)
+    for each in plugins.every("pass", "directive"):
+        names = [row.name for row in found]
+        if each.name in names:
+            raise each.wrong(f"adds a pass '{each.name}', which there is already", "another name")
+        side = "before" if each.about["before"] is not None else "after"
+        other = each.about[side]
+        if other not in names:
+            hint = closest(str(other), names) or ", ".join(names)
+            raise each.wrong(f"is to stand {side} '{other}', and there is no such pass", hint)
+        at = names.index(other) + (side == "after")
+        while side == "after" and at < len(found) and _follows(found[at], other):
+            at += 1  # those that stand after the same one, in the order of the files
+        found.insert(at, Pass(each.name, _checked(each), plugin=each))
+    return tuple(found)
+
+
+def _follows(row: Pass, other: str) -> bool:
+    return row.plugin is not None and row.plugin.about["after"] == other
+
+
+def _checked(added: Added) -> Callable[[Function, Target], None]:
+    """A pass of a plug-in: what it leaves is well-formed, or it is told so. A directive's is not run without lines."""
+
+    def run(function: Function, target: Target) -> None:
+        said = []
+        if added.kind == "directive":
+            if added.name not in function.attrs:
+                return
+            said = [function.attrs[added.name]]
+        added(function, target, *said)
+        with guarded(added.loc, f"looking at what '{added.label}' leaves"):  # which is the user's in all its parts
+            if (found := flaw_of_structure(function)) is not None:
+                raise added.wrong(f"leaves no IR: {found}")
+            try:
+                verify(function, added.name)
+            except Malformed as malformed:
+                raise added.wrong(f"leaves IR that is not well-formed: {malformed}") from None
+        if function.facts is not None:
+            function.facts = None  # of the operations that were
+
+    return run
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a run of the passes leaves: seconds by pass, and the IR after those that were asked for, with the
+    line of each operation."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    printed: dict[str, str] = field(default_factory=dict)
+
+
+@deep_recursion()
+def run_passes(
+    function: Function,
+    target: Target,
+    passes: Sequence[Pass] | None = None,
+    print_after: tuple[str, ...] = (),
+    check: bool = False,
+) -> Trace:
+    """Runs `passes` (all of the function's) but those that a choice leaves out; with `check`, verifies after each.
+    TileError `call` for a pass that is none, or whose need nothing gives."""
+    passes = passes_of(function.choices.plugins) if passes is None else passes
+    named(print_after, passes)
+    trace, known = Trace(), Known()
+    for each in passes:
+        sound = each.sound and (each.by_hand or function.word("barriers") != "manual")
+        unsafe = () if sound else ("off",)
+        may_go = each.may_go and not (each.needed is not None and each.needed(function))
+        if may_go and not function.choices.choose("pass", each.name, ON_OFF, "on", unsafe=unsafe):
+            continue
+        start = time.perf_counter()
+        with blamed(function, passes, f"the pass '{each.name}'"):
+            each.apply(function, target)
+        trace.seconds[each.name] = time.perf_counter() - start
+        if check:
+            verify(function, each.name, known)
+        if each.name in print_after:
+            trace.printed[each.name] = to_mlir(function, annotate=True)
+    return trace
+
+
+@contextmanager
+def blamed(function: Function, passes: Sequence[Pass], what: str) -> Iterator[None]:
+    """Where the compiler fails behind passes of plug-ins, it is for what they left, which the verifier cannot tell
+    from what it should be: TileError `plugin` for the last of them."""
+    try:
+        yield
+    except TileError:
+        raise
+    except Exception as error:
+        ran = {made.stem.removeprefix("pass.") for made in function.choices.made if made.taken == "on"}
+        mine = [each.plugin for each in passes if each.plugin is not None and each.name in ran]
+        mine = [each for each in mine if each.kind == "pass" or each.name in function.attrs]
+        if not mine:
+            raise
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        hint = "DSL_TRACEBACK=1 shows where; dsl compile --trace what it changed"
+        raise mine[-1].wrong(f"leaves IR that {what} does not take: {said:.200}", hint) from error
+
+
+def named(names: Sequence[str], passes: Sequence[Pass] | None = None) -> list[Pass]:
+    """The passes of these names. TileError `call` for a name that is none."""
+    known = {each.name: each for each in (passes_of(current()) if passes is None else passes)}
+    for name in names:
+        if name not in known:
+            raise TileError("call", None, f"there is no pass '{name}'", closest(name, known) or ", ".join(known))
+    return [known[name] for name in names]
+
+
+def left_out(names: Sequence[str]) -> dict[str, str]:
+    """The choices that leave out the passes of these names. TileError `call` for one that is none, or is needed for
+    code."""
+    for each in named(names):
+        if not each.may_go:
+            free = ", ".join(other.name for other in PASSES if other.may_go)
+            raise TileError("call", None, f"the pass '{each.name}' cannot be left out: code needs what it makes", free)
+    return {f"pass.{name}": "off" for name in names}
+
+
+def giver(need: str) -> str:
+    """The pass behind which something holds."""
+    return next(f"'{each.name}'" for each in PASSES if need in each.gives)
+
+
+def check_complete(function: Function) -> None:
+    """TileError `call` for a function that is not ready for emission."""
+    for need in EMISSION_NEEDS:
+        if need not in function.holds:
+            raise TileError("call", None, f"emission needs {need}, which the pass {giver(need)} gives")

@@ -1,0 +1,84 @@
+"""Integers and flags that are read ahead of a loop and behind it, and not in it, are computed once more behind it.
+
+    near = arange(128) < n                      near = arange(128) < n
+    q = load(x, mask=near)                      q = load(x, mask=near)
+    for j: …                               →    for j: …
+    store(y, o, mask=near)                      again = arange(128) < n
+                                                store(y, o, mask=again)
+
+They are made of a few scalars and the thread's number, and would be held in registers meanwhile: a flag for each row
+that a thread stores. Attention of heads of 128 spilled 26 words of them.
+"""
+
+from __future__ import annotations
+
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.passes.simplify import remove_unused
+
+
+def anew_behind_loops(function: Function) -> None:
+    """In the function's own block, and in each region that has loops."""
+    for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
+        if any(op.spec.loops for op in block.ops):
+            _Stretches(block).run()
+    remove_unused(function)
+
+
+class _Stretches:
+    """A block in stretches, each of which ends with a loop. made: in which of them a value is; held: up to which one
+    loops read it."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        self.made: dict[Value, int] = {}
+        self.held: dict[Value, int] = {}
+        at = 0
+        for op in block.ops:
+            self.made.update(dict.fromkeys(op.results, at))
+            if op.spec.loops:
+                at += 1
+                for value in _read(op):
+                    self.held[value] = at
+
+    def run(self) -> None:
+        self.at, self.out = 0, list[Op]()
+        self.again: dict[Value, Value] = {}
+        for op in self.block.ops:
+            if not op.spec.loops:
+                for each in (op, *(inner for region in op.regions for inner in walk(region))):
+                    each.operands = [self._here(value) for value in each.operands]
+            self.out.append(op)
+            if op.spec.loops:
+                self.at += 1
+                self.again = {}
+        self.block.ops = self.out
+
+    def _here(self, value: Value) -> Value:
+        """A value, or the same computed in this stretch."""
+        op, made = value.op, self.made.get(value, self.at)
+        if op is None or made == self.at or self.held.get(value, made) > made or not _is_cheap(op):
+            return value
+        if value not in self.again:
+            copy = Op(op.spec, [self._here(each) for each in op.operands], [value.type], dict(op.attrs), (), op.loc)
+            copy.result.stands_for(value)
+            self.out.append(copy)
+            self.again[value] = copy.result
+        return self.again[value]
+
+
+def _read(op: Op) -> list[Value]:
+    return [*op.operands, *(value for region in op.regions for each in walk(region) for value in each.operands)]
+
+
+def _is_cheap(op: Op) -> bool:
+    """A tile of integers or flags that is made of such alone, without a division by what is no constant."""
+    if op.spec.divides and constant_of(op.operands[1]) is None:
+        return False
+    kinds = {value.dtype.kind for value in (*op.operands, *op.results)}
+    return (
+        op.spec.pure
+        and not op.regions
+        and bool(op.result.tile.shape)
+        and kinds <= {"index", "signed", "unsigned", "bool"}
+    )

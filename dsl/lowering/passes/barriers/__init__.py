@@ -1,0 +1,42 @@
+"""Inserts the barriers that the order of accesses within a block needs, at the narrowest scope, and no others.
+
+1. What each operation touches: which elements of which memory, by which threads (`touches.py`).
+2. The program is walked with what no barrier has ordered (`walking.py`, `state.py`, `steps.py`), loops round by round
+   (`rounds.py`). Where an access meets another one (`conflicts.py`, `threads.py`), a barrier is put before it
+   (`insert.py`). Touching what a copy in flight touches is an error (`copies.py`).
+3. Barriers that others have made superfluous go (`remove.py`).
+4. Each one, with the reason why it stands or went, is a choice (`choose.py`).
+"""
+
+from __future__ import annotations
+
+from dsl.lowering.building.loop_forms import loop_forms_of
+from dsl.lowering.ir.function import Function, walk
+from dsl.lowering.known.facts import facts_of
+from dsl.lowering.passes.barriers.choose import choose
+from dsl.lowering.passes.barriers.conflicts import Comparisons, meeting
+from dsl.lowering.passes.barriers.copies import CopiesInFlight, groups_kept
+from dsl.lowering.passes.barriers.insert import insert
+from dsl.lowering.passes.barriers.remove import remove_superfluous
+from dsl.lowering.passes.barriers.rounds import LoopRounds
+from dsl.lowering.passes.barriers.steps import Steps
+from dsl.lowering.passes.barriers.touches import Touches
+from dsl.lowering.passes.barriers.walking import Order
+
+
+def insert_barriers(function: Function) -> None:
+    """Adds `barrier` operations. With `barriers manual` in the schedule only those between accesses to tiles that the
+    compiler made: what is between the accesses of the text is written there."""
+    order = order_of(function)
+    choose(function, order, remove_superfluous(order, insert(order)))
+
+
+def order_of(function: Function) -> Order:
+    """What walks through a function go by."""
+    warps, ops = function.warps, walk(function.body)
+    forms = loop_forms_of(function, facts_of(function))
+    by_hand = function.word("barriers") == "manual"
+    steps = Steps(function, Touches(ops, forms, by_hand))
+    meetings = Comparisons(steps.accesses, lambda pending, touch: meeting(pending, touch, warps))
+    copies = CopiesInFlight(steps, forms, groups_kept(ops))
+    return Order(warps, steps, LoopRounds(steps, forms), meetings, copies, by_hand)

@@ -1,0 +1,185 @@
+"""Why each barrier stands, and what a schedule says otherwise."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from dsl.lowering.ir.function import Function, Op, Reason, Value, in_line
+from dsl.lowering.ir.targets import WARP
+from dsl.lowering.known.affine import Terms
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import subject_of
+from dsl.lowering.passes.barriers.conflicts import meeting
+from dsl.lowering.passes.barriers.insert import Placed
+from dsl.lowering.passes.barriers.remove import RemovalOutcome
+from dsl.lowering.passes.barriers.steps import doer
+from dsl.lowering.passes.barriers.threads import Doubt
+from dsl.lowering.passes.barriers.touches import Touch
+from dsl.lowering.passes.barriers.walking import Order
+
+NONE = "none"
+
+
+def choose(function: Function, order: Order, outcome: RemovalOutcome) -> None:
+    """Puts each barrier, and each one that is superfluous, to the choices; takes out and puts in what they say."""
+    if not (outcome.standing or outcome.dropped):
+        return
+    reasons = _Reasons(order, outcome)
+    gone = {each.barrier for each in outcome.dropped}
+    # Threads, not time: the block's barrier in place of each warp's changed no time on five kernels
+    # (docs/measurements.md, `barrier=block`).
+    costs = {"warp": WARP, "block": function.threads, NONE: 0}
+    for each in sorted([*outcome.standing, *outcome.dropped], key=lambda each: reasons.position[each.before]):
+        superfluous = each.barrier in gone
+        reason = function.reasons[each.barrier] = reasons.of(each, superfluous)
+        scope = each.barrier.attrs["scope"]
+        options = {name: name for name in (("warp", "block", NONE) if scope == "warp" else ("block", NONE))}
+        taken = function.choices.choose(
+            "barrier",
+            subject_of(reason.later),
+            options,
+            NONE if superfluous else scope,
+            loc=reason.later.loc,
+            because=reason.__str__,
+            costs={name: costs[name] for name in options},
+            unit="threads that wait for each other",
+            unsafe=() if superfluous else (NONE,),
+        )
+        if taken != NONE:
+            each.barrier.attrs["scope"] = taken
+        if superfluous and taken != NONE:
+            order.steps.insert(each.block, each.barrier, each.before)
+        elif not superfluous and taken == NONE:
+            order.steps.remove(each.block, each.barrier)
+
+
+class _Reasons:
+    """position: of the steps of a function in its text, barriers that stand among them."""
+
+    def __init__(self, order: Order, outcome: RemovalOutcome):
+        self.order, self.steps, self.touches = order, order.steps, order.steps.accesses.touches
+        self.position: dict[Op, int] = {}
+        self.loops: dict[Op, tuple[Op, ...]] = {}
+        self.of_access: dict[int, list[Op]] = defaultdict(list)  # in order
+        for op, loops in self.steps.inside(self.steps.function.body):
+            self.position[op], self.loops[op] = len(self.position), loops
+            for access in self.steps.accesses_of(op):
+                self.of_access[access].append(op)
+        self.standing = [each.barrier for each in outcome.standing]
+
+    def of(self, placed: Placed, superfluous: bool) -> Reason:
+        need = placed.need
+        later = need.op if self.steps.accesses_of(need.op) else self.inside(need.op, need.later)
+        earlier, round_before = self.owner(need.earlier, later)
+        past, touch = self.touches[need.earlier], self.touches[need.later]
+        first, second = doer(earlier, past), doer(later, touch)
+        return Reason(
+            first,
+            second,
+            need.scope,
+            doubt=self.doubt(first, past, second, touch),
+            round_before=round_before,
+            order=next((t.bond for t in (past, touch) if t.bond is not None), ""),
+            once=placed.before is not need.op,
+            superfluous=superfluous,
+            by=self.between(earlier, later, round_before) if superfluous else (),
+        )
+
+    def inside(self, branch: Op, access: int) -> Op:
+        """The operation of an access in a branch of threads."""
+        found = self.steps.origin(access, [op for region in branch.regions for op, _ in self.steps.inside(region)])
+        assert found is not None
+        return found
+
+    def owner(self, access: int, later: Op) -> tuple[Op, bool]:
+        """The operation of an access that another one meets, whatever loops and barriers have made of it since; and
+        whether it was done in a round before. Of several that became one, the last one before `later`."""
+        accesses = self.steps.accesses
+        followed = {access: False}  # as a round made it of what it was before
+        seen: set[int] = set()
+        while followed:
+            found = [
+                (not self.is_past(op, later, past), self.position[op], op)
+                for number, past in followed.items()
+                for op in self.of_access.get(number, ())
+            ]
+            if found:
+                same_round, _, op = max(found, key=lambda each: each[:2])
+                return op, not same_round
+            seen |= followed.keys()
+            followed = {
+                old: past or (old, new) in accesses.followed
+                for new, past in followed.items()
+                for old in accesses.earlier[new]
+                if old not in seen
+            }
+        raise AssertionError("an access of no operation")
+
+    def is_past(self, earlier: Op, later: Op, followed: bool) -> bool:
+        """Whether an access is one of a round before, of a loop that has both."""
+        both = any(loop in self.loops[earlier] for loop in self.loops[later])
+        return both and (followed or self.position[earlier] >= self.position[later])
+
+    def between(self, earlier: Op, later: Op, round_before: bool) -> tuple[Op, ...]:
+        """The barriers that stand on the way from one operation to another, or from it on to a next round."""
+        first, last = self.position[earlier], self.position[later]
+        if not round_before:
+            return tuple(b for b in self.standing if first < self.position[b] < last)
+        around = [loop for loop in self.loops[later] if loop in self.loops[earlier]]
+        return tuple(b for b in self.standing if around[-1] in self.loops[b] and not last <= self.position[b] <= first)
+
+    # ---- why it is not known that two accesses meet ----
+
+    def doubt(self, earlier: Op, past: Touch, later: Op, touch: Touch) -> str:
+        if past.bond is not None or touch.bond is not None:
+            return ""
+        met = meeting(past, touch, self.order.warps)
+        assert met is not None
+        if met.doubt is None:
+            masked = [op for op, of in ((later, touch), (earlier, past)) if self.is_masked(op, of)]
+            return f"{subject_of(masked[0])} is masked" if masked else ""
+        if met.doubt is Doubt.PLACE:
+            return self.unplaced(later, touch) or self.unplaced(earlier, past) or "in which earlier round, is not told"
+        if met.doubt is Doubt.BASE and past.offsets is not None and touch.offsets is not None:
+            return self.counted_from(past.offsets.terms, touch.offsets.terms)
+        return met.doubt.value
+
+    def is_masked(self, op: Op, touch: Touch) -> bool:
+        """Whether an access may leave elements out. What a copy writes is zeros there."""
+        fills = op.spec.in_flight and touch.write
+        return not fills and operand(op, "mask") is not None
+
+    def unplaced(self, op: Op, touch: Touch) -> str:
+        """Why it is not known where an access is; "" if it is."""
+        if touch.offsets is not None:
+            return ""
+        offset = self.steps.touches.offset_of(op, touch)
+        if self.steps.touches.place(offset) is not None:
+            return f"where {subject_of(op)} is changes from round to round"
+        source = self.steps.touches.source_of_doubt(offset)
+        told = "what a loop carries" if source is None else _told(source)
+        return f"where {subject_of(op)} is hangs on {told}"
+
+    def counted_from(self, mine: Terms, theirs: Terms) -> str:
+        """Two sums of scalars that differ, by what is in one of them alone."""
+        apart = [_sum([self.named(v, k) for v, k in a if (v, k) not in b]) for a, b in ((mine, theirs), (theirs, mine))]
+        if apart[0] == apart[1]:  # copies of one statement
+            return f"each counts from its own {apart[0]}"
+        return f"one counts from {apart[0]}, the other from {apart[1]}"
+
+    def named(self, value: int, factor: int) -> str:
+        found = self.order.rounds.forms.values.get(value) or self.steps.touches.affines.scalars.get(value)
+        told = "a round's number" if found is None else _named(found)
+        return told if factor == 1 else f"{factor} * {told}"
+
+
+def _named(value: Value) -> str:
+    return f"'{value.name}'" if value.name or value.op is None else _told(value.op)
+
+
+def _told(op: Op) -> str:
+    return f"'{op.spec.symbol or op.name}'{in_line(op)}"
+
+
+def _sum(parts: list[str]) -> str:
+    return " + ".join(parts) or "0"

@@ -1,0 +1,145 @@
+"""Copies in flight are accesses of their own: touching what one touches is an error, and a `wait` that never waits."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from dsl.lowering.building.loop_forms import LoopForms, remainder
+from dsl.lowering.ir.function import Op, Value, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ops import operand
+from dsl.lowering.passes.barriers.conflicts import Comparisons, collision
+from dsl.lowering.passes.barriers.state import State, members
+from dsl.lowering.passes.barriers.steps import Steps
+from dsl.lowering.passes.barriers.touches import Touch, slot_of
+
+NEVER = "wait(n) for it"  # of copies that no wait stands behind, in however many slots
+
+
+def groups_kept(ops: list[Op]) -> dict[str, int]:
+    """More groups than any wait leaves in flight need not be told apart, but for one that an error may name: of copies,
+    and of stores."""
+    return {
+        kind: max((op.attrs["groups"] for op in ops if op.spec.orders == kind), default=0) + 2
+        for kind in ("end", "their end")
+    }
+
+
+class CopiesInFlight:
+    """The copies of one function."""
+
+    def __init__(self, steps: Steps, forms: LoopForms, most: dict[str, int]):
+        self.steps, self.forms, self.most = steps, forms, most
+        self.comparisons = Comparisons(steps.accesses, collision)
+        self.waited_for: dict[Op, int] = {}  # at each `wait`: the most groups that may be in flight
+
+    def check(self, access: int, flying: int, state: State, op: Op) -> None:
+        """TileError `hazard` where an access touches what one of the copies in flight touches."""
+        if self.comparisons.scope(access, flying):
+            self._fail(access, state, op)
+
+    def waited(self, op: Op, state: State) -> None:
+        copies = state.copies
+        drains = copies.committed and not op.attrs["groups"]  # says that all is there, if only to a reader
+        self.waited_for[op] = max(self.waited_for.get(op, 0), len(copies.groups), drains)
+
+    def check_waits(self) -> None:
+        """A `wait` that leaves as many groups in flight as there can be never waits: what is read behind it may not be
+        there. Of a statement that became several operations, one that waits is enough."""
+        waits: dict[tuple[int, int], list[Op]] = {}
+        for op in self.waited_for:
+            if op.loc is not None:
+                waits.setdefault((id(op.loc.source), op.loc.start), []).append(op)
+        for ops in waits.values():
+            if any(self.waited_for[op] > op.attrs["groups"] for op in ops):
+                continue
+            op = max(ops, key=lambda o: self.waited_for[o])
+            groups, most = op.attrs["groups"], self.waited_for[op]
+            if not most:
+                message = f"wait({groups}) never waits: no copies were committed on any way here"
+                hint = "copy(s, x[…]), then commit(), then wait(n)"
+            else:
+                number = "1 group of copies is" if most == 1 else f"{most} groups of copies are"
+                message = f"wait({groups}) never waits: at most {number} in flight here"
+                hint = f"wait({most - 1}) or less"
+            raise TileError("hazard", op.loc, message, hint)
+
+    def _fail(self, access: int, state: State, op: Op) -> NoReturn:
+        touches = self.steps.accesses.touches
+        touch, hit = touches[access], self.comparisons.met(access, state.in_flight)
+        copies = state.copies
+        if not hit & copies.all:
+            self._fail_of_store(touch, next(members(hit)), op)
+        if hit & copies.open:
+            first, met = "commit() the copy and wait(0)", hit & copies.open
+        else:
+            newer, met = next((i, hit & group) for i, group in enumerate(reversed(copies.groups)) if hit & group)
+            first = NEVER if newer + 1 == self.most["end"] else f"wait({newer})"
+        flying = next(members(met))
+        other, copy = touches[flying], self._begun_by(flying)
+        line = "" if copy is None or copy.loc is None else f" of {told_line(copy, op)}"
+        if touch.bond is not None:
+            copied = f"the copy{line} from '{other.memory.name}'"
+            message = f"this releases what the block did while {copied} may be in flight"
+            raise TileError("hazard", op.loc, message, f"{first} first")
+        does, way = ("writes" if touch.write else "reads"), ("into" if other.write else "from")
+        message = f"this {does} '{touch.memory.name}' while the copy{line} {way} it may be in flight"
+        same = None if copy is None else self._same_slot(copy, other, op, touch)
+        others = "" if first == NEVER else ", or a ring of more slots" if same else ", or use another slot"
+        raise TileError("hazard", op.loc, message + (f": {same}" if same else ""), f"{first} first{others}")
+
+    def _fail_of_store(self, touch: Touch, flying: int, op: Op) -> NoReturn:
+        other, store = self.steps.accesses.touches[flying], self._begun_by(flying)
+        line = "" if store is None or store.loc is None else f" of {told_line(store, op)}"
+        tensor = other.memory if store is None else operand(store, "tensor")
+        name = "" if tensor is None else tensor.name
+        does = f"{'stores to' if op.spec.leaves else 'accesses'} '{touch.memory.name}'"
+        does = "releases what the block did" if touch.bond is not None else does
+        message = f"this {does} while the store{line} of '{name}' in bulk may be in flight"
+        hint = f"stage {name}: shared, or store({name}[…], …, order=none) where no element is stored twice"
+        raise TileError("hazard", op.loc, message, hint)
+
+    def _begun_by(self, flying: int) -> Op | None:
+        """What an access in flight belongs to: of several that became one access, one nearest to it."""
+        begun = [op for op in walk(self.steps.function.body) if op.spec.in_flight or op.spec.leaves]
+        return self.steps.origin(flying, begun)
+
+    def _same_slot(self, copy: Op, flying: Touch, op: Op, touch: Touch) -> str | None:
+        """Which two slots of a ring are one: that of a copy in flight, told by the round of the access, and that of the
+        access. None where they are not known, or have one index."""
+        ring = touch.slot.modulus if touch.slot is not None else None
+        index, to = operand(op, "slot"), operand(copy, "slot")
+        if not ring or flying.slot is None or index is None or to is None:
+            return None
+        began = slot_of(self.forms, copy.operands[0], to)
+        began = began.of(self.forms.canonical(began.form, began.holds))
+        if [factor for _, factor in began.terms] != [1]:
+            return None
+        order = [each for each in walk(self.steps.function.body) if each is op or each is copy]
+        rounds = (began.constant - flying.slot.constant) % ring
+        if not rounds and order[0] is op:  # the copy comes behind the access: it is of an earlier round
+            rounds = ring
+        here, there = self._slot_text(index), self._slot_text(to, rounds)
+        if here is None or there is None or here == there:
+            return None
+        before = f", {rounds} round{'s' * (rounds > 1)} before," if rounds else ""
+        return f"slot {here} here and slot {there} of the copy{before} are the same in a ring of {ring}"
+
+    def _slot_text(self, index: Value, less: int = 0) -> str | None:
+        """The index of a slot, less a number, as a kernel writes it; None where a part of it has no name."""
+        index, _ = remainder(index)
+        factors, constant = self.forms.form(index)
+        constant -= less
+        names = [(self.forms.values[value].name, factor) for value, factor in factors.items()]
+        if any(name is None for name, _ in names):
+            return None
+        parts = [f"{name}" if factor == 1 else f"{factor} * {name}" for name, factor in names]
+        parts += [str(constant)] * (constant != 0 or not parts)
+        return " + ".join(parts).replace("+ -", "- ")
+
+
+def told_line(op: Op, near: Op) -> str:
+    """Where an operation is, for a message at another one."""
+    assert op.loc is not None
+    is_near = near.loc is not None and near.loc.source is op.loc.source
+    return f"line {op.loc.line}" if is_near else str(op.loc)

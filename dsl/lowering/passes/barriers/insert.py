@@ -1,0 +1,44 @@
+"""Puts barriers where a walk needs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsl.lowering.ir.function import Block, Op
+from dsl.lowering.ops import OPS
+from dsl.lowering.passes.barriers.state import State
+from dsl.lowering.passes.barriers.threads import Scope
+from dsl.lowering.passes.barriers.walking import BarrierWalk, Need, Order
+
+BARRIER = OPS["barrier"]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A barrier in a block, before one of its operations; need: what it was put in for."""
+
+    block: Block
+    barrier: Op
+    before: Op
+    need: Need
+
+
+def placed(order: Order, block: Block, before: Op, scope: Scope, need: Need) -> Placed:
+    """A new barrier, put before an operation."""
+    barrier = Op(BARRIER, [], [], {"scope": scope}, (), before.loc)
+    order.steps.insert(block, barrier, before)
+    return Placed(block, barrier, before, need)
+
+
+def insert(order: Order) -> list[Placed]:
+    """Puts a barrier before each access that needs one. TileError `hazard` where none can stand, or copies are in
+    flight."""
+    inserted: list[Placed] = []
+
+    def needed(need: Need) -> None:
+        inserted.append(placed(order, need.block, need.op, need.scope, need))
+
+    BarrierWalk(order, needed).block(order.steps.function.body, State())
+    if not order.by_hand:
+        order.copies.check_waits()
+    return inserted

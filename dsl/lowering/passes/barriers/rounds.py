@@ -1,0 +1,201 @@
+"""What a loop makes of accesses: on the way into it, from one round to the next, on the way out.
+
+What was at k * round + c in one round is at k * round + c - k in the next (`dsl/lowering/building/loop_forms.py`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+
+from dsl.lowering.building.loop_forms import EXACT, Carried, Form, LoopForms, holds, plus, reduced, substituted
+from dsl.lowering.ir.function import Block, Op, Value, walk
+from dsl.lowering.known.affine import Affine
+from dsl.lowering.known.listed_offsets import Listed
+from dsl.lowering.passes.barriers.conflicts import MAX_ROUNDS_BACK
+from dsl.lowering.passes.barriers.steps import Steps
+from dsl.lowering.passes.barriers.touches import Change, Slot, Touch, along, terms_of
+
+MAX_ENTERED = (
+    256  # places from before a loop that its numbers tell apart: rounds of an outer loop may add more and more
+)
+# Few, since the walk through a loop ends when a round adds nothing new: places that are told apart for ever are as many
+# as the rounds.
+EXACT_ROUNDS = 2  # rounds after which an access that no barrier has ordered stands for all earlier rounds too
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """The changes of sets of accesses by one loop."""
+
+    entering: Callable[[int], int]
+    following: Callable[[int], int]
+    leaving: Callable[[int], int]
+
+
+class LoopRounds:
+    """What the loops of one function make of accesses."""
+
+    def __init__(self, steps: Steps, forms: LoopForms):
+        self.steps, self.forms = steps, forms
+        self.known: dict[Op, Rounds] = {}
+
+    def of(self, loop: Op) -> Rounds:
+        known = self.known.get(loop)
+        if known is None:
+            changing = self.steps.accesses.changing
+            inside = _defined_in(loop, self.forms)
+            carried = self.forms.carried.get(loop, [])
+            behind = {c.inside: c.behind for c in carried if c.behind is not None}
+
+            def leave(form: Form, modulus: int) -> Form:
+                return self.forms.canonical(substituted(form, behind), modulus)
+
+            leaving = changing(lambda t: _renamed(t, leave).forget(inside))
+            following = changing(next_round(carried, inside), follows=True)
+            if loop.attrs.get("tiles"):
+                following = self._next_tile(following)
+            entering = changing(self._first_round(loop, carried))
+            known = self.known[loop] = Rounds(entering, following, leaving)
+        return known
+
+    def _next_tile(self, following: Callable[[int], int]) -> Callable[[int], int]:
+        """What a block of the program has done to tensors is nothing to another block, whose tile this block does next:
+        nothing orders the two where each has a block of its own."""
+        given = [p.value for p in self.steps.function.params if p.value is not None]
+        of_memory = self.steps.accesses.of_memory
+        return lambda accesses: following(accesses & ~reduce(or_, (of_memory[memory] for memory in given), 0))
+
+    def _at_first(self, block: Block) -> Iterator[Touch]:
+        """The accesses of a block, those of loops in it in the first round."""
+        for op in self.steps.of(block):
+            for access in self.steps.accesses_of(op):
+                yield self.steps.accesses.touches[access]
+            starts = {c.inside: c.start for c in self.forms.carried.get(op, [])}
+            for region in op.regions:
+                for touch in self._at_first(region):
+                    yield touch.expressed(lambda form, m: self.forms.canonical(substituted(form, starts), m))  # noqa: B023
+
+    def _first_round(self, op: Op, carried: list[Carried]) -> Callable[[Touch], Touch]:
+        """Slots and offsets relative to what the loop carries, which has its start in the first round."""
+        starts = {c.inside: c.start for c in carried}
+        # Factors of what is carried, in the body's accesses of a memory.
+        slots: dict[Value, dict[int, int]] = defaultdict(dict)
+        offsets: dict[Value, dict[int, int]] = defaultdict(dict)
+        for touch in (touch for region in op.regions for touch in self._at_first(region)):
+            if touch.slot is not None:
+                slots[touch.memory].update((v, k) for v, k in touch.slot.terms if v in starts)
+            if touch.offsets is not None:
+                offsets[touch.memory].update((v, k) for v, k in touch.offsets.terms if v in starts)
+
+        def relative(form: Form, factors: dict[int, int], modulus: int) -> Form:
+            for value, factor in factors.items():
+                form = plus(plus(form, ({value: 1}, 0), factor), self.forms.canonical(starts[value], modulus), -factor)
+            return form
+
+        entered: set[Touch] = set()
+
+        def change(touch: Touch) -> Touch:
+            if touch.before is not None:
+                return touch
+            if len(entered) >= MAX_ENTERED:
+                return touch.without(bool(slots.get(touch.memory)), bool(offsets.get(touch.memory)))
+            if touch.slot is not None and (factors := slots.get(touch.memory)):
+                if touch.slot.axes:
+                    factors = {value: along(factor, touch.slot.axes) for value, factor in factors.items()}
+                form = relative(touch.slot.form, factors, touch.slot.holds)
+                touch = replace(touch, slot=touch.slot.of(form))
+            if touch.offsets is not None and (factors := offsets.get(touch.memory)):
+                terms, constant = relative((dict(touch.offsets.terms), touch.offsets.constant), factors, EXACT)
+                touch = replace(touch, offsets=touch.offsets._replace(terms=terms_of(terms), constant=constant))
+            entered.add(touch)
+            return touch
+
+        return change
+
+
+def _defined_in(op: Op, forms: LoopForms) -> set[int]:
+    """The identities of all values of an operation's regions, but for those that are the same each time they run."""
+    out = {id(a) for region in op.regions for a in region.args}
+    out |= {id(name) for name in forms.names.get(op, ())[:1]}
+    for inner in (o for region in op.regions for o in walk(region)):
+        out |= {id(a) for region in inner.regions for a in region.args}
+        out |= {id(name) for name in forms.names.get(inner, ())}
+        if not inner.spec.pure or any(id(o) in out for o in inner.operands):
+            out |= {id(r) for r in inner.results}
+    return out
+
+
+def _new(value: int) -> int:
+    """The identity of what a value becomes in the next round, beside its own, as long as both stand in one form."""
+    return ~value
+
+
+def next_round(carried: list[Carried], inside: set[int]) -> Callable[[Touch], Touch]:
+    """An access of one round of a loop as the next one sees it. inside: what a round computes anew."""
+    # What keeps its name from round to round, and what a round adds to it; what the next round knows by another name;
+    # what a round adds to that only the run knows.
+    steps = {c.inside: c.next[1] for c in carried if c.next[0] == {c.inside: 1} and c.modulus == EXACT}
+    renamed: dict[int, Form] = {}
+    added: dict[int, tuple[Form, int]] = {}
+    for c in carried:
+        if list(c.next[0].values()) == [1]:
+            (value,) = c.next[0]
+            if value in inside and value not in steps:
+                renamed[value] = ({c.inside: 1}, -c.next[1])
+        elif c.next[0].get(c.inside) == 1:
+            added[c.inside] = plus(c.next, ({c.inside: 1}, 0), -1), c.modulus
+    unknown = inside - steps.keys() - renamed.keys() - added.keys()
+
+    def follow(form: Form, modulus: int) -> Form | None:
+        """A form by the names of the next round, which have become more; None where not all that they have is in it."""
+        left: set[int] = set()
+        for value, (more, under) in added.items():
+            factor = form[0].get(value)
+            if factor:
+                if not holds(under, modulus):
+                    return None
+                before = plus(({_new(value): 1}, 0), more, -1)  # what it was, by what it has become
+                form = reduced(plus(plus(form, ({value: 1}, 0), -factor), before, factor), modulus)
+                left |= {value, *more[0]}
+        if form[0].keys() & (unknown | left):
+            return None
+        return substituted(form, renamed | {_new(value): ({value: 1}, 0) for value in added})
+
+    def change(touch: Touch) -> Touch:
+        touch = _renamed(touch, follow)
+        slot = sum(k * steps.get(v, 0) for v, k in touch.slot.terms) if touch.slot is not None else 0
+        offset = sum(k * steps.get(v, 0) for v, k in touch.offsets.terms) if touch.offsets is not None else 0
+        if not (slot or offset) or touch.before == (slot, offset):
+            return touch
+        if touch.before is not None:  # another loop made it stand for rounds of its own
+            return touch.without(bool(slot), bool(offset))
+        ring = (slot and touch.slot is not None and touch.slot.modulus) or 0
+        if 0 < ring <= MAX_ROUNDS_BACK and not offset:  # it comes round again
+            return touch.shifted(slot, 0)
+        before = (slot, offset) if touch.age + 1 >= min(ring or EXACT_ROUNDS, MAX_ROUNDS_BACK) else None
+        return replace(touch.shifted(slot, offset), age=touch.age + 1, before=before)
+
+    return change
+
+
+def _renamed(touch: Touch, follow: Change) -> Touch:
+    """An access by the names of the next round, or of what is behind a loop. Names that come round again, each time
+    with another constant (a pair exchanged and counted on), would go on for ever: after a few rounds such a place is
+    not known any more. The slots of a ring come round again themselves."""
+    out = touch.expressed(follow)
+    known = touch.slot if out.slot is None or touch.slot is None else touch.slot.along(out.slot.axes)
+    slot = out.slot is not None and not out.slot.modulus and _moved(known, out.slot)
+    offsets = out.offsets is not None and _moved(touch.offsets, out.offsets)
+    if not (slot or offsets):
+        return out
+    return replace(out, age=out.age + 1) if out.age < EXACT_ROUNDS else out.without(slot, offsets)
+
+
+def _moved(old: Slot | Affine | Listed | None, new: Slot | Affine | Listed) -> bool:
+    """True if a place has another constant, or more or other factors, and not just other names."""
+    assert old is not None
+    return old.constant != new.constant or sorted(k for _, k in old.terms) != sorted(k for _, k in new.terms)

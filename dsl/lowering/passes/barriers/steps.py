@@ -1,0 +1,77 @@
+"""The operations of a function that matter for the order of accesses, by block, and the accesses of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dsl.lowering.hopper.warpgroup import done_by
+from dsl.lowering.ir.function import Block, Function, Op
+from dsl.lowering.passes.barriers.state import OpenAccesses
+from dsl.lowering.passes.barriers.touches import Touch, Touches
+
+
+def doer(op: Op, touch: Touch) -> Op:
+    """The operation that says where one touches something: of a product, the load."""
+    said = [each for each in done_by(op) if touch.memory in each.operands]
+    return said[0] if said else op
+
+
+class Steps:
+    """The order is that of the blocks, also behind a barrier that is put in or taken out here."""
+
+    def __init__(self, function: Function, touches: Touches):
+        self.function, self.touches, self.accesses = function, touches, OpenAccesses()
+        self.touched: dict[Op, list[int]] = {}
+        self.known: dict[Block, list[Op]] = {}
+
+    def of(self, block: Block) -> list[Op]:
+        """The operations of a block that access what is written, or order accesses; loops and branches with such."""
+        known = self.known.get(block)
+        if known is None:
+            known = self.known[block] = [op for op in block.ops if self._matters(op)]
+        return known
+
+    def _matters(self, op: Op) -> bool:
+        if op.regions:
+            return any(self.of(region) for region in op.regions)
+        return op.spec.orders is not None or bool(self.accesses_of(op))
+
+    def accesses_of(self, op: Op) -> list[int]:
+        """The accesses of one operation, by number."""
+        known = self.touched.get(op)
+        if known is None:
+            touches = [touch for each in done_by(op) for touch in self.touches.of(each)]
+            known = self.touched[op] = [self.accesses.number(touch) for touch in touches]
+        return known
+
+    def origin(self, access: int, ops: Sequence[Op]) -> Op | None:
+        """The one of some operations that an access belongs to, whatever loops and barriers have made of it since: of
+        several that became one access, one nearest to it."""
+        for numbers in self.accesses.generations(access):
+            for op in ops:
+                if not numbers.isdisjoint(self.touched.get(op, ())):
+                    return op
+        return None
+
+    def insert(self, block: Block, barrier: Op, before: Op) -> None:
+        for ops in (block.ops, self.of(block)):
+            ops.insert(ops.index(before), barrier)
+
+    def remove(self, block: Block, barrier: Op) -> None:
+        for ops in (block.ops, self.of(block)):
+            ops.remove(barrier)
+
+    def inside(self, block: Block, loops: tuple[Op, ...] = ()) -> Iterator[tuple[Op, tuple[Op, ...]]]:
+        """All steps of a block, outer ones first, each with the loops around it, down from this block."""
+        for op in self.of(block):
+            yield op, loops
+            for region in op.regions:
+                yield from self.inside(region, (*loops, op) if op.spec.loops else loops)
+
+    def loops(self, block: Block) -> Iterator[tuple[Block, Op]]:
+        """Loops with the block that they stand in, inner ones first."""
+        for op in tuple(self.of(block)):  # barriers may be put in meanwhile
+            for region in op.regions:
+                yield from self.loops(region)
+            if op.spec.loops:
+                yield block, op

@@ -1,0 +1,194 @@
+"""How far apart the threads are that touch one element: not two threads, those of one warp, or of the block.
+
+Two accesses whose offsets count from the same place are compared as linear maps of bits, or element by element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
+
+from dsl.lowering.ir.targets import WARP
+from dsl.lowering.known.affine import Affine, apply_affine, free_of_carries
+from dsl.lowering.known.listed_offsets import Listed
+from dsl.lowering.layouts.layout import Layout, apply
+from dsl.lowering.passes.barriers.touches import Touch
+
+MAX_ENUMERATED = 1 << 15
+Scope = str
+"""Of a barrier, and of what needs one: "warp" or "block"."""
+
+
+class Doubt(Enum):
+    """Why it is not known that two accesses meet which are taken to."""
+
+    PLACE = "where one of them is, is not known"
+    BASE = "they count from different values"
+    SLOT = "their slots are not told apart"
+    SIZE = "too many elements to compare them one by one"
+
+
+class Meeting(NamedTuple):
+    """Two accesses that meet, or may meet: in which scope, and what is not known."""
+
+    scope: Scope
+    doubt: Doubt | None = None
+
+    @property
+    def strength(self) -> tuple[bool, bool]:
+        return self.scope == "block", self.doubt is None
+
+
+IN_WARP, IN_BLOCK, TOO_LARGE = Meeting("warp"), Meeting("block"), Meeting("block", Doubt.SIZE)
+
+
+def wider(a: Scope | None, b: Scope | None) -> Scope | None:
+    return "block" if "block" in (a, b) else a or b
+
+
+def scope_of_acting(touches: tuple[Touch, ...], warps: int) -> Scope | None:
+    """The scope of all threads that do one of these accesses."""
+    threads = 0  # the bits of their numbers in which they differ
+    for touch in touches:
+        if touch.layout is None:
+            threads |= 0 if touch.one_thread else WARP * warps - 1
+        else:
+            threads |= (WARP * warps - 1) & ~_idle(touch)
+    return None if not threads else "warp" if threads < WARP else "block"
+
+
+def meeting_of_elements(a: Touch, b: Touch, warps: int) -> Meeting | None:
+    """How two accesses meet whose offsets count from the same place."""
+    if a.layout is None or b.layout is None:
+        return _certain(_scope_with_scalar(a, b, warps))
+    both = images(a, b)
+    if both is not None:
+        return _certain(scope_by_algebra(both))
+    if max(a.layout.count, b.layout.count) * WARP * warps > MAX_ENUMERATED:
+        return TOO_LARGE
+    return _certain(_scope_by_enumeration(a, b, warps))
+
+
+def _certain(scope: Scope | None) -> Meeting | None:
+    return None if scope is None else IN_BLOCK if scope == "block" else IN_WARP
+
+
+def _scope_by_enumeration(a: Touch, b: Touch, warps: int) -> Scope | None:
+    mine, scope = owners(a, warps), None
+    for offset, threads in owners(b, warps).items():
+        for one in mine.get(offset, ()):
+            for other in threads:
+                if other != one:
+                    scope = wider(scope, "warp" if other >> 5 == one >> 5 else "block")
+                    if scope == "block":
+                        return scope
+    return scope
+
+
+def _scope_with_scalar(a: Touch, b: Touch, warps: int) -> Scope | None:
+    if a.layout is None and b.layout is None:
+        assert a.offsets is not None and b.offsets is not None
+        if a.offsets.constant != b.offsets.constant:
+            return None
+        if a.one_thread and b.one_thread:
+            return None
+        return "block"
+    scalar, tile = (a, b) if a.layout is None else (b, a)
+    assert scalar.offsets is not None
+    met = owners(tile, warps).get(scalar.offsets.constant)
+    if not met:
+        return None
+    if scalar.one_thread and set(met) == {0}:
+        return None
+    if scalar.one_thread and all(t < WARP for t in met):
+        return "warp"
+    return "block"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What one access touches, as XOR of vectors: one for each bit of the acting threads, one for each register bit."""
+
+    threads: tuple[tuple[int, int], ...]  # (bit of the thread's number, vector)
+    registers: tuple[int, ...]
+
+
+def images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
+    """Both accesses as linear maps into one space of bits, or None where carries make them nonlinear.
+
+    Either both use one formula that gives every element an offset of its own, so that elements may be compared; or the
+    offsets themselves are free of carries: each coordinate has bits of its own.
+    """
+    assert a.offsets is not None and b.offsets is not None and a.layout is not None and b.layout is not None
+    if a.offsets == b.offsets and a.shape == b.shape and a.offsets.one_to_one(a.shape):
+        return _image(a, None), _image(b, None)
+    if isinstance(a.offsets, Listed) or isinstance(b.offsets, Listed):
+        return None
+    if a.offsets.constant != b.offsets.constant:
+        return None
+    if not (free_of_carries(a.offsets, a.layout.shape) and free_of_carries(b.offsets, b.layout.shape)):
+        return None
+    return _image(a, a.offsets), _image(b, b.offsets)
+
+
+def _image(touch: Touch, affine: Affine | None) -> Image:
+    """By offsets less the constant, or by elements if `affine` is None."""
+    layout = touch.layout
+    assert layout is not None
+
+    def at(basis: int) -> int:
+        return basis if affine is None else apply_affine(affine, layout.coordinates(basis)) - affine.constant
+
+    idle = _idle(touch)
+    threads = tuple((1 << i, at(b)) for i, b in enumerate(layout.thread) if not idle >> i & 1)
+    return Image(threads, tuple(at(b) for b in layout.register))
+
+
+def _idle(touch: Touch) -> int:
+    """Bits of the thread's number that are 0 in all threads that act."""
+    assert touch.layout is not None
+    free = touch.layout.replicated
+    return free["lane"] | free["warp"] << 5 if touch.one_thread else 0
+
+
+def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
+    """How far apart two threads can be that touch one element: None if they are one thread, else "warp" or "block".
+
+    The pairs (thread of a, its register, thread of b, its register) that touch one element are the kernel of a linear
+    map, so the differences between the two threads are a linear space too: its basis tells all.
+    """
+    rows: list[tuple[int, int]] = []  # echelon form of the vectors, with the difference of threads behind each
+    scope: Scope | None = None
+    for image in images:
+        for thread, vector in (*image.threads, *((0, v) for v in image.registers)):
+            for row, behind in rows:
+                if vector ^ row < vector:
+                    vector, thread = vector ^ row, thread ^ behind
+            if vector:
+                rows.append((vector, thread))
+                rows.sort(reverse=True)
+            elif thread:
+                scope = wider(scope, "block" if thread >> 5 else "warp")
+    return scope
+
+
+def owners(touch: Touch, warps: int) -> dict[int, list[int]]:
+    """Offset → the threads that touch it."""
+    assert touch.layout is not None and touch.offsets is not None
+    return _owners(touch.layout, touch.offsets, _idle(touch), warps)
+
+
+# Copies and reads of the parts of a tile meet pair by pair, and each is enumerated once: 9 ms of a product's.
+@lru_cache(maxsize=8)
+def _owners(layout: Layout, at: Affine | Listed, idle: int, warps: int) -> dict[int, list[int]]:
+    offsets = at.values(layout.shape)
+    registers, bases = layout.offsets, layout.thread
+    out: dict[int, list[int]] = {}
+    for thread in range(WARP * warps):
+        if not thread & idle:
+            part = apply(bases, thread)
+            for register in registers:
+                out.setdefault(offsets[part ^ register], []).append(thread)
+    return out

@@ -1,0 +1,300 @@
+"""What an operation touches: which elements of which memory, by which threads.
+
+Where an access is, is known relative to scalars that the kernel computes, and to the numbers of the rounds of loops
+(`dsl/lowering/building/loop_forms.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import NamedTuple
+
+from dsl.lowering.building.loop_forms import EXACT, Form, LoopForms, number, plus, reduced, remainder
+from dsl.lowering.hopper.boxes import CopiedBox
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.types import SharedType, TileType
+from dsl.lowering.known.affine import Affine, AffineOffsets, Terms
+from dsl.lowering.known.listed_offsets import Listed, ListedOffsets
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import BONDS, commutes, counts_rounds, place_of
+
+Change = Callable[[Form, int], Form | None]
+"""A form told otherwise, under the modulus for which it is needed; None where it is not known any more."""
+
+
+BEYOND = 1 << 32
+"""More than two tiles of an array can lie apart along an axis, in tiles."""
+
+
+def along(box: int, axes: Collection[int]) -> int:
+    """Of the number of a box, which has a digit for each axis, less than half of BEYOND away from 0, those of these."""
+    kept, axis = 0, 0
+    while box:
+        digit = (box + BEYOND // 2) % BEYOND - BEYOND // 2
+        kept += digit * BEYOND**axis * (axis in axes)
+        box, axis = (box - digit) // BEYOND, axis + 1
+    return kept
+
+
+class Slot(NamedTuple):
+    """The index of a slot: Σ terms + constant, modulo `modulus` if there is one. axes: of a box of a tensor, whose
+    number has a digit for each axis, those along which it is known."""
+
+    terms: Terms
+    constant: int
+    modulus: int | None
+    axes: tuple[int, ...] = ()
+
+    @property
+    def holds(self) -> int:
+        """The modulus under which forms of the index are needed."""
+        return self.modulus or EXACT
+
+    @property
+    def form(self) -> Form:
+        return dict(self.terms), self.constant
+
+    def of(self, form: Form) -> Slot:
+        """Such a slot at another index."""
+        factors, constant = reduced(form, self.holds)
+        return self._replace(terms=terms_of(factors), constant=constant)
+
+    def along(self, axes: Collection[int]) -> Slot:
+        """What is known of a box along these axes alone; of another slot all of it."""
+        if not self.axes:
+            return self
+        terms = terms_of({value: along(factor, axes) for value, factor in self.terms})
+        kept = tuple(axis for axis in self.axes if axis in axes)
+        return self._replace(terms=terms, constant=along(self.constant, axes), axes=kept)
+
+    def changed(self, change: Change) -> Slot | None:
+        """The same index, told otherwise: of a box along each axis by itself. None where nothing of it is known."""
+        if not self.axes:
+            form = change(self.form, self.holds)
+            return None if form is None else self.of(form)
+        told = {axis: change(self.along([axis]).form, self.holds) for axis in self.axes}
+        known = {axis: form for axis, form in told.items() if form is not None}
+        whole = reduce(plus, known.values(), number(0))
+        return self._replace(axes=tuple(known)).of(whole) if known else None
+
+
+@dataclass(slots=True)
+class Touch:
+    """One access that is not ordered yet.
+
+    bond: "acquire" or "release" if it orders global memory with other blocks, and touches nothing itself.
+    slot: the slot's index; None without a slot, or where it is not known (`in_slot` tells).
+    offsets: of elements, in the slot if there is one; None for any element.
+    layout: of the tile; None for a scalar. one_thread: each element is touched by one of the threads that hold it, a
+        scalar by thread 0.
+    combines: what it does if such accesses need no order among themselves (`dsl/lowering/ops/memory.py`).
+    polls: the atomic that it is, if that needs no order among its own rounds in a loop of threads.
+    joint: the lanes of a warp do it together, each for others too. grouped: the warps of a group do, by the
+        asynchronous proxy, whose fence goes with barriers of the block.
+    warp_ordered: a warp barrier came after, so only other warps can still meet it.
+    age: rounds of loops that moved it since.
+    before: it stands for earlier rounds too, each this much (slot, offset) further back.
+    """
+
+    memory: Value
+    write: bool
+    slot: Slot | None
+    offsets: Affine | Listed | None
+    layout: Layout | None
+    one_thread: bool
+    in_slot: bool = False
+    combines: str | None = None
+    joint: bool = False
+    grouped: bool = False
+    bond: str | None = None
+    warp_ordered: bool = False
+    age: int = 0
+    before: tuple[int, int] | None = None
+    polls: Op | None = None
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Accesses are hashed far more often than made."""
+        place = (self.memory, self.slot, self.offsets, self.layout, self.bond)
+        self._hash = hash((place, self.write, self.age, self.before, self.warp_ordered))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.layout.shape if self.layout else ()
+
+    @property
+    def is_global(self) -> bool:
+        return not isinstance(self.memory.type, SharedType)
+
+    def shifted(self, slot: int, offset: int) -> Touch:
+        """The same access that many slots and elements back."""
+        out = self
+        if slot and out.slot is not None:
+            out = replace(out, slot=out.slot.of((dict(out.slot.terms), out.slot.constant - slot)))
+        if offset and out.offsets is not None:
+            out = replace(out, offsets=out.offsets._replace(constant=out.offsets.constant - offset))
+        return out
+
+    def expressed(self, change: Change) -> Touch:
+        """The same access with its forms, of slot and offsets, told otherwise."""
+        slot, offsets = self.slot, self.offsets
+        if slot is not None and slot.terms:
+            slot = slot.changed(change)
+        if offsets is not None and offsets.terms:
+            form = change((dict(offsets.terms), offsets.constant), EXACT)
+            offsets = None if form is None else offsets._replace(terms=terms_of(form[0]), constant=form[1])
+        if slot == self.slot and offsets == self.offsets:
+            return self
+        out = self.without(self.slot is not None and slot is None, self.offsets is not None and offsets is None)
+        out = out.along(slot.axes) if slot is not None else out
+        return replace(out, slot=slot, offsets=offsets)
+
+    def along(self, axes: tuple[int, ...]) -> Touch:
+        """The same access of a box of which these axes alone are known still."""
+        if self.slot is None or self.slot.axes == axes:
+            return self
+        before = self.before and (along(self.before[0], axes), self.before[1])
+        return replace(self, slot=self.slot.along(axes), before=before if before and any(before) else None)
+
+    def forget(self, values: set[int]) -> Touch:
+        """What hangs on these values is not known any more."""
+        return self.expressed(lambda form, _: None if form[0].keys() & values else form)
+
+    def without(self, slot: bool, offsets: bool) -> Touch:
+        """The same access without its slot or its offsets. What is left may still move from round to round."""
+        if not (slot or offsets):
+            return self
+        before = self.before and (self.before[0] * (not slot), self.before[1] * (not offsets))
+        return replace(
+            self,
+            slot=None if slot else self.slot,
+            offsets=None if offsets else self.offsets,
+            before=before if before and any(before) else None,
+        )
+
+
+def terms_of(factors: dict[int, int]) -> Terms:
+    return tuple(sorted((v, k) for v, k in factors.items() if k))
+
+
+def slot_of(forms: LoopForms, memory: Value, index: Value) -> Slot:
+    """The slot that an index chooses: of a ring modulo its slots; `i % 2` takes two in turn."""
+    assert isinstance(memory.type, SharedType)
+    modulus = memory.type.shape[0] if memory.type.ring else None
+    inner, taken = remainder(index)
+    if taken is not None and (modulus is None or taken <= modulus):
+        index, modulus = inner, taken
+    elif taken is not None and modulus is not None and taken % modulus == 0:
+        index = inner
+    return Slot((), 0, modulus).of(forms.form(index))
+
+
+def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
+    """Of each tensor that is stored in bulk, elements by axis of a box, where all boxes have as many."""
+    found: dict[Value, dict[int, int]] = {}
+    for op in ops:
+        tensor = operand(op, "tensor") if op.spec.leaves else None
+        if tensor is not None:
+            extents = {axis.axis: axis.extent for axis in CopiedBox.of(op).axes}
+            known = found.setdefault(tensor, extents)
+            alike = known.keys() == extents.keys()  # else axes of one are several, joined, of another
+            found[tensor] = {axis: each for axis, each in known.items() if alike and extents[axis] == each}
+    return found
+
+
+def slot_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Slot | None:
+    """Which box of its tensor a store in bulk writes, as a number: boxes of two numbers have no element in common.
+
+    Counted are those axes along which boxes begin at multiples of their extent; the number of tiles along each is a
+    digit, so that one may be known where another is not: that of a row, behind the loop over its columns. None where
+    there is no such axis.
+    """
+    terms: dict[int, int] = {}
+    constant, axes = 0, []
+    for axis in CopiedBox.of(op).axes:
+        extent = tiles.get(axis.axis)
+        factors, first = forms.canonical(forms.form(axis.first), EXACT)
+        if extent and not first % extent and not any(factor % extent for factor in factors.values()):
+            digit = BEYOND**axis.axis
+            constant += first // extent * digit
+            axes.append(axis.axis)
+            for value, factor in factors.items():
+                terms[value] = terms.get(value, 0) + factor // extent * digit
+    return Slot(terms_of(terms), constant, None, tuple(sorted(axes))) if axes else None
+
+
+class Touches:
+    """What the operations of one function touch of what may be written while it runs. ops: all of them. by_hand: only
+    of tiles that the compiler made, as the text has the barriers between its own accesses."""
+
+    def __init__(self, ops: list[Op], forms: LoopForms, by_hand: bool = False):
+        self.effects = {op: op.spec.effects(op) for op in ops if op.spec.effects}
+        effects = [e for found in self.effects.values() for e in found]
+        self.written = {e.memory for e in effects if e.kind == "write"}
+        # What goes through a channel is ordered by its barriers.
+        self.in_channels = {e.memory for e in effects if e.by.completion == "mbarrier"}
+        # What this kernel only reads stays as it is while it runs, but for a kernel that has an order with the whole
+        # system: a host or another kernel may write it.
+        self.all_global = any(e.kind in BONDS and e.by.scope == "sys" for e in effects)
+        self.used = {value for op in ops for value in op.operands}
+        self.tiles = tiles_of_stores(ops)
+        self.own = {op.results[0] for op in ops if op.attrs.get("own")} if by_hand else None
+        self.forms = forms
+        self.affines = AffineOffsets()
+        self.listed = ListedOffsets()
+
+    def offset_of(self, op: Op, touch: Touch) -> Value:
+        """The offsets of one of an operation's accesses."""
+        kind = "write" if touch.write else "read"
+        return next(place_of(op, e)[0] for e in self.effects[op] if e.memory is touch.memory and e.kind == kind)
+
+    def source_of_doubt(self, offset: Value) -> Op | None:
+        """The operation because of which offsets are not known; None for what comes around a loop."""
+        while (op := offset.op) is not None:
+            unknown = [v for v in op.operands if isinstance(v.type, TileType) and not self.place(v)]
+            if not unknown:
+                return op
+            offset = unknown[0]
+        return None
+
+    def place(self, offset: Value) -> Affine | Listed | None:
+        """Offsets as far as their definition shows them."""
+        return self.affines.of(offset) or self.listed.of(offset)
+
+    def of(self, op: Op) -> list[Touch]:
+        """The accesses of an operation to what may be written."""
+        out = []
+        effects = self.effects.get(op, [])
+        written = {effect.memory for effect in effects if effect.kind == "write"}
+        for effect in effects:
+            memory = effect.memory
+            if memory in self.in_channels or (self.own is not None and memory not in self.own):
+                continue
+            if not (memory in self.written or (self.all_global and effect.space == "global")):
+                continue
+            if effect.kind == "read" and memory in written:
+                continue  # one touch for both
+            offset, slot = place_of(op, effect)
+            layout = offset.tile.layout
+            one = bool(written) or op.attrs.get("one_thread", False)
+            if effect.kind in BONDS:
+                out.append(Touch(memory, True, None, None, layout, one, bond=effect.kind))
+                continue
+            where = self.place(offset)
+            write = effect.kind == "write"
+            form = None if slot is None else slot_of(self.forms, memory, slot)
+            if op.spec.leaves and write:
+                form = slot_of_box(self.forms, op, self.tiles[memory])
+            in_slot = slot is not None or form is not None
+            combines = commutes(op, self.used)
+            grouped = op.attrs.get("in_place", False)
+            touch = Touch(memory, write, form, where, layout, one, in_slot, combines, op.spec.joint, grouped)
+            touch = replace(touch, polls=op) if counts_rounds(op) else touch
+            out.append(touch.expressed(self.forms.canonical))
+        return out

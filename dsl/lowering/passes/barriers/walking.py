@@ -1,0 +1,222 @@
+"""The walk through a program with the accesses that no barrier has ordered yet.
+
+An access that touches what another thread may have touched (one of the two writing) needs a barrier before it. Loops
+are walked until their back edge brings nothing new. `wait` makes a copy a write of its thread.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from dsl.lowering.ir.function import Block, Op, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ops.control import parting
+from dsl.lowering.passes.barriers.conflicts import Comparisons
+from dsl.lowering.passes.barriers.copies import CopiesInFlight, told_line
+from dsl.lowering.passes.barriers.rounds import LoopRounds
+from dsl.lowering.passes.barriers.state import State, members
+from dsl.lowering.passes.barriers.steps import Steps, doer
+from dsl.lowering.passes.barriers.threads import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A barrier that an operation of a block needs before it. later, earlier: of the accesses that need it, one of the
+    operation (of those in it), and one that it meets."""
+
+    block: Block
+    op: Op
+    scope: Scope
+    later: int
+    earlier: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a walk goes by: the steps of a function on so many warps, what its loops make of accesses, which accesses
+    meet, and its copies. by_hand: accesses of the text are not among them."""
+
+    warps: int
+    steps: Steps
+    rounds: LoopRounds
+    meetings: Comparisons
+    copies: CopiesInFlight
+    by_hand: bool
+
+
+class BarrierWalk:
+    """One or more walks. `needed` is called where no barrier orders an access; if it comes back, one stands there.
+
+    again: of a program that was walked before: copies are waited for in any case, and what is not ordered behind a
+    block is found once for each state in which it is entered.
+    """
+
+    def __init__(self, order: Order, needed: Callable[[Need], None], again: bool = False):
+        self.order, self.needed, self.again = order, needed, again
+        self.steps, self.meetings, self.copies = order.steps, order.meetings, order.copies
+        self.barriers = 0  # needed so far
+        self.outcomes: dict[Block, dict[tuple, State]] = defaultdict(dict)
+        self.branch: int | None = None  # inside a branch of threads: the accesses in it
+        self.parted: Op | None = None  # that branch
+        self.in_while = False  # the innermost loop of that branch is a `while`
+
+    def block(self, block: Block, state: State) -> State:
+        """What is not ordered behind a block that is entered with `state`."""
+        if not self.again or self.branch is not None:
+            return self._through(block, state.copy())
+        known, key = self.outcomes[block], (state.pending, *state.flying)
+        if key not in known:
+            known[key] = self._through(block, state.copy())
+        return known[key].copy()
+
+    def _through(self, block: Block, state: State) -> State:
+        steps, position = self.steps.of(block), 0
+        while position < len(steps):  # barriers come while it is walked
+            op, count = steps[position], len(steps)
+            if parting(op) is not None and self.branch is None:
+                self._branch_of_threads(block, op, state)
+            elif op.spec.loops:
+                state = self._loop(op, state)
+            elif op.spec.concurrent:
+                # All that was done before is there for each role; what goes from one to another is in channels.
+                self._ordered(state, "block")
+                state = self.block(op.regions[-1], state)
+            elif parting(op) is not None:
+                state = self._one_after_the_other(op, state)
+            elif op.spec.flows:
+                other = self.block(op.regions[1], state)
+                state = self.block(op.regions[0], state)
+                state.merge(other)
+            elif op.spec.orders == "threads":
+                self._ordered(state, op.attrs["scope"])
+            elif op.spec.orders == "group":
+                state.copies = state.copies.ended(self.copies.most["end"])
+            elif op.spec.orders == "stores":
+                state.stores = state.stores.ended(self.copies.most["their end"])
+            elif op.spec.orders == "end":
+                self.copies.waited(op, state)
+                state.land(op.attrs["groups"], stores=False)
+            elif op.spec.orders == "their end":
+                state.land(op.attrs["groups"], stores=True)
+            elif self.steps.accesses_of(op):
+                self._access(block, op, state)
+            position += 1 + len(steps) - count
+        return state
+
+    def _loop(self, op: Op, state: State) -> State:
+        """The body is walked until a round brings nothing new to its head, and again after each barrier put into it."""
+        outer, self.in_while = self.in_while, not op.spec.counters
+        leaving = self._rounds(op, state)
+        self.in_while = outer
+        return leaving
+
+    def _rounds(self, op: Op, state: State) -> State:
+        rounds = self.order.rounds.of(op)
+        entry = state.each(rounds.entering)
+        while True:
+            head, count = entry, self.barriers
+            while True:
+                leaves = head
+                for test in op.regions[:-1]:
+                    leaves = self.block(test, leaves)
+                end = self.block(op.regions[-1], leaves)
+                if self.barriers != count:
+                    break
+                following = head.copy()
+                following.merge(end.each(rounds.following))
+                if following == head:
+                    return leaves.each(rounds.leaving)
+                head = following
+
+    def _branch_of_threads(self, block: Block, op: Op, state: State) -> None:
+        """A branch or a loop that threads take one by one holds no barrier: what it needs is put before it."""
+        self.branch, self.parted = 0, op
+        inside = State(0, *state.flying)
+        inside = self._loop(op, inside) if op.spec.loops else self._one_after_the_other(op, inside)
+        accesses, self.branch = self.branch, None
+        self._need(block, op, members(accesses), state)
+        state.pending |= self.order.rounds.of(op).leaving(inside.pending)
+        state.copies, state.stores, state.sent = inside.flying
+
+    def _one_after_the_other(self, op: Op, state: State) -> State:
+        """Behind a branch of which some threads take one side while others take the other one."""
+        for region in op.regions:
+            state = self.block(region, state)
+        return state
+
+    def _access(self, block: Block, op: Op, state: State) -> None:
+        numbers, accesses = self.steps.accesses_of(op), 0
+        for access in numbers:
+            accesses |= 1 << access
+        if not self.again and (flying := state.in_flight):
+            for access in numbers:
+                self.copies.check(access, flying, state, doer(op, self.steps.accesses.touches[access]))
+        self._need(block, op, numbers, state)
+        if op.spec.in_flight:
+            state.copies = state.copies.begun(accesses)
+        elif op.spec.leaves:
+            reads = sum(1 << access for access in numbers if not self.steps.accesses.touches[access].write)
+            state.stores, state.sent = state.stores.begun(reads), state.sent | accesses & ~reads
+        else:
+            state.pending |= accesses
+        if self.branch is not None:
+            self.branch |= accesses
+
+    def _need(self, block: Block, op: Op, accesses: Iterable[int], state: State) -> None:
+        """Asks for a barrier before an operation if one of its accesses meets what is pending."""
+        scope: Scope | None = None
+        later = 0
+        for access in accesses:
+            met = self.meetings.scope(access, self._before(access, state.pending))
+            if met is not None and (scope is None or (scope, met) == ("warp", "block")):
+                scope, later = met, access
+        if scope is None:
+            return
+        if self.order.warps == 1:
+            scope = "warp"
+        if self.branch is not None:
+            pending = self._before(later, state.pending)
+            self._refuse_in_branch(op, later, self.meetings.one(later, pending))
+        self.needed(Need(block, op, scope, later, self.meetings.one(later, state.pending)))
+        self.barriers += 1
+        self._ordered(state, scope)
+
+    def _before(self, access: int, pending: int) -> int:
+        """Those of what is pending that an access must have an order with: in a loop of threads an atomic that polls
+        needs none with its own rounds."""
+        touches = self.steps.accesses.touches
+        polls = touches[access].polls
+        if polls is None or self.branch is None or not self.in_while:
+            return pending
+        return sum(1 << each for each in members(pending) if touches[each].polls is not polls)
+
+    def _ordered(self, state: State, scope: Scope) -> None:
+        """After a barrier: nothing pending, or (warp scope) only what other warps may meet."""
+        if scope == "block" or self.order.warps == 1:
+            state.pending = 0
+        else:
+            state.pending = self.steps.accesses.behind_warp_barrier(state.pending)
+
+    def _refuse_in_branch(self, op: Op, later: int, earlier: int) -> NoReturn:
+        """TileError `hazard` for an access that needs a barrier where there can be none."""
+        touches = self.steps.accesses.touches
+        assert self.parted is not None
+        inside = [each for region in self.parted.regions for each in walk(region) if self.steps.touched.get(each)]
+        other = self.steps.origin(earlier, inside)
+        what, out = "this access meets one of another thread", "use where() or mask= outside the branch"
+        order = op.attrs["order"] if op.spec.accesses == "update" else "relaxed"
+        if order != "relaxed" and (touches[later].bond is not None or other is op):
+            what = f"the order of this atomic ({order}) concerns accesses of other threads"
+            out = "order=relaxed here, and the order in an atomic behind the branch"
+        elif touches[earlier].bond is not None:
+            what = "this access is behind an atomic of other threads, whose order concerns it,"
+            out = "order=relaxed there, and the order in an atomic behind the branch"
+        elif op.attrs.get("cache") == "volatile":
+            what = "one thread loads this for all that need it"
+        there = "" if other is None or other.loc is None else f" ({told_line(other, op)})"
+        message = f"{what} in the same branch{there}, and a branch of threads holds no barrier"
+        by_hand = "" if self.order.by_hand else ", or 'barriers manual' in the schedule"
+        raise TileError("hazard", op.loc, message, out + by_hand)

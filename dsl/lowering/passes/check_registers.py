@@ -1,0 +1,118 @@
+"""Refuses tiles that no thread can hold, before the assembler would spend minutes on spilling them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dsl.lowering.hopper.warpgroup import ATTRIBUTE, BESIDES, chosen, most_columns, registers_at_start
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import MOST_REGISTERS, Target
+
+
+def check_registers(function: Function, target: Target) -> None:
+    """TileError `registers` for the first loaded or converted tile that is larger, or whose sums one instruction cannot
+    have, and for a loop whose rounds hand on more. Integer tiles are mostly index arithmetic, of which a thread keeps
+    little."""
+    has = _most_of_thread(function, target)
+    for op in walk(function.body):
+        if ATTRIBUTE in op.attrs:
+            _check_product(function, target, op)
+        if op.spec.counters:
+            _check_carried(op, has)
+            _check_beside(function, op, has)
+        if op.attrs.get("in_place"):
+            continue  # no thread holds it
+        for result in op.results:
+            if not result.dtype.is_float:
+                continue
+            needed = _registers(result)
+            if needed > MOST_REGISTERS:
+                what = (
+                    f"this tile, {result.tile},"
+                    if result.name is None
+                    else f"this tile, '{result.name}' {result.tile},"
+                )
+                message = f"{what} takes {needed} registers of a thread; there are {MOST_REGISTERS}"
+                raise TileError("registers", op.loc, message, _smaller(function))
+
+
+def _smaller(function: Function) -> str:
+    """What would make a tile smaller, with what the kernel's constants are: nobody may have set them."""
+    numbers = [f"{name} = {value}" for name, value in function.constants.items() if type(value) is int]
+    said = f" ({', '.join(numbers)}; what nobody sets follows a rule)" if numbers else ""
+    return f"more warps, or a smaller tile{said}"
+
+
+def _registers(value: Value) -> int:
+    """Of a thread, for a tile that has a layout."""
+    layout = getattr(value.type, "layout", None)
+    return 0 if layout is None else layout.count * value.dtype.bits // 32
+
+
+def _most_of_thread(function: Function, target: Target) -> int:
+    """Registers that a thread has at most: its part of what a block has, or what warps that copy have left it."""
+    given = [op.attrs["registers"] for op in function.body.ops if op.spec.concurrent and op.attrs["registers"]]
+    return min(given[0][1] if given else target.each(function.launched), MOST_REGISTERS)
+
+
+def _check_carried(loop: Op, has: int) -> None:
+    """All that rounds hand on is held at once, as the sums of two products are."""
+    held: Counter[str] = Counter()  # parts of a tile have its name
+    for arg in loop.regions[-1].args[loop.spec.counters :]:
+        held[arg.name or "others"] += _registers(arg)
+    if sum(held.values()) > has:
+        told = ", ".join(f"{count} of '{name}'" for name, count in held.items() if count)
+        message = f"rounds hand on {sum(held.values())} registers of a thread, {told}; there are {has}"
+        hint = "more warps, or smaller tiles" if has == MOST_REGISTERS else "smaller tiles"
+        raise TileError("registers", loop.loc, message, hint)
+
+
+def _check_beside(function: Function, loop: Op, has: int) -> None:
+    """What the instructions of a product take, its sums and a left operand in registers, does not leave these while
+    they run, and what the round hands on lies beside them. ptxas 13.0 spills much there, or gives up (C7600): of 136
+    registers with 96, of 160 with 112."""
+    body = loop.regions[-1]
+    has = min(has, function.number("maxregs") or has) if not _is_lifted(function) else has
+    for at, op in enumerate(body.ops):
+        groups = chosen(op)
+        if groups is None or groups.left is not None:
+            continue
+        sums, left = sum(map(_registers, op.results)), _registers(op.operands[0])
+        later = _used(body, at + 1)
+        beside = sum(_registers(arg) for arg in body.args[loop.spec.counters :] if arg in later)
+        if beside and sums + left + beside > has:
+            message = (
+                f"a product takes {sums + left} registers of a thread, {sums} for its sums and {left} for its left "
+                f"operand, beside {beside} that rounds hand on; there are {has}"
+            )
+            raise TileError("registers", op.loc, message, "smaller tiles, or sums that the product adds to itself")
+
+
+def _is_lifted(function: Function) -> bool:
+    """Whether warps that copy leave registers to those that multiply."""
+    return any(op.spec.concurrent and op.attrs["registers"] for op in function.body.ops)
+
+
+def _used(body: Block, begin: int) -> set[Value]:
+    """The values that operations from this one on use, with those in their regions."""
+    ops = body.ops[begin:]
+    inner = [each for op in ops for region in op.regions for each in walk(region)]
+    return {value for op in (*ops, *inner) for value in op.operands}
+
+
+def _check_product(function: Function, target: Target, op: Op) -> None:
+    """What `setmaxnreg` gives later is of no use to one instruction: it takes what a thread has at the start."""
+    given, columns = registers_at_start(function, target), op.result.tile.shape[1]
+    most = most_columns(given)
+    if columns > most:
+        blocks, takes = max(1, function.number("blocks_per_sm")), columns // 2 + BESIDES
+        many = f"{blocks} blocks of {function.launched} threads have" if blocks > 1 else "a block has"
+        message = f"a product of {columns} columns takes {takes} registers of a thread, and "
+        fewer = f"at most {max(8, most // 16 * 16)} columns"
+        if given == function.number("maxregs"):
+            place = function.lines.get(("maxregs", "maxregs"))
+            hint = f"maxregs {takes + 8 - takes % 8} or more, or {fewer}"
+            raise TileError("registers", place or op.loc, f"{message}maxregs leaves it {given}", hint)
+        hint = f"{fewer}, fewer warps, or fewer blocks_per_sm"
+        raise TileError("registers", op.loc, f"{message}{many} {given} for it", hint)

@@ -1,0 +1,33 @@
+"""Folds what the bounds of loops decide that were made anew: a peeled loop has no partial round, so its masks go."""
+
+from __future__ import annotations
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Function, Op, Rewriter, walk
+from dsl.lowering.known.facts import Analysis, facts_now
+
+
+def fold_again(function: Function) -> None:
+    """Where a loop ends exactly at its bound, as those do that are made here."""
+    if any(op.attrs.get("exact") for op in walk(function.body)):
+        rewriter = Folder(facts_now(function))
+        function.body = rewriter.block(function.body, rewriter.visit)
+
+
+class Folder(Rewriter):
+    def __init__(self, facts: Analysis):
+        super().__init__()
+        self.facts = facts
+
+    def visit(self, op: Op) -> bool:
+        if not op.spec.pure or op.spec.fold is None or op.loc is None:
+            return False
+        builder = Builder(op.loc, self.facts)
+        builder.block = self.out
+        folded = op.spec.fold(builder, [self[v] for v in op.operands], op.attrs)
+        if folded is not None:
+            self.map[op.result] = folded
+            if constant_of(folded) is None:  # what the schedule says of it by name still holds
+                folded.take_name(op.result)
+        return folded is not None

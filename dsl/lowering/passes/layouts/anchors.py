@@ -1,0 +1,447 @@
+"""Where layouts come from, in this order: pins, products on tensor cores, accesses of memory, defaults."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil, prod
+
+from dsl.lowering.directives.subjects import defined_tiles
+from dsl.lowering.hopper.warpgroup import (
+    ATTRIBUTE,
+    INSTRUCTION,
+    Warpgroups,
+    chain,
+    is_loaded,
+    sums_layout,
+    warpgroups,
+)
+from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.plugins import Opening
+from dsl.lowering.ir.schedule import WANTED, Pin, extents_of, resolve_pin
+from dsl.lowering.ir.targets import WARP, Target
+from dsl.lowering.ir.types import TileType
+from dsl.lowering.known.facts import Analysis
+from dsl.lowering.layouts.layout import Layout, LayoutError, flaw_of_layout
+from dsl.lowering.machine.tensor_cores import Mma, accumulator, fitting, product, replicated, splits_of_warps
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.control import started
+from dsl.lowering.ops.matrix import product_of
+from dsl.lowering.ops.memory import moved_by, space_of, subject_of
+from dsl.lowering.passes.layouts.spread import Layouts
+from dsl.lowering.shared.access_width import lies_along, masked_groups
+
+
+def choose_layouts(function: Function, target: Target) -> Layouts:
+    """The layouts of all tiles of a function. Products get their instructions."""
+    anchors = _Anchors(function, target)
+    anchors.choose()
+    return anchors.layouts
+
+
+Pair = tuple[int, int]
+
+
+def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
+    """What a pin says of a product's result along both axes: warps, and neighbours of a thread."""
+    along, near = extents_of(pin, "warps", 2), extents_of(pin, "contiguous", 2)
+    if along[0] * along[1] != warps:
+        raise TileError(
+            "layout", pin.loc, f"'warps' multiply to {along[0] * along[1]}; there are {warps}", WANTED["warps"]
+        )
+    return (along[0], along[1]), (near[0], near[1])
+
+
+def accumulator_layout(
+    instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair, warps: int, pin: Pin | None = None
+) -> Layout:
+    """The layout of a product's result with this split of warps and these neighbours of a thread. LayoutError where the
+    tile is too small; TileError where a pin asks for it."""
+    try:
+        return replicated(accumulator(instruction, (shape[0], shape[1]), split, near), warps)
+    except LayoutError as error:
+        if pin is None:
+            raise
+        raise TileError("layout", pin.loc, str(error)) from None
+
+
+def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
+    """The layout that makes a memory access wide and coalesced."""
+    offset = operand(op, "offset")
+    assert offset is not None
+    return Layout.default(offset.tile.shape, warps, *access_vector(analysis, op, warps))
+
+
+def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
+    """How many neighbours a lane accesses at once, up to 16 bytes, and along which axis."""
+    offset = operand(op, "offset")
+    assert offset is not None
+    shape = offset.tile.shape
+    facts, under = analysis.of(offset), masked_groups(analysis, op, shape)
+    size = op.operands[0].dtype.bytes
+    best, fast = 1, len(shape) - 1
+    for axis in reversed(range(len(shape))):
+        width = min(facts.run[axis], facts.start[axis], under[axis], max(1, 16 // size))
+        if facts.run[axis] > 1 and (width > best or facts.run[fast] == 1):
+            best, fast = max(width, 1), axis
+    total = offset.tile.size
+    # Full width only while every thread has something to move: a wider access by half of the threads would have the
+    # others hold copies.
+    while best > 1 and total // best < WARP * warps:
+        best //= 2
+    return best, fast
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSubject:
+    """What plug-ins are told of a `vector`: the type of the tile, the operation that makes or accesses it, the warps of
+    a block, the axis along which memory has neighbours, and how many of them an access may take."""
+
+    tile: TileType
+    op: Op | None
+    warps: int
+    axis: int
+    widest: int
+
+
+def opened(tile: TileType, op: Op | None, warps: int, axis: int, widest: int) -> Opening:
+    """A `vector` as plug-ins may add to it: a `Layout` of the tile."""
+
+    subject = VectorSubject(tile, op, warps, axis, widest)
+    return Opening(
+        subject,
+        lambda layout: flaw_of_layout(layout, tile.shape, warps),
+        lambda layout: layout.count / min(layout.vectors[axis], widest),
+    )
+
+
+class _Anchors:
+    def __init__(self, function: Function, target: Target):
+        self.function, self.target, self.warps = function, target, function.warps
+        self.layouts = Layouts(function)
+        self.ops = walk(function.body)
+        self.dots = [op for op in self.ops if op.spec.product]
+        # By name, and by what has the layout of the sums: whether products are of warp groups.
+        self.by_groups: dict[str | Value, bool] = {}
+        self.starts = {arg: start for op in self.ops if op.spec.counters for start, arg in started(op)}
+
+    def choose(self) -> None:
+        values = [v for op in self.ops for v in defined_tiles(op)]
+        pins = self.function.pins = {name: pin for name, pin in self.function.pins.items() if self.keeps(name, pin)}
+        products = self.products()
+        # What is no product, but has the name of one, lies as that does: sums of products that blocks have joined.
+        named = {(v.name, v.tile.shape): layout for v, layout in products.items()}
+        for value in values:
+            if value.name in pins and value.tile.shape:
+                pin = pins[value.name]
+                self.layouts.pinned.add(value)
+                if pin.is_of_product and (value.name, value.tile.shape) in named:
+                    self.layouts.found[value] = products.get(value, named[value.name, value.tile.shape])
+                else:
+                    self.layouts.found[value] = self.pinned_layout(value, pin)
+        # Products before accesses: another layout of a product is an exchange through shared memory, another one of an
+        # access is only a narrower access. `access=own` costs 44 to 53 % of a product of 4096 (docs/measurements.md).
+        for op in self.dots:
+            if op.result not in self.layouts.found:
+                self.layouts.give(op.result, products[op.result])
+        for value in values:
+            if value in self.layouts.pinned:
+                self.layouts.give(value, self.layouts.found.pop(value))
+        for op in self.dots:
+            spread = product_of(op, self.layouts.found[op.result])
+            self.layouts.give(op.operands[0], spread.a)
+            self.layouts.give(op.operands[1], spread.b)
+        for op in self.ops:
+            if not op.spec.accesses:
+                continue
+            moved = moved_by(op)
+            if moved.tile.shape and moved not in self.layouts.found and not self.layouts.is_cheap(moved):
+                self.layouts.give(moved, self.access_layout(op, moved))
+        for value in values:
+            if value.tile.shape and value not in self.layouts.found and not self.layouts.is_cheap(value):
+                self.layouts.give(value, self.default_layout(value))
+
+    def access_layout(self, op: Op, moved: Value) -> Layout:
+        """The layout of what an access brings or takes: as wide as it can be, or narrower as a choice says."""
+        width, axis = access_vector(self.layouts.facts, op, self.warps)
+        why = f"neighbours along axis {axis} in memory, up to 16 bytes"
+        return self.vectors(moved, subject_of(op), op, width, width, axis, why)
+
+    def default_layout(self, value: Value) -> Layout:
+        """The layout of what no access and no product says anything of."""
+        shape = value.tile.shape
+        axis = len(shape) - 1
+        room = value.tile.size // (WARP * self.warps)
+        # The rule is 1, though 16 bytes would fit: nothing is known to access this value, so no width pays, and one
+        # element a lane spreads a short tile over the most threads.
+        widest = min(max(room, 1), shape[axis], 128 // value.dtype.bits)
+        return self.vectors(value, value.name or "value", value.op, 1, widest, axis, "no access and no product")
+
+    def vectors(self, value: Value, subject: str, op: Op | None, rule: int, widest: int, axis: int, why: str) -> Layout:
+        shape = value.tile.shape
+        options = {str(1 << i): 1 << i for i in reversed(range(widest.bit_length()))}
+        chosen: int | Layout = self.function.choices.choose(
+            "vector",
+            subject,
+            options,
+            str(rule),
+            loc=None if op is None else op.loc,
+            because=why,
+            costs={name: ceil(value.tile.size / (WARP * self.warps * each)) for name, each in options.items()},
+            unit="accesses a thread",
+            opening=opened(value.tile, op, self.warps, axis, widest),
+        )
+        if isinstance(chosen, Layout):
+            return chosen
+        width = chosen
+        return self.warps_of(value, subject, op, Layout.default(shape, self.warps, width, axis), (width, axis))
+
+    def warps_of(self, value: Value, subject: str, op: Op | None, along: Layout, vector: tuple[int, int]) -> Layout:
+        """Where the warps of an access lie. A row that one warp has is reduced without others: no barrier."""
+        apart = Layout.default(along.shape, self.warps, *vector, apart=True)
+        if apart == along or not any(self.is_reduced(each, vector[1]) for each in self.layouts.joined(value)):
+            return along
+        return self.function.choices.choose(
+            "warps",
+            subject,
+            {"apart": apart, "along": along},
+            "apart",
+            loc=None if op is None else op.loc,
+            because="it is reduced along the axis of its accesses: warps lie along others",
+        )
+
+    def is_reduced(self, value: Value, axis: int) -> bool:
+        """Whether something joins what lies along an axis, or along what the axis is split into."""
+        for user in self.layouts.users.get(value, ()):
+            if user.spec.unordered and user.attrs["axis"] == axis:
+                return True
+            through = user.spec.along if user.spec.reshapes else None
+            if through is not None and through(user, value, axis) is None:
+                return any(other.spec.unordered for other in self.layouts.users.get(user.result, ()))
+        return False
+
+    def keeps(self, name: str, pin: Pin) -> bool:
+        """Whether a layout of the schedule is taken."""
+        options = {"pinned": True, "free": False}
+        return self.function.choices.choose("layout", name, options, "pinned", loc=pin.loc, pinned=pin.loc)
+
+    def pinned_layout(self, value: Value, pin: Pin) -> Layout:
+        try:
+            return resolve_pin(pin, value.tile.shape, self.warps)
+        except TileError as error:
+            line = "" if value.op is None or value.op.loc is None else f" in line {value.op.loc.line}"
+            told = f"'{value.name}'{line} is {value.tile.dtype}{list(value.tile.shape)}"
+            raise TileError(
+                error.code, error.loc, error.message, f"{told}; {error.hint}" if error.hint else told
+            ) from None
+
+    def products(self) -> dict[Value, Layout]:
+        """The layout of each product's result and of what has the same layout; each product gets its instruction."""
+        out: dict[Value, Layout] = {}
+        together: dict[Value, set[Value]] = {}
+        # Products of which no pin says which elements a thread has, with the split of their warps.
+        free: dict[Op, Pair] = {}
+        for op in self.dots:
+            if op.result not in together:
+                joined = self.layouts.joined(op.result)
+                together |= dict.fromkeys(joined, joined)
+            joined = together[op.result]
+            names = {v.name for v in joined if v.name}
+            named_by = [(n, i) for n, i in self.function.instructions.items() if n in names]
+            shape, modifier, loc = op.attrs["shape"], op.attrs["modifier"], op.loc
+            if shape is None and named_by:
+                (shape, modifier), loc = named_by[0][1].name, named_by[0][1].loc
+            groups = self.by_warpgroups(op, shape, loc)
+            shape = None if groups is not None else shape
+            a, b, c = (o.tile for o in op.operands)
+            pinned = [self.function.pins[n] for n in sorted(names & self.function.pins.keys())]
+            pin = next((p for p in pinned if p.is_of_product), None)
+            own = next((self.function.pins.get(v.name) for v in (op.result, op.operands[2]) if v.name), None)
+            given = out.get(op.result)
+            if given is None and pin is None and own is not None:
+                given = resolve_pin(own, c.shape, self.warps)
+            (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
+            found = fitting(self.target, a, b, c, None, modifier, loc)
+            admitted = [i for i in found if self.admits(i, c.shape, a.shape[1], given, pin)]
+            if shape is None and given is not None and rule not in admitted and admitted:
+                rule = admitted[0]  # another product whose result is this one's accumulator has chosen the layout
+            found = [i for i in found if i is rule or i in admitted]
+            subject = op.result.name or op.operands[2].name or min(names, default="product")
+            instruction = self.choose_instruction(op, subject, found, rule, groups, None if shape is None else loc)
+            way = isinstance(instruction, Warpgroups)
+            self.by_groups = dict.fromkeys(joined, way) | {subject: way} | self.by_groups
+            if isinstance(instruction, Warpgroups):
+                instruction.mark(op)
+                mixed = instruction.left is None and is_loaded(op.operands[0])
+                instruction = rule  # of each warp, as far as layouts go
+                given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
+            op.attrs["instruction"] = instruction
+            if op.result in out:
+                continue
+            layout = given
+            if layout is None:
+                split = self.split_of_warps(op, subject, instruction, pin)
+                near = (1, 1) if pin is None else said_of_product(pin, self.warps)[1]
+                layout = accumulator_layout(instruction, c.shape, split, near, self.warps, pin)
+                if pin is None or "contiguous" not in pin.parts:
+                    free[op] = split
+            out |= dict.fromkeys(joined, layout)
+        self.check_together()
+        for op, split in free.items():
+            joined = together[op.result]
+            better = self.chained_layout(op, joined, split, out) or self.stored_layout(op, joined, split, out)
+            if better is not None:
+                out |= dict.fromkeys(joined, better)
+        return out
+
+    def check_together(self) -> None:
+        """TileError `instruction` for a product of single warps, one of whose operands nobody loads."""
+        for op in self.dots:
+            if ATTRIBUTE in op.attrs:
+                continue
+            if any(each.attrs.get("in_place") for value in op.operands[:2] for each in chain(value)):
+                message = "a product of warp groups reads an operand of this one where it lies"
+                raise TileError("instruction", op.loc, message, "one instruction for both")
+
+    def choose_instruction(
+        self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None
+    ) -> Mma | Warpgroups:
+        """Of those that fit: the one that is named, by warp groups or at `named`, else the rule. Products of one name,
+        as parts and rounds of one are, and those whose sums lie as theirs, go one way, that of the first."""
+        way = self.by_groups.get(op.result, self.by_groups.get(subject))
+        groups = None if way is False else groups
+        found = found if groups is None or way is None else []
+        work, options = prod((*op.result.tile.shape, op.operands[0].tile.shape[1])), {i.written: i for i in found}
+        pinned = named if groups is None else op.loc
+        chosen: Mma | Warpgroups = self.function.choices.choose(
+            "instruction",
+            subject,
+            options if groups is None else {**options, groups.written: groups},
+            rule.written if groups is None else groups.written,
+            loc=op.loc,
+            because="the largest that fits" if pinned is None else "named",
+            costs={i.written: work // (i.m * i.n * i.k) for i in found},
+            unit="instructions a block",
+            line=f"instruction {subject}: mma.sync.{{option}}" if groups is None else None,
+            pinned=pinned,
+        )
+        return chosen
+
+    def by_warpgroups(self, op: Op, shape: str | None, loc: Loc | None) -> Warpgroups | None:
+        """The product by warp groups, where the schedule says so. TileError `instruction` where it cannot be."""
+        if shape != INSTRUCTION:
+            return None
+        found = warpgroups(op, self.layouts.users, self.target.arch, self.warps)
+        if isinstance(found, str):
+            hint = "mma.sync takes any product; docs/hopper.md says what wgmma takes"
+            name = f" '{op.result.name}'" if op.result.name else ""
+            which = f"product{name} of line {op.loc.line}" if op.loc is not None and op.loc != loc else "this product"
+            raise TileError("instruction", loc, f"{which} cannot be one of warp groups: {found}", hint)
+        return found
+
+    def admits(self, i: Mma, shape: tuple[int, ...], k: int, given: Layout | None, pin: Pin | None) -> bool:
+        """Whether a product can take this instruction in the layout that its result is given, or that a pin says."""
+        if given is not None:
+            return product(i, given, k) is not None
+        return pin is None or self.fits(i, shape, *said_of_product(pin, self.warps))
+
+    def chained_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
+        """The layout of a product's result, of those with the same warps, in which the next product takes it as an
+        operand without an exchange; None where there is none. A thread holds as many neighbours of a row of bytes as a
+        word has: 4."""
+        for user in (u for value in joined for u in self.layouts.users.get(value, ()) if u.spec.product):
+            place = next((i for i in (0, 1) if user.operands[i] in joined), None)
+            spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
+            if place is None or spread is None:
+                continue
+            wanted = (spread.a, spread.b)[place]
+            if layouts[op.result] == wanted:
+                return wanted
+            instruction, shape = op.attrs["instruction"], op.result.tile.shape
+            # Only the neighbours are tried, with the warps as they are: with 4 of them a product of bytes takes the
+            # sums of another as they lie, and an exchange of 16 stores a thread goes.
+            for count in (2, 4, 8):
+                near = (1, count) if place == 0 else (count, 1)
+                with suppress(LayoutError):  # the tile is too small for as many
+                    if (found := accumulator_layout(instruction, shape, split, near, self.warps)) == wanted:
+                        why = "the next product takes it without an exchange"
+                        return self.neighbours(op, near, layouts[op.result], found, why)
+        return None
+
+    def stored_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
+        """The layout of a product's result in which a thread stores 16 bytes of a row at once, where something stores
+        it and b lies along k: the columns of such a b are read in any order. Operands of bytes that lie across k are
+        transposed 2 rows or 4 columns at a time, which are a thread's neighbours then. None where neither is so."""
+        rows = 2 if self.is_across(op.operands[0], 0) else 1
+        if self.is_across(op.operands[1], 1):
+            counts, why = [4], "bytes that lie across k are transposed 4 at a time"
+        elif lies_along(self.layouts.facts, op.operands[1], 0, self.starts):
+            counts, why = self.stored_at_once(joined), "a thread stores them at once"
+        else:
+            counts, why = [1], "bytes that lie across k are transposed 2 at a time"
+        for count in counts:
+            near = (rows, count)
+            if near == (1, 1):
+                break
+            with suppress(LayoutError):  # a thread holds fewer
+                found = accumulator_layout(op.attrs["instruction"], op.result.tile.shape, split, near, self.warps)
+                if found == layouts[op.result]:
+                    return None
+                return self.neighbours(op, near, layouts[op.result], found, why)
+        return None
+
+    def is_across(self, value: Value, axis: int) -> bool:
+        """Whether an operand of bytes lies along this axis of it, which is not that of k."""
+        return value.dtype.bits == 8 and lies_along(self.layouts.facts, value, axis, self.starts)
+
+    def stored_at_once(self, joined: set[Value]) -> list[int]:
+        """How many neighbours of a row a store may take at once: the most first, then fewer."""
+        users = (user for value in joined for user in self.layouts.users.get(value, ()))
+        stores = [u for u in users if u.spec.accesses == "write" and space_of(u.operands[0]) == "global"]
+        stores = [store for store in stores if moved_by(store) in joined]
+        wide = [width for width, axis in (access_vector(self.layouts.facts, s, self.warps) for s in stores) if axis]
+        count = max(wide, default=1)
+        return [count >> i for i in range(count.bit_length())]
+
+    def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> Pair:
+        """How many warps share a product along M and N."""
+        shape = op.result.tile.shape
+        rule, near = (None, (1, 1)) if pin is None else said_of_product(pin, self.warps)
+        costs = splits_of_warps(instruction, (shape[0], shape[1]), self.warps)
+        if rule is None:
+            rule = min(costs, key=lambda split: (costs[split], split))
+        options = {
+            f"{m}, {n}": (m, n)
+            for m, n in {rule: 0, **costs}
+            if (m, n) == rule or self.fits(instruction, shape, (m, n), near)
+        }
+        return self.function.choices.choose(
+            "warps",
+            subject,
+            options,
+            ", ".join(map(str, rule)),
+            loc=op.loc,
+            because="the fewest rows and columns of operands" if pin is None else "",
+            costs={name: costs[split] for name, split in options.items() if split in costs},
+            unit="rows and columns that a warp reads",
+            line=f"layout {subject}: warps [{{option}}]",
+            pinned=None if pin is None else pin.loc,
+        )
+
+    def fits(self, instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair) -> bool:
+        try:
+            return bool(accumulator_layout(instruction, shape, split, near, self.warps).shape)
+        except LayoutError:
+            return False
+
+    def neighbours(self, op: Op, near: Pair, plain: Layout, found: Layout, why: str) -> Layout:
+        """The layout of a product's result with neighbours, or the plain one."""
+        return self.function.choices.choose(
+            "contiguous",
+            op.result.name or op.operands[2].name or "product",
+            {", ".join(map(str, near)): found, "1, 1": plain},
+            ", ".join(map(str, near)),
+            loc=op.loc,
+            because=why,
+        )

@@ -1,0 +1,98 @@
+"""Loads in branches and loops of threads that have several elements each.
+
+A thread goes through such a branch while one of its elements takes it, for all of them. An element that does not must
+load nothing: what it would load from may lie outside of its memory. So the condition goes into the masks of loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Protocol
+
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.types import I1, TileType
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.ops import OPS, operand
+from dsl.lowering.ops.memory import space_of, writes
+
+
+class Inserted(Protocol):
+    """What the rewrite of a function knows of its values, those that are inserted too: see `Rebuilding`."""
+
+    current: Block
+    home: dict[Value, Block]
+    layouts: dict[Value, Layout]
+
+
+def obstacle(function: Function, load: Op, shape: tuple[int, ...]) -> str | None:
+    """Why a load can be none of these, in words: it is one for each element of the condition, which has this shape, or
+    one for all, and of memory that stays as it is: a condition is computed again where an element is done, and must
+    say the same."""
+    memory, own = load.operands[0], load.result.tile.shape
+    if load.attrs["cache"] == "volatile":
+        return f"loads '{memory.name}' anew each time"
+    if space_of(memory) == "global" and any(memory in op.operands for op in walk(function.body) if writes(op)):
+        return f"loads '{memory.name}', which the kernel writes,"
+    if own and prod(own) != prod(shape):
+        return f"loads {prod(own)} elements of '{memory.name}', and decides about {prod(shape)},"
+    return None
+
+
+def mask_loads(a: Inserted, op: Op, condition: Value, layout: Layout) -> None:
+    """Puts the condition of a branch or loop, which lies so, into the masks of the loads inside."""
+    if not op.spec.loops:
+        for region, spec in zip(op.regions, (None, OPS["not"]), strict=True):
+            for block, load in list(_loads(region)):
+                flag = condition if spec is None else _before(a, block, load, Op(spec, [condition], [condition.type]))
+                _mask(a, block, load, flag, layout)
+        return
+    # Of a loop that is what the first region says. There, an element that is done loads what it has loaded before.
+    loads = list(_loads(op.regions[1]))
+    if not loads:
+        return
+    true = Op(OPS["constant"], [], [condition.type], {"value": True, "dtype": I1, "shape": condition.tile.shape})
+    true.loc = op.loc
+    a.home[true.result] = a.current
+    op.operands.append(true.result)
+    going = [Value(condition.type) for _ in op.regions]
+    for region, arg in zip(op.regions, going, strict=True):
+        region.args.append(arg)
+        a.home[arg] = region
+    op.regions[0].ops[-1].operands.append(condition)
+    op.regions[1].ops[-1].operands.append(going[1])
+    op.results.append(Value(condition.type, op))
+    for value in (*going, op.results[-1]):
+        a.layouts[value] = layout
+    for block, load in loads:
+        _mask(a, block, load, going[1], layout)
+
+
+def _loads(region: Block) -> Iterator[tuple[Block, Op]]:
+    """Those of tiles, each with its block."""
+    for op in region.ops:
+        if op.spec.accesses == "read" and op.result.tile.shape:
+            yield region, op
+        for inner in op.regions:
+            yield from _loads(inner)
+
+
+def _mask(a: Inserted, block: Block, load: Op, flag: Value, layout: Layout) -> None:
+    shape, mask = load.result.tile.shape, operand(load, "mask")
+    if flag.tile.shape != shape:
+        flag = _before(a, block, load, Op(OPS["reshape"], [flag], [TileType(shape, I1)], {"shape": shape}))
+        a.layouts[flag] = layout.reshape(shape)
+    if mask is None:
+        load.operands.append(flag)
+        load.attrs = {**load.attrs, "has": [*load.attrs["has"], "mask"]}
+        return
+    joined = _before(a, block, load, Op(OPS["and"], [mask, flag], [TileType(shape, I1)]))
+    a.layouts[joined] = layout.reshape(shape)
+    load.operands[load.attrs["has"].index("mask")] = joined
+
+
+def _before(a: Inserted, block: Block, load: Op, op: Op) -> Value:
+    op.loc = load.loc
+    block.ops.insert(block.ops.index(load), op)
+    a.home[op.result] = block
+    return op.result

@@ -1,0 +1,353 @@
+"""Makes a function anew with the layouts of its values, and changes of layout where one is needed in another."""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import NoReturn
+
+from dsl.lowering.ir.function import Block, Op, Value, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.schedule import resolve_pin
+from dsl.lowering.ir.types import TileType
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.ops import OPS, operand
+from dsl.lowering.ops.control import handed_on, parting
+from dsl.lowering.ops.memory import moved_by, subject_of
+from dsl.lowering.ops.placing import in_one
+from dsl.lowering.passes.layouts.anchors import access_layout
+from dsl.lowering.passes.layouts.parted_loads import mask_loads, obstacle
+from dsl.lowering.passes.layouts.spread import Layouts
+from dsl.lowering.passes.lower_matrix_accesses import feeding
+from dsl.lowering.shared.access_width import ASYNC_BYTES, masked_groups, vector_width
+
+EXCHANGE = OPS["convert_layout"]
+
+
+class Rebuilding:
+    """The context of `dsl/lowering/ops/placing.py`."""
+
+    def __init__(self, layouts: Layouts):
+        self.function, self.warps, self.analysis = layouts.function, layouts.warps, layouts.facts
+        self.layouts, self.pinned, self.is_cheap = layouts.found, layouts.pinned, layouts.is_cheap
+        self.operands = feeding(self.function.body)  # of products
+        self.home: dict[Value, Block] = {}
+        self.find_homes(self.function.body)
+        self.map: dict[Value, Value] = {}
+        self.out: dict[Block, list[Op]] = {}
+        self.current: Block = self.function.body
+        self.made: dict[tuple[Value, Layout], Value] = {}
+        self.branch: Layout | None = None
+        """Inside a branch of single threads: the layout of its condition, which says whose element each thread has."""
+
+    def find_homes(self, block: Block) -> None:
+        for arg in block.args:
+            self.home[arg] = block
+        for op in block.ops:
+            for result in op.results:
+                self.home[result] = block
+            for region in op.regions:
+                self.find_homes(region)
+
+    def block(self, block: Block) -> None:
+        outer, self.current = self.current, block
+        self.out[block] = []
+        old = block.ops
+        for op in old:
+            self.visit(op)
+        block.ops = self.out.pop(block)
+        self.current = outer
+
+    def emit(self, op: Op, at: Block | None = None) -> Op:
+        self.out[at or self.current].append(op)
+        return op
+
+    def get(self, value: Value, layout: Layout | None) -> Value:
+        """`value` in `layout`."""
+        if not isinstance(value.type, TileType) or not value.tile.shape or layout is None:
+            return self.map.get(value, value)
+        if self.is_cheap(value) and value not in self.pinned:
+            return self.materialise(value, layout)
+        have = self.map.get(value)
+        assert have is not None, value
+        if have.tile.layout == layout:
+            return have
+        key = (value, layout)
+        if key not in self.made:
+            if self.is_cheap(value):
+                return self.materialise(value, layout)
+            # Where the value is made, not where it is used: a use in a loop would exchange it again in each round.
+            home = self.home[value] if self.home[value] in self.out else self.current
+            converted = Op(
+                EXCHANGE,
+                [have],
+                [have.tile.with_layout(layout)],
+                {"layout": layout},
+                (),
+                have.op.loc if have.op else None,
+            )
+            converted.result.stands_for(value)
+            self.emit(converted, home)
+            self.made[key] = converted.result
+        return self.made[key]
+
+    def materialise(self, value: Value, layout: Layout) -> Value:
+        """A cheap tile, computed in `layout` where it was first defined."""
+        key = (value, layout)
+        if key not in self.made:
+            op = value.op
+            assert op is not None
+            operands = [self.get(o, need) for o, need in zip(op.operands, in_one(op, layout)[0], strict=True)]
+            made = Op(op.spec, operands, [value.tile.with_layout(layout)], dict(op.attrs), (), op.loc)
+            made.result.stands_for(value)
+            self.analysis.equal(made.result, value)
+            self.emit(made, self.home[value])
+            self.made[key] = made.result
+        return self.made[key]
+
+    def visit(self, op: Op) -> None:
+        if op.results and op.spec.pure and op.result.tile.shape and self.is_cheap(op.result):
+            if op.result in self.pinned:
+                self.map[op.result] = self.materialise(op.result, self.layouts[op.result])
+            return
+        if op.spec.flows:
+            self.control(op)
+            return
+        wanted, lying = op.spec.place(self, op)
+        operands = [self.get(o, layout) for o, layout in zip(op.operands, wanted, strict=True)]
+        for inner in (o for region in op.regions for o in walk(region)):  # may name scalars of the kernel
+            inner.operands = [self.map.get(o, o) for o in inner.operands]
+        types = [
+            r.tile.with_layout(layout) if isinstance(r.type, TileType) else r.type
+            for r, layout in zip(op.results, lying, strict=True)
+        ]
+        made = Op(op.spec, operands, types, op.attrs, op.regions, op.loc)
+        for old, new in zip(op.results, made.results, strict=True):
+            new.stands_for(old)
+            self.map[old] = new
+        self.emit(made)
+        for old, new in zip(op.results, made.results, strict=True):
+            layout = self.layouts.get(old)
+            if layout is not None and old in self.pinned and new.tile.layout != layout:
+                self.map[old] = self.get(old, layout)
+
+    def of_branch(self, value: Value) -> Layout | None:
+        """The layout of a tile with an element for each one of the condition of a branch around: row-major, one by
+        one. A thread takes a branch of single threads for the element that the condition gives it, and does inside
+        what belongs to that element."""
+        if self.branch is None or prod(value.tile.shape) != prod(self.branch.shape):
+            return None
+        return self.branch.reshape(value.tile.shape)
+
+    def chosen(self, value: Value) -> Layout | None:
+        """The layout of a value where the rewrite stands."""
+        return self.of_branch(value) or self.layouts.get(value)
+
+    # ---- accesses ----
+
+    def access_layout(self, op: Op) -> Layout:
+        return access_layout(self.analysis, op, self.warps)
+
+    def widest(self, op: Op, layout: Layout | None) -> Layout | None:
+        """For a load or store, the order of registers in which most elements are accessed at once: the transpose of
+        what leaves as rows is in the same threads, in another order. Operands of products keep theirs, for ldmatrix;
+        what is read in place has none."""
+        if layout is None or op.attrs.get("matrix") or op.attrs.get("in_place"):
+            return layout
+        offset = operand(op, "offset")
+        assert offset is not None
+
+        def requests(lying: Layout | None) -> int:
+            layout = self.access_layout(op) if lying is None else lying
+            return layout.count // vector_width(self.analysis, op, offset, op.operands[0], layout)
+
+        runs = self.analysis.of(offset).run
+        options: dict[str, Layout | None] = {"given": layout}
+        # An operand of a product is left alone, however narrow its access looks: `ldmatrix` moves whole matrices, and
+        # plain loads in its place make products 1.24 to 1.80 times as long (docs/measurements.md).
+        if not any(r in self.operands for r in op.results):
+            turned = {f"first{axis}": layout.with_first(axis) for axis, run in enumerate(runs) if run > 1}
+            options |= {name: lying for name, lying in turned.items() if lying != layout}
+        rule = min(options, key=lambda name: requests(options[name])) if len(options) > 1 else "given"
+        if self.branch is None and op.results:  # a thread has its own elements in a branch of threads
+            options["own"] = None  # made where it is taken
+        taken = self.function.choices.choose(
+            "access",
+            subject_of(op),
+            options,
+            rule,
+            loc=op.loc,
+            because=f"as '{moved_by(op).name or 'its value'}' lies, registers in the order with the fewest accesses",
+            costs=lambda: {name: requests(lying) for name, lying in options.items()},
+            unit="accesses a thread",
+        )
+        return self.access_layout(op) if taken is None else taken
+
+    def copy_layout(self, op: Op) -> Layout:
+        """Up to 16 bytes a thread, neighbours in both memories; a schedule may pin it under the name NAME.copy."""
+        offset, source = operand(op, "offset"), operand(op, "source")
+        assert offset is not None and source is not None
+        shape = offset.tile.shape
+        pin = self.function.pins.get(f"{op.operands[0].name}.copy")
+        if pin is not None:
+            return resolve_pin(pin, shape, self.warps)
+        size = op.operands[0].dtype.bytes
+        there, here = self.analysis.of(source), self.analysis.of(offset)
+        under = masked_groups(self.analysis, op, shape)
+        axis = len(shape) - 1
+        # Always along the last axis, also where another one is longer in memory: `cp.async` needs neighbours on both
+        # sides, and rows of shared tiles lie along it. A line of 128 bytes takes one pass, rows of 64 bytes twice as
+        # many (docs/measurements.md, "Passes over the banks"). So rows of which parts lie apart in memory are copied
+        # part by part: the same part of the next row may be the next in memory, as with channels in blocks.
+        width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
+        widths = [1 << i for i in reversed(range(max(width, 1).bit_length()))]
+        if self.function.word("require") == "async":
+            widths = [each for each in widths if each * size in ASYNC_BYTES] or widths[:1]
+        chosen = self.function.choices.choose(
+            "vector",
+            subject_of(op),
+            {str(each): each for each in widths},
+            str(widths[0]),
+            loc=op.loc,
+            because="neighbours in both memories, up to 16 bytes",
+            costs={str(each): ceil(offset.tile.size / (self.function.threads * each)) for each in widths},
+            unit="accesses a thread",
+        )
+        return Layout.default(shape, self.warps, chosen, axis, run=min(max(there.run[axis], chosen), shape[axis]))
+
+    # ---- loops and branches ----
+
+    def control(self, op: Op) -> None:
+        outer, decides, layout = self.branch, parting(op), None
+        if decides is not None:
+            layout = self.branch_layout(op, decides)
+            loads = any(o.spec.accesses == "read" for region in op.regions for o in walk(region))
+            if layout.count == 1 or op.spec.loops or loads:
+                self.branch = layout
+            if layout.count > 1:
+                mask_loads(self, op, decides, layout)
+        results = [self.chosen(r) for r in op.results]
+        first = op.spec.leading
+        operands = [self.get(o, layout) for o in op.operands[:first]]
+        operands += [self.get(o, r) for o, r in zip(op.operands[first:], results, strict=False)]  # none of a branch
+        for region in op.regions:
+            for arg, given in zip(region.args[op.spec.counters :], results, strict=False):
+                arg.type = arg.tile.with_layout(given)
+                self.map[arg] = arg
+        for region in op.regions:
+            self.rebuild_region(region, results, layout)
+        self.branch = outer
+        types = [r.tile.with_layout(layout) for r, layout in zip(op.results, results, strict=True)]
+        attrs = dict(op.attrs)
+        if "types" in attrs:
+            attrs["types"] = types
+        made = Op(op.spec, operands, types, attrs, op.regions, op.loc)
+        if decides is not None and layout is not None and layout.count > 1:
+            exchanges = any(o.spec is EXCHANGE for region in op.regions for o in walk(region))
+            if exchanges or any(result != layout for result in results):
+                self.refuse_branch(op, decides, layout)
+        for old, new in zip(op.results, made.results, strict=True):
+            new.stands_for(old)
+            self.map[old] = new
+        self.emit(made)
+        for old, new in zip(op.results, made.results, strict=True):
+            if old in self.pinned and new.tile.layout != self.layouts[old]:
+                self.map[old] = self.get(old, self.layouts[old])
+
+    def rebuild_region(self, region: Block, results: list[Layout | None], condition: Layout | None) -> None:
+        outer, self.current = self.current, region
+        self.out[region] = []
+        for op in region.ops[:-1]:
+            self.visit(op)
+        end = region.ops[-1]
+        operands = [self.get(o, condition) for o in end.operands[: end.spec.leading]]
+        operands += [self.get(o, layout) for o, layout in zip(handed_on(region), results, strict=True)]
+        self.emit(Op(end.spec, operands, [], end.attrs, (), end.loc))
+        region.ops = self.out.pop(region)
+        self.current = outer
+
+    def branch_layout(self, op: Op, condition: Value) -> Layout:
+        """A branch or a loop of single threads: its condition has one element a thread, unless what is inside has no
+        effects: loads are none."""
+        shape = condition.tile.shape
+        layout = self.chosen(condition)
+        pinned = (
+            {}
+            if self.of_branch(condition) is not None
+            else {
+                r: self.layouts[r].reshape(shape)
+                for region in op.regions
+                for o in walk(region)
+                for r in o.results
+                if r in self.pinned and prod(r.tile.shape) == prod(shape)
+            }
+        )
+        if pinned:  # the schedule says whose elements the threads have; the condition can be moved, these cannot
+            layout = next(iter(pinned.values()))
+            self.refuse_pins(op, pinned, layout)
+        if layout is None:
+            inside = [
+                self.layouts[v]
+                for region in op.regions
+                for o in walk(region)
+                for v in (*o.operands, *o.results)
+                if isinstance(v.type, TileType) and v.tile.shape == shape and v in self.layouts
+            ]
+            layout = inside[0] if inside else Layout.default(shape, self.warps)
+        if layout.count != 1:
+            self.check_elements(op, condition, layout)
+        joint = [o for region in op.regions for o in walk(region) if o.spec.joins_lanes]
+        if joint and not self.keeps_warps(condition, layout):
+            raise TileError(
+                "layout",
+                joint[0].loc,
+                f"{joint[0].name} in a branch that divides warps in this layout: some lanes never arrive",
+                "lay the condition out so that 32 neighbours are the lanes of a warp",
+            )
+        return layout
+
+    def check_elements(self, op: Op, condition: Value, layout: Layout) -> None:
+        """What a branch of threads with several elements each cannot have inside."""
+        shape = condition.tile.shape
+        inside = [o for region in op.regions for o in walk(region)]
+        loads = [o for o in inside if o.spec.accesses == "read"]
+        plain = all(
+            o.spec.pure or o.spec.ends or (o.spec.flows and not (o.spec.loops and parting(o) is not None))
+            for o in inside
+            if o.spec.accesses != "read"
+        )
+        if not plain or any(r.tile.shape != shape for r in op.results):
+            self.refuse_branch(op, condition, layout)
+        for load in loads:
+            why = obstacle(self.function, load, shape)
+            if why is not None:
+                self.refuse_branch(op, condition, layout, f"that {why}")
+
+    def refuse_pins(self, op: Op, pinned: dict[Value, Layout], layout: Layout) -> None:
+        """Values in a branch of single threads stay where they are: all lie as the condition does."""
+        if layout.count != 1:
+            return
+        for value, other in pinned.items():
+            if other != layout:
+                first = next(iter(pinned)).name
+                raise TileError(
+                    "layout",
+                    self.function.pins[value.name].loc if value.name in self.function.pins else op.loc,
+                    f"'{value.name}' lies in another layout than '{first}', and a branch of threads holds both",
+                    "give both the same layout, or compute one of them before the branch",
+                )
+
+    def keeps_warps(self, condition: Value, layout: Layout) -> bool:
+        """True if all lanes of a warp hold the same condition."""
+        same = self.analysis.of(condition).same
+        return all(c < group for basis in layout.lane for c, group in zip(layout.coordinates(basis), same, strict=True))
+
+    def refuse_branch(
+        self, op: Op, condition: Value, layout: Layout, what: str = "with effects or loops of threads in it"
+    ) -> NoReturn:
+        raise TileError(
+            "layout",
+            op.loc,
+            f"a tile '{op.name}' {what} needs one element a thread; "
+            f"{condition.tile} has {layout.count} on {self.function.threads} threads",
+            f"use {'masks' if op.spec.loops else 'where()'}, or a tile as large as the block has threads",
+        )

@@ -1,0 +1,111 @@
+"""Copies that no `cp.async` can do (less than 4 aligned bytes at a time) become a load and a store; stores in bulk are
+done by the warps whose results they store."""
+
+from __future__ import annotations
+
+from dsl.lowering.hopper.boxes import pieces_of_warp
+from dsl.lowering.ir.function import Function, Op, Rewriter, Value
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import TileType
+from dsl.lowering.known.affine import AffineOffsets
+from dsl.lowering.known.facts import facts_of
+from dsl.lowering.ops import OPS, operand
+from dsl.lowering.shared.access_width import ASYNC_BYTES, access_width
+
+
+def lower_copies(function: Function) -> None:
+    """Sets `bytes` on each copy that stays asynchronous; `require async` in the schedule makes any other an error."""
+    _CopyLowering(function).run()
+
+
+class _CopyLowering(Rewriter):
+    def __init__(self, function: Function):
+        super().__init__()
+        self.function = function
+        self.analysis = facts_of(function)
+        self.offsets = AffineOffsets()
+        self.stored: dict[Value, Op] = {}
+        """By shared tile, the last store in it so far."""
+
+    def run(self) -> None:
+        self.function.body = self.block(self.function.body, self.visit)
+
+    def visit(self, op: Op) -> bool:
+        if op.spec.accesses == "write":
+            self.stored[op.operands[0]] = op
+        if op.spec.leaves:
+            self.by_warps(op)
+        if not op.spec.in_flight:
+            return False
+        width = access_width(self.analysis, op)
+        bytes = width * op.operands[0].dtype.bytes
+        must = self.function.word("require") == "async"
+        if bytes in ASYNC_BYTES and self.is_asynchronous(op, bytes, must):
+            op.attrs["bytes"] = bytes
+            return False
+        if must:
+            raise TileError(
+                "instruction",
+                op.loc,
+                f"only {bytes} byte{'s' * (bytes > 1)} at a time are known to be aligned neighbours; "
+                "an asynchronous copy takes 4, 8 or 16",
+                "make the row pitch a multiple of 4 bytes, or drop 'require async'",
+            )
+        # A slower kernel rather than an error: rows of odd length are legal. Loads and stores in place of `cp.async`
+        # make products 1.6 to 3.0 times as long (docs/measurements.md), so `require async` exists.
+        self.synchronous(op)
+        return True
+
+    def by_warps(self, op: Op) -> None:
+        """Lets each warp store what it has made, if that is a box: then no barrier of the block is needed."""
+        tensor, place, store = operand(op, "tensor"), operand(op, "place"), self.stored.get(op.operands[0])
+        assert tensor is not None and place is not None
+        made = operand(store, "offset") if store is not None and store in self.out.ops else None
+        known = self.offsets.of(place)
+        pieces = None
+        if made is not None and known is not None and self.offsets.of(made) == known:
+            pieces = pieces_of_warp(op, made)
+        pieces = self.function.choices.choose(
+            "issue",
+            tensor.name or "tensor",
+            {"block": None} if pieces is None else {"warp": pieces, "block": None},
+            "block" if pieces is None else "warp",
+            loc=op.loc,
+            because="what a warp has made is "
+            + ("no box" if pieces is None else "a box, which waits for no other warp"),
+        )
+        if pieces is not None and made is not None:
+            op.operands = [made if each is place else each for each in op.operands]
+            op.attrs |= {"pieces": pieces, "by": "warp"}
+
+    def is_asynchronous(self, op: Op, bytes: int, must: bool) -> bool:
+        return self.function.choices.choose(
+            "copy",
+            f"{op.operands[0].name}",
+            {"async": True} if must else {"async": True, "load_store": False},
+            "async",
+            loc=op.loc,
+            because=f"{bytes} aligned bytes at a time" + " and 'require async'" * must,
+        )
+
+    def synchronous(self, op: Op) -> None:
+        tensor, source, mask = operand(op, "tensor"), operand(op, "source"), operand(op, "mask")
+        offset, slot = operand(op, "offset"), operand(op, "slot")
+        assert tensor is not None and source is not None and offset is not None
+        type = TileType(source.tile.shape, tensor.dtype, source.tile.layout)
+        operands: list[Value] = [tensor, source]
+        has = ["memory", "offset"]
+        if mask is not None:
+            zero = Op(
+                OPS["constant"], [], [TileType((), tensor.dtype)], {"value": 0, "dtype": tensor.dtype}, (), op.loc
+            )
+            fill = Op(OPS["broadcast"], [zero.result], [type], {"shape": type.shape}, (), op.loc)
+            self.emit(zero)
+            self.emit(fill)
+            operands += [mask, fill.result]
+            has += ["mask", "other"]
+        load = self.emit(Op(OPS["load"], operands, [type], {"has": has, "cache": None, "evict": None}, (), op.loc))
+        target = {"memory": op.operands[0], "slot": slot, "offset": offset, "value": load.result}
+        kept = {k: v for k, v in target.items() if v is not None}
+        attrs = {"has": list(kept), "cache": None, "evict": None}
+        self.emit(Op(OPS["store"], list(kept.values()), [], attrs, (), op.loc))

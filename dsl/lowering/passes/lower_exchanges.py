@@ -1,0 +1,222 @@
+"""Turns what crosses warps into accesses of scratch shared memory, so that the barrier pass sees nothing special.
+
+- a reduction over warps: each warp's part, one change of layout, then a reduction of registers
+- a change of layout that is no renaming of registers: store in the one layout, load in the other
+- an atomic done by one thread whose result all need: store by that thread, load by all
+- a volatile load of what several threads need: each could read another value, so one reads it for all
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsl.lowering.ir.function import Block, Function, Op, Rewriter, Value, uses
+from dsl.lowering.ir.plugins import Opening
+from dsl.lowering.ir.types import INDEX, S32, S64, DType, SharedType, TileType
+from dsl.lowering.layouts.layout import Layout, bits_of, flaw_of_layout, row_major
+from dsl.lowering.ops import OPS
+
+
+def lower_exchanges(function: Function) -> None:
+    _ExchangeLowering(function).run()
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeSubject:
+    """What plug-ins are told of an `exchange`: the value, the layout that it is to have, the operation that asks for
+    it, and the warps of a block."""
+
+    value: Value
+    layout: Layout
+    op: Op
+    warps: int
+
+
+class _ExchangeLowering(Rewriter):
+    def __init__(self, function: Function):
+        super().__init__()
+        self.function = function
+        self.users = uses(function.body)
+        self.scratches: list[Op] = []
+
+    def run(self) -> None:
+        body = self.block(self.function.body, self.visit)
+        body.ops[:0] = self.scratches
+        self.function.body = body
+
+    def visit(self, op: Op) -> bool:
+        return op.spec.exchange is not None and op.spec.exchange(self, op)
+
+    def share(self, op: Op, one_thread: bool = False) -> bool:
+        layout = op.result.tile.layout
+        if not self.users.get(op.result) or (layout is not None and not layout.is_replicated):
+            return False
+        made = self.copy(op, self.visit)
+        if one_thread:
+            made.attrs["one_thread"] = True
+        self.map[made.result] = self.through_scratch(made.result, layout, op)
+        return True
+
+    def convert(self, op: Op) -> bool:
+        self.map[op.result] = self.converted(self[op.operands[0]], op.attrs["layout"], op)
+        return True
+
+    def make(
+        self, like: Op, name: str, operands: list[Value], types: list, regions: tuple[Block, ...] = (), **attrs
+    ) -> Op:
+        return self.emit(Op(OPS[name], operands, types, attrs, regions, like.loc))
+
+    # ---- reductions ----
+
+    def reduce(self, op: Op) -> bool:
+        axis = op.attrs["axis"]
+        layout = op.operands[0].tile.layout
+        assert layout is not None
+        mask = layout.axis_mask(axis)
+        along = [b for b in layout.warp if b & mask]
+        if not along:
+            return False
+        parts = 1 << len(along)
+        shape = (*layout.shape[:axis], parts, *layout.shape[axis + 1 :])
+        partial = _partial_layout(layout, axis, shape)
+        operands = [self[o] for o in op.operands]
+        types = [TileType(shape, o.dtype, partial) for o in operands]
+        op.regions = [self.block(r, self.visit) for r in op.regions]
+        first = self.make(op, "partial_reduce", operands, types, tuple(op.regions), axis=axis, parts=parts)
+        gathered = _gathered_layout(partial, axis)
+        results = [self.converted(r, gathered, op) for r in first.results]
+        last = self.make(
+            op, "reduce", results, [r.type for r in op.results], tuple(_copy_region(r) for r in op.regions), axis=axis
+        )
+        final = gathered.drop(axis)
+        for old, new in zip(op.results, last.results, strict=True):
+            new.stands_for(old)
+            if new.tile.shape:
+                wanted = new.tile.layout
+                new.type = new.tile.with_layout(final)
+                self.map[old] = new if wanted == final else self.converted(new, wanted, op)
+            else:
+                self.map[old] = new
+        return True
+
+    # ---- changes of layout ----
+
+    def converted(self, value: Value, layout: Layout | None, op: Op) -> Value:
+        have = value.tile.layout
+        assert have is not None and layout is not None
+        if have == layout:
+            return value
+        in_thread = have.registers_of(layout) is not None
+        size = value.tile.size * max(value.dtype.bits // 8, 1)
+        way: bool | Layout = self.function.choices.choose(
+            "exchange",
+            value.name or "value",
+            {"registers": True, "shared": False} if in_thread else {"shared": False},
+            "registers" if in_thread else "shared",
+            loc=op.loc,
+            because="each thread has its own elements" if in_thread else "elements change threads",
+            costs={"registers": 0, "shared": size},
+            unit="bytes through shared memory",
+            opening=Opening(
+                ExchangeSubject(value, layout, op, self.function.warps),
+                lambda via: flaw_of_layout(via, value.tile.shape, self.function.warps),
+                lambda via: size * sum(a.registers_of(b) is None for a, b in ((have, via), (via, layout))),
+            ),
+        )
+        if isinstance(way, Layout):
+            return self.moved(self.moved(value, way, op), layout, op)
+        return self.moved(value, layout, op) if way else self.through_scratch(value, layout, op)
+
+    def moved(self, value: Value, layout: Layout, op: Op) -> Value:
+        """In another layout, within each thread's registers where these have all of its elements."""
+        if value.tile.layout is not None and value.tile.layout.registers_of(layout) is None:
+            return self.through_scratch(value, layout, op)
+        return self.make(op, "convert_layout", [value], [value.tile.with_layout(layout)], layout=layout).result
+
+    def through_scratch(self, value: Value, layout: Layout | None, op: Op) -> Value:
+        """Stored in its own layout, loaded in `layout`. An index lies in memory as the integer that it is here."""
+        if value.dtype.kind == "index":
+            stored = S64 if self.function.index_bits == 64 else S32
+            moved = self.through_scratch(self.cast(value, stored, op), layout, op)
+            return self.cast(moved, value.dtype, op)
+        tile = value.tile
+        type = SharedType((max(tile.size, 1),), tile.dtype)
+        scratch = Op(OPS["shared_alloc"], [], [type], {"type": type, "name": "scratch", "own": True}, (), op.loc)
+        scratch.result.name = "scratch"
+        self.scratches.append(scratch)
+        has = ["memory", "offset"]
+        there = self.linear_index(tile.shape, tile.layout, op)
+        self.make(op, "store", [scratch.result, there, value], [], has=[*has, "value"], cache=None, evict=None)
+        here = self.linear_index(tile.shape, layout, op)
+        loaded = self.make(
+            op, "load", [scratch.result, here], [tile.with_layout(layout)], has=has, cache=None, evict=None
+        )
+        return loaded.result.stands_for(value)
+
+    def cast(self, value: Value, to: DType, op: Op) -> Value:
+        made = self.make(op, "cast", [value], [value.tile.with_dtype(to)], to=to, saturate=False, rounding=None)
+        return made.result.stands_for(value)
+
+    def linear_index(self, shape: tuple[int, ...], layout: Layout | None, op: Op) -> Value:
+        """The row-major index of every element."""
+        if not shape:
+            return self.make(op, "constant", [], [TileType((), INDEX)], value=0, dtype=INDEX).result
+        assert layout is not None
+        size = 1 << bits_of_shape(shape)
+        flat = self.make(op, "arange", [], [TileType((size,), INDEX, layout.reshape((size,)))], extent=size).result
+        if len(shape) == 1:
+            return flat
+        return self.make(op, "reshape", [flat], [TileType(shape, INDEX, layout)], shape=shape).result
+
+
+def bits_of_shape(shape: tuple[int, ...]) -> int:
+    return sum(bits_of(e) for e in shape)
+
+
+def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
+    """After each warp reduced its part: the axis counts the warps along it; its register and lane bits are gone."""
+    mask = layout.axis_mask(axis)
+    dropped = layout.drop(axis, keep=True)
+    wide = [1] * len(shape)
+    wide[axis] = shape[axis]
+    stride = row_major(shape)[axis]
+    number = 0
+    warps = []
+    moved = Layout(shape, tuple((n, tuple(_widen(b, dropped.shape, shape) for b in bs)) for n, bs in dropped.places))
+    for old, new in zip(layout.warp, moved.warp, strict=True):
+        if old & mask:
+            warps.append(stride << number)
+            number += 1
+        else:
+            warps.append(new)
+    return Layout.registers(shape, moved.register, moved.lane, warps)
+
+
+def _widen(index: int, old: tuple[int, ...], new: tuple[int, ...]) -> int:
+    """A row-major index of `old` in `new`, whose extents are larger."""
+    out, step_old, step_new = 0, 1, 1
+    for a, b in zip(reversed(old), reversed(new), strict=True):
+        out += index // step_old % a * step_new
+        step_old *= a
+        step_new *= b
+    return out
+
+
+def _gathered_layout(partial: Layout, axis: int) -> Layout:
+    """Every thread holds all parts of its elements: the axis moves from warps to registers."""
+    mask = partial.axis_mask(axis)
+    along = tuple(b for b in partial.warp if b & mask)
+    warps = tuple(0 if b & mask else b for b in partial.warp)
+    return Layout.registers(partial.shape, along + partial.register, partial.lane, warps)
+
+
+def _copy_region(region: Block, outer: dict[Value, Value] | None = None) -> Block:
+    mapping = (outer or {}) | {a: Value(a.type, name=a.name) for a in region.args}
+    out = Block(mapping[a] for a in region.args)
+    for op in region.ops:
+        inner = [_copy_region(r, mapping) for r in op.regions]
+        operands = [mapping.get(o, o) for o in op.operands]
+        made = Op(op.spec, operands, [r.type for r in op.results], op.attrs, inner, op.loc)
+        mapping.update(zip(op.results, made.results, strict=True))
+        out.ops.append(made)
+    return out

@@ -1,0 +1,235 @@
+"""Loads of the operands of products become `ldmatrix`, stores of matrices `stmatrix`, where the layouts are theirs.
+
+Both move 8x8 matrices of 16-bit elements: a row is 16 bytes in shared memory, and a lane holds two neighbours of a row
+or (trans) of a column. In bits: a word's elements are neighbours and lane bits 0 and 1 move by 4 and 8 bytes; or,
+trans, lane bits 2, 3 and 4 move by 2, 4 and 8 bytes. All other bits move by rows. Bytes are transposed in pairs: a
+register bit moves by the other byte of a pair.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import SharedType, TileType
+from dsl.lowering.known.facts import facts_of
+from dsl.lowering.ops import OPS, operand, space_of
+from dsl.lowering.ops.control import handed_on, names, parting
+from dsl.lowering.shared.access_width import slot_bytes
+from dsl.lowering.shared.shared_map import SharedMaps, access_bytes
+from dsl.ptx_templates import instruction
+
+ROW = 16  # bytes
+STORE = "stmatrix.sync.m8n8.x1.shared.b16"
+
+
+def lower_matrix_accesses(function: Function, target: Target) -> None:
+    """See the module's text. Raises TileError `layout` for what the kernel calls by name and cannot be."""
+    _MatrixLowering(function, target).run()
+
+
+class NoMatrixAccess(Enum):
+    """Why an access is none of matrices: what is wrong, and what helps."""
+
+    OUTSIDE = (
+        "this part may reach beyond {memory}, and {name} moves whole rows",
+        "a part whose extents divide those of the tile, from a multiple of them; or {plainly}",
+    )
+    COPIES = (
+        "several threads hold the same elements of this {tile}, and {name} stores each element once",
+        "a larger tile, or fewer warps; or {plainly}",
+    )
+    SLOTS = (
+        "a slot of {memory} has {slot} bytes: the rows of {name} begin at multiples of 16 bytes",
+        "slots of a multiple of 16 bytes; or {plainly}",
+    )
+    WIDE = ("{name} moves elements of 8, 16 and 32 bits; this is a {tile}", "{plainly}")
+    INDICES = (
+        "{name} moves rows, and where the elements of this part lie in {memory} is known at run time alone, or adds up "
+        "with carries",
+        "slices that begin at multiples of their extents; or {plainly}",
+    )
+    START = (
+        "this part is not known to begin at a multiple of 16 bytes of {memory}, as the rows of {name} do",
+        "begin it at a multiple of {step} elements along the last axis, written as such: k * {step}, or "
+        "assert k % {step} == 0; or {plainly}",
+    )
+    NO_PRODUCT = (
+        "{product} this {tile} as it lies: a thread has {held} of the neighbours in a row of {memory}, and {name} "
+        "moves {word} a thread",
+        "{operand}, without a layout of the schedule; or {plainly}",
+    )
+    NEIGHBOURS = (
+        "a thread has {held} of the neighbours in a row of {memory} here, and {name} moves {word} a thread, and "
+        "rows of 16 bytes by four threads",
+        "dsl layout shows what the product, or a layout of the schedule, asks for; or {plainly}",
+    )
+    ACROSS = (
+        "the neighbours in a row of {memory} lie across K, and {name} moves 32 bits along K only",
+        "a tile that is stored with K along its rows, and .T of it; or {plainly}",
+    )
+    BYTES_ACROSS = (
+        "the neighbours in a row of {memory} lie across K, and {name} moves such bytes two at a time",
+        "give the product's result the layout contiguous [2, …] where this is its a, or […, 4] where it is its b, so "
+        "that a thread has two; or a tile that is stored with K along its rows, and .T of it; or {plainly}",
+    )
+
+    @staticmethod
+    def of_layouts() -> tuple[NoMatrixAccess, ...]:
+        """Those that another layout of the value would mend."""
+        return NoMatrixAccess.NEIGHBOURS, NoMatrixAccess.ACROSS, NoMatrixAccess.BYTES_ACROSS
+
+
+class _MatrixLowering:
+    def __init__(self, function: Function, target: Target):
+        self.function, self.target = function, target
+        self.maps = SharedMaps(facts_of(function))
+        self.operands = feeding(function.body)
+        self.results = _made(function.body)
+
+    def run(self) -> None:
+        self.block(self.function.body)
+
+    def block(self, block: Block, divided: bool = False) -> None:
+        for i, op in enumerate(block.ops):
+            for region in op.regions:
+                self.block(region, divided or parting(op) is not None)
+            if op.attrs.get("in_place"):
+                continue
+            if op.spec.accesses in ("read", "write") and space_of(op.operands[0]) == "shared":
+                block.ops[i] = self.lowered(op, divided)
+
+    def lowered(self, op: Op, divided: bool) -> Op:
+        asked = op.attrs.get("matrix", False)
+        store = op.spec.accesses == "write"
+        value = operand(op, "value") if store else op.result
+        assert value is not None
+        if not asked and (divided or value not in (self.results if store else self.operands)):
+            return op
+        if store and not instruction(STORE).available(self.target.arch):
+            if asked:
+                needs = f"{self.target.arch} has no stmatrix: it needs {instruction(STORE).target}"
+                raise TileError("target", op.loc, needs, "store with '=': it takes stmatrix where there is one")
+            return op
+        trans = self.fits(op, value)
+        if isinstance(trans, NoMatrixAccess):
+            if asked:
+                raise self.refusal(op, value, trans)
+            return op
+        # `stmatrix` takes 4 bytes of a row from a lane. Where a thread holds 8 or 16 (`contiguous`), plain stores take
+        # them as they lie.
+        wide = store and access_bytes(self.maps.analysis, op) >= ROW // 2
+        if not self.function.choices.choose(
+            "matrix",
+            f"{op.operands[0].name}.{op.name}",
+            {"matrix": True} if asked else {"matrix": True, "plain": False},
+            "plain" if wide and not asked else "matrix",
+            loc=op.loc,
+            because="asked for" if asked else "its vectors are wide" if wide else "the layouts are those of matrices",
+        ):
+            return op
+        attrs = {"has": op.attrs["has"], "trans": trans}
+        made = Op(
+            OPS["stmatrix" if store else "ldmatrix"], op.operands, [r.type for r in op.results], attrs, (), op.loc
+        )
+        for result in op.results:
+            made.results = [result]
+            result.op = made
+        return made
+
+    def refusal(self, op: Op, value: Value, why: NoMatrixAccess) -> TileError:
+        """The error of an access that the kernel asks to be one of matrices."""
+        memory, store = op.operands[0], op.spec.accesses == "write"
+        size, map = memory.dtype.bytes, self.maps.of(op, value.tile.layout)
+        held = 0  # neighbours of a row that a thread has
+        while map is not None and map.register[held : held + 1] == (size << held,):
+            held += 1
+        assert isinstance(memory.type, SharedType)
+        words = {
+            "name": "stmatrix" if store else "ldmatrix",
+            "plainly": "'=' stores it" if store else "load(…) reads it",
+            "product": "no product gives" if store else "no product takes",
+            "operand": "the result of a product" if store else "the operand of a product",
+            "memory": f"'{memory.name}'",
+            "tile": value.tile,
+            "slot": slot_bytes(memory.type),
+            "held": 1 << held,
+            "word": max(1, 4 // size),
+            "step": ROW // size,
+        }
+        if why in NoMatrixAccess.of_layouts() and value not in (self.results if store else self.operands):
+            why = NoMatrixAccess.NO_PRODUCT
+        message, hint = why.value
+        return TileError("layout", op.loc, message.format(**words), hint.format(**words))
+
+    def fits(self, op: Op, value: Value) -> bool | NoMatrixAccess:
+        """Whether the access is a transposed one; or why it is none of matrices."""
+        memory, mask, layout = op.operands[0], operand(op, "mask"), value.tile.layout
+        assert isinstance(memory.type, SharedType)
+        if mask is not None and constant_of(mask) is not True:
+            return NoMatrixAccess.OUTSIDE
+        if layout is None or (op.spec.accesses == "write" and layout.is_replicated):
+            return NoMatrixAccess.COPIES
+        if memory.type.ring and slot_bytes(memory.type) % ROW:
+            return NoMatrixAccess.SLOTS
+        size = memory.dtype.bytes
+        if size > 4:
+            return NoMatrixAccess.WIDE
+        map = self.maps.of(op, layout)
+        if map is None:
+            return NoMatrixAccess.INDICES
+        if not map.all_multiples(ROW):
+            return NoMatrixAccess.START
+        bits = (4 // size).bit_length() - 1
+        if map.register[:bits] == tuple(size << i for i in range(bits)) and map.lane[:2] == (4, 8):
+            rest = (*map.register[bits:], *map.lane[2:], *map.warp)
+            return False if map.all_multiples(ROW, *rest) else NoMatrixAccess.NEIGHBOURS
+        in_pairs = size == 1 and op.spec.accesses == "read" and 1 in map.register[2:]  # see emit/tensor.py
+        registers = tuple(b for b in map.register if b != 1 or not in_pairs)
+        if (size == 2 or in_pairs) and registers and map.lane[2:] == (2, 4, 8):
+            return True if map.all_multiples(ROW, *registers, *map.lane[:2], *map.warp) else NoMatrixAccess.NEIGHBOURS
+        if size == 1 and map.register[:1] != (1,):
+            return NoMatrixAccess.BYTES_ACROSS
+        return NoMatrixAccess.ACROSS if size == 4 and map.lane[2:] == (4, 8, 16) else NoMatrixAccess.NEIGHBOURS
+
+
+def feeding(body: Block) -> set[Value]:
+    """The values that become operands of products without leaving their threads."""
+    carried: dict[Value, list[Value]] = {}  # of a loop's argument, also as the start of what a loop inside carries
+    for each in (each for op in walk(body) for each in names(op)):
+        for name in each:
+            if name.op is None:
+                carried.setdefault(name, []).extend(each)
+    found: set[Value] = set()
+    work = [o for op in walk(body) if op.spec.product for o in op.operands[:2]]
+    while work:
+        value = work.pop()
+        if value in found or not isinstance(value.type, TileType) or not value.tile.shape:
+            continue
+        found.add(value)
+        op = value.op
+        if op is None:
+            work += carried.get(value, ())
+        elif op.spec.flows:
+            work += next(each for each in names(op) if value in each)
+        elif op.spec.elementwise or (op.spec.pure and len(op.operands) == 1):
+            work += op.operands
+    return found
+
+
+def _made(body: Block) -> set[Value]:
+    """The values that are made of the results of products without leaving their threads."""
+    found: set[Value] = set()
+    for op in walk(body):
+        if op.spec.product:
+            found.add(op.result)
+        elif op.spec.elementwise or op.spec.picks is not None:
+            found.update(op.results if any(o in found for o in op.operands) else ())
+        elif op.spec.flows:
+            ends = [handed_on(region) for region in op.regions]
+            inside = {o.result for region in op.regions for o in walk(region) if o.spec.product}
+            found.update(r for i, r in enumerate(op.results) if any(end[i] in inside for end in ends))
+    return found

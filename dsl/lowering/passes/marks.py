@@ -1,0 +1,178 @@
+"""Marks: where each warp notes the time, for a timeline of what happens inside of a kernel (docs/timeline.md).
+
+`function.attrs["marks"]` says which: `barriers`, `loops`, and lines of the `.tile` file. What a mark is of stands
+between two operations `mark`, its begin and its end, in one block, so that those of a warp nest. Last of the passes:
+what is measured is the code as it is without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from dsl.lowering.ir.function import Block, Function, Op, walk
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ops import OPS
+
+LIFE, EMPTY = "life", "empty"
+"""Kinds of the first two marks: a warp from its begin to its end, and nothing, which tells what a mark costs."""
+BARRIERS, LOOPS, LINES = "barriers", "loops", "lines"
+EMPTY_PAIRS = 4
+"""Of the second mark at the head of a kernel: the first is slower, as its code is fetched."""
+MOST_LINE = 10**7
+LineRange = tuple[int, int]
+
+
+def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
+    """Which kinds of marks, and the ranges of lines, of `barriers,loops,12-20`. TileError `option`."""
+    kinds: set[str] = set()
+    ranges: list[LineRange] = []
+    for word in filter(None, map(str.strip, text.split(","))):
+        if word in (BARRIERS, LOOPS):
+            kinds.add(word)
+            continue
+        first, dash, last = word.partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not dash)):
+            hint = "'barriers', 'loops', and lines of the file: --marks barriers,12,20-24"
+            raise TileError("option", None, f"'{word[:40]}' is nothing that has marks", hint)
+        low, high = int(first), int(last or first)
+        if not 1 <= low <= high <= MOST_LINE:
+            raise TileError("option", None, f"the lines {word[:40]} are none: the first is 1, and the last comes later")
+        ranges.append((low, high))
+    ranges = sorted(set(ranges), key=lambda each: (each[0], -each[1]))
+    for i, (low, high) in enumerate(ranges):
+        for other in ranges[i + 1 :]:
+            if low < other[0] <= high < other[1]:
+                message = f"the lines {range_text((low, high))} and {range_text(other)} overlap"
+                raise TileError("option", None, message, "let one hold the other, or let them be apart")
+    if not kinds and not ranges:
+        raise TileError("option", None, "no marks are asked for", "--marks barriers,loops")
+    return kinds, ranges
+
+
+def lines_name(lines: LineRange) -> str:
+    """What the mark of these lines is called."""
+    return f"line{'s' * (lines[0] != lines[1])} {range_text(lines)}"
+
+
+def range_text(lines: LineRange) -> str:
+    """`12` or `12-20`."""
+    return str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}-{lines[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Operations of one block, the first and the last of them by number, that one mark is of."""
+
+    first: int
+    last: int
+    kind: str
+    name: str
+    line: int
+    loc: Loc | None
+
+
+def marks(function: Function) -> None:
+    """Puts in the marks that the function's attribute asks for; without it there are none."""
+    asked = function.word("marks")
+    if asked is None:
+        return
+    kinds, ranges = parse_marks(asked)
+    numbers: dict[tuple[str, str, int], int] = {}
+
+    def mark(of: Stretch, begins: bool) -> Op:
+        number = numbers.setdefault((of.kind, of.name, of.line), len(numbers))
+        attrs = {"number": number, "begins": begins, "kind": of.kind, "name": of.name, "line": of.line}
+        return Op(OPS["mark"], [], [], attrs, (), of.loc)
+
+    life = Stretch(0, len(function.body.ops) - 1, LIFE, "life of a warp", 0, function.loc)
+    empty = replace(life, kind=EMPTY, name="an empty mark")
+    head = [mark(life, True), *(mark(empty, begins) for _ in range(EMPTY_PAIRS) for begins in (True, False))]
+    _in_block(function, function.body, kinds, ranges, mark)
+    function.body.ops = [*head, *function.body.ops, mark(life, False)]
+
+
+def _in_block(
+    function: Function, block: Block, kinds: set[str], ranges: list[LineRange], mark: Callable[[Stretch, bool], Op]
+) -> None:
+    """Marks in a block and in the regions of its operations; a range that an operation is in is not looked for there
+    again."""
+    for op in block.ops:
+        for region in op.regions if op.spec.flows else ():
+            inside = [each for each in ranges if not _is_in(each, line_of(function, op))]
+            if LOOPS in kinds and op.spec.loops and region is op.regions[-1]:
+                ends = 0, len(region.ops) - 2
+                round = Stretch(*ends, LOOPS, f"round of {_loop_name(op)}", line_of(function, op), op.loc)
+                _in_block(function, region, kinds, inside, mark)
+                region.ops = [mark(round, True), *region.ops[:-1], mark(round, False), region.ops[-1]]
+            else:
+                _in_block(function, region, kinds, inside, mark)
+    stretches = [each for lines in ranges for each in _runs(function, block, lines)]
+    stretches += _waits_and_loops(function, block, kinds)
+    # Outer ones first, of those that are equal, too: a range holds the loop or barrier that is all of it.
+    stretches.sort(key=lambda each: (each.first, -each.last))
+    made: list[Op] = []
+    for at, op in enumerate(block.ops):
+        made += [mark(each, True) for each in stretches if each.first == at]
+        made.append(op)
+        made += [mark(each, False) for each in reversed(stretches) if each.last == at]
+    block.ops = made
+
+
+def _waits_and_loops(function: Function, block: Block, kinds: set[str]) -> Iterator[Stretch]:
+    for at, op in enumerate(block.ops):
+        if op.spec.waits and BARRIERS in kinds:
+            yield Stretch(at, at, BARRIERS, op.spec.waits.format(**op.attrs), line_of(function, op), op.loc)
+        if op.spec.loops and LOOPS in kinds:
+            yield Stretch(at, at, LOOPS, _loop_name(op), line_of(function, op), op.loc)
+
+
+def _runs(function: Function, block: Block, lines: LineRange) -> Iterator[Stretch]:
+    """Operations of these lines that follow each other, but for such between them as cost next to nothing. A loop that
+    was unrolled has a line several times."""
+    run: list[int] = []
+    for at, op in enumerate(block.ops):
+        if _is_slight(op):
+            continue
+        if _is_in(lines, line_of(function, op)) and not op.spec.ends:
+            run.append(at)
+        elif run:
+            yield _stretch_of(block, run, lines)
+            run = []
+    if run:
+        yield _stretch_of(block, run, lines)
+
+
+def _stretch_of(block: Block, run: list[int], lines: LineRange) -> Stretch:
+    return Stretch(run[0], run[-1], LINES, lines_name(lines), lines[0], block.ops[run[0]].loc)
+
+
+def marked_lines(function: Function) -> set[int]:
+    """The lines that a mark can be of."""
+    return {line_of(function, op) for op in walk(function.body) if not _is_slight(op) and not op.spec.ends} - {0}
+
+
+def _is_slight(op: Op) -> bool:
+    """Scalars, and what is the same in all elements."""
+    return op.spec.pure and (op.spec.splat or not any(result.shape for result in op.results))
+
+
+def _is_in(lines: LineRange, line: int) -> bool:
+    return lines[0] <= line <= lines[1]
+
+
+def line_of(function: Function, op: Op) -> int:
+    """The line of the kernel's file that an operation is of, the innermost of those from which it was inlined; 0 for
+    none."""
+    assert function.loc is not None
+    place = op.loc
+    while place is not None and place.source is not function.loc.source:
+        place = place.caller
+    return 0 if place is None else place.line
+
+
+def _loop_name(op: Op) -> str:
+    if not op.spec.counters:
+        return "while loop"
+    counter = op.regions[0].args[0].name
+    return "loop" if counter is None else f"loop {counter}"

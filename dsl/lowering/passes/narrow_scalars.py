@@ -1,0 +1,41 @@
+"""Scalars that only a scalar store uses are loaded by the one thread that stores them, not by all."""
+
+from __future__ import annotations
+
+from dsl.lowering.ir.function import Function, Op, Value, uses, walk
+from dsl.lowering.ir.types import TileType
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import subject_of
+
+
+def narrow_scalars(function: Function) -> None:
+    """Marks such loads with the attribute `one_thread`: less traffic, and no race with threads that never needed it."""
+    users = uses(function.body)
+    by_hand = function.word("barriers") == "manual"  # then nothing orders what others read, too
+    stored: dict[Value, bool] = {}
+
+    def only_stored(value: Value) -> bool:
+        """True if every use of a scalar ends as the value of a scalar store."""
+        if value not in stored:
+            stored[value] = all(
+                (_is_scalar_store(op) and operand(op, "value") is value and not value.tile.shape)
+                or (op.spec.elementwise and op.spec.pure and not op.result.tile.shape and only_stored(op.result))
+                for op in users.get(value, ())
+            )
+        return stored[value]
+
+    for op in walk(function.body):
+        is_scalar = op.spec.accesses == "read" and isinstance(op.result.type, TileType) and not op.result.tile.shape
+        if is_scalar and users.get(op.result) and only_stored(op.result):
+            because = "only the thread that stores needs it"
+            options = {"one": True, "all": False}
+            unsafe = ("all",) if by_hand else ()
+            if function.choices.choose(
+                "scalar", subject_of(op), options, "one", loc=op.loc, because=because, unsafe=unsafe
+            ):
+                op.attrs["one_thread"] = True
+
+
+def _is_scalar_store(op: Op) -> bool:
+    offset = operand(op, "offset") if op.spec.accesses == "write" else None
+    return offset is not None and not offset.tile.shape

@@ -1,0 +1,88 @@
+"""Does the last round of loops that the schedule names apart, `peel p`: all others are whole, and need no mask.
+
+`for p in range(0, k, 64)` becomes a loop that ends where a whole step is left no more, and a loop of one round at most.
+In the first, `p + arange(64) < k` always holds.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from dsl.lowering.directives.fragments import nests
+from dsl.lowering.ir.budget import Budget
+from dsl.lowering.ir.choices import ON_OFF
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Function, Op, walk
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import INDEX
+from dsl.lowering.known.facts import Analysis, facts_now
+from dsl.lowering.passes.unroll_loops import Splitter
+
+
+def peel_loops(function: Function) -> None:
+    """Loops that are to be peeled and may have a round that is not whole."""
+    loops = [op for op in walk(function.body) if op.spec.counters]
+    pipelined = {loop: len(nest) for nest, _ in nests(function.body) for loop in nest}
+    if not any(constant_of(loop.operands[2]) != 1 or loop in pipelined for loop in loops):
+        return
+    facts = facts_now(function)
+    peeled = {loop for loop in loops if _chosen(function, facts, loop, pipelined.get(loop, 0))}
+    if peeled:
+        budget = Budget()
+        for op in function.body.ops:
+            budget.spend_operations(_size(op, peeled), op.loc)
+        rewriter = _Peeler(facts, peeled)
+        function.body = rewriter.block(function.body, rewriter.visit)
+
+
+def _chosen(function: Function, facts: Analysis, loop: Op, depth: int) -> bool:
+    """Whether a loop is peeled: the schedule says so, or a choice; one whose rounds are all whole is not, and none of
+    several whose rounds are one pipeline. depth: how many these are."""
+    name, step = loop.regions[0].args[0].name or "loop", constant_of(loop.operands[2])
+    named = function.by_subject("peel", int).get(name)
+    if step is None or step < 1:
+        if named:
+            raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is peeled")
+        return False
+    if depth > 1 or (named and depth):
+        why = "the loop is pipelined: of its round that is not whole the copies alone have a mask"
+        return function.choices.choose("peel", name, {"off": False}, "off", loc=loop.loc, because=why)
+    if _rounds_are_whole(facts, loop, int(step)):
+        return False
+    return function.choices.choose(
+        "peel",
+        name,
+        ON_OFF,
+        "on" if named else "off",
+        loc=loop.loc,
+        because="the schedule peels what it names",
+        pinned=None if named is None else function.lines.get(("peel", name)),
+    )
+
+
+def _rounds_are_whole(facts: Analysis, loop: Op, step: int) -> bool:
+    """True if the distance from the start to the stop is known to be a multiple of the step."""
+    start, stop = loop.operands[:2]
+    apart = gcd(facts.divisor(start), facts.divisor(stop))
+    if start.dtype is INDEX:
+        apart = facts.bounds.distance(start, stop)
+    return apart % step == 0
+
+
+def _size(op: Op, peeled: set[Op]) -> int:
+    inside = sum(_size(each, peeled) for region in op.regions for each in region.ops)
+    return 1 + inside * (2 if op in peeled else 1)
+
+
+class _Peeler(Splitter):
+    def __init__(self, facts: Analysis, peeled: set[Op]):
+        super().__init__(facts)
+        self.peeled = peeled
+
+    def visit(self, op: Op) -> bool:
+        if op not in self.peeled:
+            return False
+        step = constant_of(op.operands[2])
+        assert step is not None
+        self.split(op, 1, int(step), whole=True)
+        return True

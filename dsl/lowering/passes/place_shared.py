@@ -1,0 +1,110 @@
+"""Gives every shared tile its bytes in the block's dynamic shared memory."""
+
+from __future__ import annotations
+
+from dsl.lowering.hopper.boxes import BOX_ALIGN
+from dsl.lowering.ir.function import Block, Function, Op
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.targets import Target
+from dsl.lowering.ops import OPS
+from dsl.lowering.plan.lifetimes import Lifetimes, members
+from dsl.lowering.shared.shared_map import MOST_ALIGNMENT, period
+
+ALIGN = 16
+
+
+def place_shared(function: Function, target: Target) -> None:
+    """Sets `offset` (bytes) on each `shared_alloc`, the function's `shared_bytes` and `shared_align`.
+
+    A tile lies at a multiple of 16 bytes (of 128 where boxes go), and of its swizzle's period: those of the longest
+    period first, in order. Tiles of which one is not needed any more when the other begins share bytes, where barriers
+    order their accesses anyway; where the block has too little memory otherwise, or a multiprocessor too little for a
+    second block, barriers are added for it (`barriers manual`: none).
+    """
+    lives = Lifetimes(function)
+    placed, total = _placed(lives, [a | b for a, b in zip(lives.apart, lives.unordered, strict=True)])
+    if len(lives.tiles) > 1:
+        closer, least = _placed(lives, lives.apart)
+        ways = {"joined": (placed, total), "apart": _placed(lives, [(1 << len(lives.tiles)) - 1] * len(lives.tiles))}
+        if function.word("barriers") != "manual":
+            ways["closer"] = closer, least
+        fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
+        # Bytes are saved for free, or where they matter: attention of heads of 128 has one block of four warps on a
+        # multiprocessor with its result apart, and two with a barrier before that takes the place of the keys.
+        few = not target.has_enough(function.threads, total)
+        wanted = total > target.shared or (few and target.blocks(least) > target.blocks(total))
+        rule = "closer" if wanted and "closer" in fitting else "joined"
+        placed, total = function.choices.choose(
+            "place",
+            "shared",
+            fitting,
+            rule,
+            because="tiles share bytes where barriers order their accesses anyway"
+            if rule == "joined"
+            else "barriers are added between accesses of tiles that share bytes: more blocks fit so",
+            costs={name: way[1] for name, way in ways.items()},
+            unit="bytes of shared memory",
+        )
+        if placed is closer:
+            _order(function, placed)
+    for op, offset in placed.items():
+        op.attrs["offset"] = offset
+    function.attrs["shared_bytes"] = total
+    function.attrs["shared_align"] = min(max(map(_align, placed), default=ALIGN), MOST_ALIGNMENT)
+    if total > target.shared:
+        largest = max(placed, key=lambda op: op.attrs["type"].bytes)
+        raise TileError(
+            "shared",
+            largest.loc,
+            f"the kernel needs {total} bytes of shared memory; {target.arch} has {target.shared} a block",
+            f"the largest tile is {largest.attrs['type']} with {largest.attrs['type'].bytes} bytes",
+        )
+
+
+def _align(tile: Op) -> int:
+    least = BOX_ALIGN if "dictated" in tile.attrs else ALIGN
+    return max(least, period(tile.attrs["type"].swizzle))
+
+
+def _placed(lives: Lifetimes, apart: list[int]) -> tuple[dict[Op, int], int]:
+    """Each tile at the lowest bytes that none it must be apart from has; and how many there are."""
+    offsets: dict[int, int] = {}
+    # The longest period first: behind a tile of 16 bytes, one that must lie at a multiple of 1024 would leave a gap.
+    for i in sorted(range(len(lives.tiles)), key=lambda i: -_align(lives.tiles[i])):
+        tile = lives.tiles[i]
+        offset = 0
+        for start, end in sorted(_bytes(lives.tiles[j], offsets[j]) for j in members(apart[i]) if j in offsets):
+            if offset + tile.attrs["type"].bytes <= start:
+                break
+            offset = max(offset, -(-end // _align(tile)) * _align(tile))
+        offsets[i] = offset
+    placed = {lives.tiles[i]: offset for i, offset in offsets.items()}
+    return placed, max((_bytes(tile, offset)[1] for tile, offset in placed.items()), default=0)
+
+
+def _bytes(tile: Op, offset: int) -> tuple[int, int]:
+    return offset, offset + tile.attrs["type"].bytes
+
+
+def _order(function: Function, placed: dict[Op, int]) -> None:
+    """Adds a barrier before each access to bytes that another tile had and that no barrier orders."""
+    lives = Lifetimes(function)
+    spans = [_bytes(tile, placed[tile]) for tile in lives.tiles]
+    joint = [
+        sum(1 << j for j, (low, high) in enumerate(spans) if j != i and low < end and start < high)
+        for i, (start, end) in enumerate(spans)
+    ]
+    while (found := _first_unordered(function.body, lives, joint)) is not None:
+        block, op = found
+        block.ops.insert(block.ops.index(op), Op(OPS["barrier"], [], [], {"scope": "block"}, (), op.loc))
+        lives = Lifetimes(function)
+
+
+def _first_unordered(block: Block, lives: Lifetimes, joint: list[int]) -> tuple[Block, Op] | None:
+    for op in block.ops:
+        if any(met & joint[tile] for tile, met in lives.needs.get(op, {}).items()):
+            return block, op
+        for region in op.regions:
+            if (found := _first_unordered(region, lives, joint)) is not None:
+                return found
+    return None

@@ -1,0 +1,121 @@
+"""Removes what nothing uses or what is masked off, and computes equal things once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dsl.lowering.building.builder import attribute_key
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import leave_out, writes
+
+
+def _key(op: Op, apart: Collection[str]) -> tuple:
+    layouts = tuple([r.tile.layout for r in op.results])
+    names = tuple([r.name for r in op.results if r.name in apart])
+    return (op.name, tuple(op.operands), attribute_key(op.attrs), layouts, names)
+
+
+def share_equal(function: Function) -> None:
+    """Equal pure operations in one block or a block around it become one; what the schedule lays out stays apart: its
+    layout is that of one name."""
+    mapping: dict[Value, Value] = {}
+    apart = function.laid_out
+
+    def visit(block: Block, known: dict[tuple, Op]) -> None:
+        known = dict(known)
+        kept = []
+        for op in block.ops:
+            op.operands = [mapping.get(o, o) for o in op.operands]
+            if op.spec.pure:
+                key = _key(op, apart)
+                first = known.get(key)
+                if first is not None:
+                    mapping.update(zip(op.results, first.results, strict=True))
+                    continue
+                known[key] = op
+            for region in op.regions:
+                visit(region, known)
+            kept.append(op)
+        block.ops = kept
+
+    visit(function.body, {})
+
+
+def remove_unused(function: Function) -> None:
+    """Operations without effect whose results nothing needs go, and so do loop-carried values that nothing reads."""
+    while _drop_carried(function.body):
+        pass
+    live: set[Value] = set()
+
+    def visit(block: Block) -> None:
+        kept = []
+        for op in reversed(block.ops):
+            needed = op.spec.keep or any(r in live for r in op.results)
+            if not needed and op.spec.effects is not None:
+                needed = writes(op)
+            if not needed:
+                continue
+            live.update(op.operands)
+            for region in op.regions:
+                visit(region)
+            kept.append(op)
+        block.ops = kept[::-1]
+
+    visit(function.body)
+
+
+def _drop_carried(block: Block) -> bool:
+    """Carried values that never change are replaced by their start. True if something changed."""
+    changed = False
+    mapping: dict[Value, Value] = {}
+    for op in block.ops:
+        for region in op.regions:
+            changed |= _drop_carried(region)
+        if not op.spec.counters:
+            continue
+        body = op.regions[0]
+        end = body.ops[-1]
+        for i in reversed(range(len(op.results))):
+            arg, start, result = body.args[i + 1], op.operands[i + 3], op.results[i]
+            if end.operands[i] is arg or end.operands[i] is start:
+                mapping[arg] = mapping[result] = start
+                del body.args[i + 1], op.operands[i + 3], op.results[i], end.operands[i]
+                changed = True
+    if mapping:
+        replace_uses(block, mapping)
+    return changed
+
+
+def drop_what_is_off(function: Function) -> None:
+    """Loads with every element masked off are their `other`, and such stores are nothing: `s[2, …]` of two rows. A mask
+    that is on for all of them goes."""
+    mapping: dict[Value, Value] = {}
+
+    def visit(block: Block) -> None:
+        kept = []
+        for op in block.ops:
+            for region in op.regions:
+                visit(region)
+            if op.spec.accesses in ("read", "write") and (mask := operand(op, "mask")) and constant_of(mask) is False:
+                if op.spec.accesses == "write":
+                    continue
+                if (other := operand(op, "other")) is not None:
+                    mapping[op.result] = other
+                    continue
+            if "has" in op.spec.attrs and (mask := operand(op, "mask")) and constant_of(mask) is True:
+                leave_out(op, "mask", "other")
+            kept.append(op)
+        block.ops = kept
+
+    visit(function.body)
+    if mapping:
+        replace_uses(function.body, mapping)
+
+
+def simplify(function: Function) -> None:
+    """What is masked off, common subexpressions, then dead code."""
+    drop_what_is_off(function)
+    share_equal(function)
+    remove_unused(function)

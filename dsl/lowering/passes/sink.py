@@ -1,0 +1,51 @@
+"""Places that are needed behind a loop are computed there, so that no registers hold them meanwhile.
+
+Tiles that come from the thread, the block and scalars alone: those of an epilogue stand at a kernel's head where the
+loop asks for them, too. What the loop and what is before it need as well is computed twice.
+"""
+
+from __future__ import annotations
+
+from dsl.lowering.ir.function import Block, Function, Op, Value, uses, walk
+
+
+def sink(function: Function) -> None:
+    """Moves such operations behind the loops, or makes them anew there."""
+    for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
+        for loop in [op for op in block.ops if op.spec.loops]:
+            _sink(block, loop, uses(function.body))
+
+
+def _sink(block: Block, loop: Op, users: dict[Value, list[Op]]) -> None:
+    at = block.ops.index(loop)
+    ahead, behind = block.ops[:at], block.ops[at + 1 :]
+    later = {inner for op in behind for inner in (op, *(each for region in op.regions for each in walk(region)))}
+    given, needed, stays = _given(ahead), set[Op](), set[Op]()
+    for op in reversed(ahead):
+        readers = [user for result in op.results for user in users.get(result, ())] if op in given else []
+        if any(user in later or user in needed for user in readers):
+            needed.add(op)
+        if any(user not in later and (user not in needed or user in stays) for user in readers):
+            stays.add(op)
+    made: list[Op] = []
+    anew: dict[Value, Value] = {}
+    for op in (op for op in ahead if op in needed):
+        copy = op
+        if op in stays:
+            copy = Op(op.spec, op.operands, [r.type for r in op.results], dict(op.attrs), (), op.loc)
+            copy.result.stands_for(op.result, in_turn=True)
+            anew[op.result] = copy.result
+        copy.operands = [anew.get(v, v) for v in copy.operands]
+        made.append(copy)
+    for op in later:
+        op.operands = [anew.get(v, v) for v in op.operands]
+    block.ops = [*(op for op in ahead if op not in needed or op in stays), loop, *made, *behind]
+
+
+def _given(ops: list[Op]) -> set[Op]:
+    """Tiles that are made of nothing but scalars and the numbers of elements."""
+    found: set[Op] = set()
+    for op in ops:
+        if op.spec.pure and op.result.tile.shape and all(v.op in found for v in op.operands if v.tile.shape):
+            found.add(op)
+    return found

@@ -1,0 +1,311 @@
+"""Gives shared tiles the swizzle that leaves their accesses without bank conflicts.
+
+A swizzle XORs bits of a byte offset from 7 up (rows of banks) into bank bits below, above those of the widest access.
+An access has no conflict if the lanes of a phase have linearly independent bank bits; the search goes through the
+upper bits in turn, and takes for each the first mask with which every lane that is settled by then is free. Where an
+access has more lanes than banks are left above the widest one, it takes as few passes as it can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+from dsl.lowering.ir.function import Function, Op, walk
+from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.plugins import Opening
+from dsl.lowering.ir.schedule import SwizzlePin
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.known.facts import facts_of
+from dsl.lowering.layouts.layout import BasisSpan
+from dsl.lowering.shared.access_width import slot_bytes
+from dsl.lowering.shared.shared_map import (
+    BANKS,
+    WORD,
+    Phase,
+    SharedMaps,
+    Swizzle,
+    access_bytes,
+    access_layout_of,
+    conflicts,
+    phase_of,
+    shared_accesses,
+)
+
+FIRST_BIT = BANKS.bit_length() - 1
+MAX_BITS = 8  # upper bits that may move others: beyond, masks are no longer searched
+WORST = FIRST_BIT - 1  # powers of two of passes: 32 is the most that a phase can take
+
+
+def swizzle_shared(function: Function) -> None:
+    """Sets the swizzle of each tile: as the schedule pins it, else computed if that removes conflicts."""
+    allocs = [op for op in function.body.ops if op.spec.allocates]
+    names = {op.attrs["name"] for op in allocs}
+    for name, pin in function.swizzles.items():
+        if name not in names:
+            raise TileError("layout", pin.loc, f"the kernel has no shared tile '{name}'", closest(name, names))
+    maps = SharedMaps(facts_of(function))
+    accesses: dict[int, list[Op]] = {}
+    for op in shared_accesses(walk(function.body)):
+        accesses.setdefault(id(op.operands[0]), []).append(op)
+    again = {
+        id(op.operands[0])
+        for loop in walk(function.body)
+        if loop.spec.loops
+        for region in loop.regions
+        for op in shared_accesses(walk(region))
+    }
+    for op in allocs:
+        type = op.attrs["type"]
+        wanted, mine = function.swizzles.get(op.attrs["name"]), accesses.get(id(op.result), [])
+        phases = _phases(maps, mine)
+        dictated = op.attrs.get("dictated")
+        if dictated is not None:
+            rule, why = dictated, "copies of boxes, and products of warp groups, have it so"
+            if wanted is not None and _pinned(wanted, type) != dictated:
+                raise _dictated(wanted, op, dictated, why)
+        elif wanted is not None:
+            rule, why = _pinned(wanted, type), ""
+            if wanted.bits is not None:
+                _check_accesses(wanted, wanted.bits, maps, mine)
+        else:
+            rule, why = _computed(phases, type, id(op.result) in again)
+        widest = [p.bytes for p in phases] if phases is not None else [access_bytes(maps.analysis, op) for op in mine]
+        options = {_said(rule): rule} if dictated is not None else _options(max(widest, default=1), type, rule)
+        swizzle = function.choices.choose(
+            "swizzle",
+            op.attrs["name"],
+            options,
+            _said(rule),
+            loc=op.loc,
+            because=why,
+            costs=partial(_passes, phases, options),
+            unit="passes over the banks, a phase of each access",
+            pinned=None if wanted is None else wanted.loc,
+            line=f"swizzle {op.attrs['name']}: {{option}}",
+            opening=None if dictated is not None else _opened(type, phases, max(widest, default=1)),
+        )
+        if swizzle:
+            op.attrs["type"] = op.result.type = replace(type, swizzle=swizzle)
+
+
+def has_dictated(function: Function) -> bool:
+    """Whether copies of boxes or products of warp groups say how a tile lies: they read and write it so."""
+    return any("dictated" in op.attrs for op in function.body.ops if op.spec.allocates)
+
+
+def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
+    """Each access to shared memory with the passes over the banks that one of its phases takes beyond the one needed.
+
+    None where offsets are data, or where a mask says which lanes take part.
+    """
+    maps = SharedMaps(facts_of(function))
+    return [(op, conflicts(maps, op)) for op in shared_accesses(walk(function.body))]
+
+
+def _extent(type: SharedType) -> int:
+    """Bytes within which offsets are swizzled."""
+    return slot_bytes(type) if type.ring else type.bytes
+
+
+def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
+    """`swizzle s: BITS, BASE, SHIFT`: bits [BASE, BASE + BITS) are XORed with those SHIFT above."""
+    if pin.bits is None:
+        return ()
+    count, base, shift = pin.bits
+    if not (count >= 1 and base >= 0 and shift >= count and base + shift + count <= _bits(type)):
+        raise TileError(
+            "layout",
+            pin.loc,
+            f"swizzle {count}, {base}, {shift} does not fit: bits from {base + shift} move bits from {base} of a byte "
+            f"offset below {_extent(type)}",
+            "BITS, the lowest bit that moves, and how far above it lie the bits that move it (at least BITS)",
+        )
+    return bits_swizzle(count, base, shift)
+
+
+def _dictated(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileError:
+    """What a schedule is told that pins another swizzle than a tile must have."""
+    name, type, said = alloc.attrs["name"], alloc.attrs["type"], _said(swizzle)
+    rows = f"{type.shape[-2]} rows of {type.shape[-1] * type.dtype.bits // 8} bytes"
+    message = f"'{name}' has the swizzle of its {rows}, which is {said}: {why}"
+    return TileError("layout", pin.loc, message, f"swizzle {name}: {said}, or leave out the line")
+
+
+def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMaps, accesses: list[Op]) -> None:
+    """A pinned swizzle leaves the bytes of an access together: the bits that it moves are above them."""
+    widest = max(accesses, key=lambda op: access_bytes(maps.analysis, op), default=None)
+    size = 1 if widest is None else access_bytes(maps.analysis, widest)
+    if widest is None or size <= 1 << bits[1]:
+        return
+    place = f" in line {widest.loc.line}" if widest.loc is not None else ""
+    raise TileError(
+        "layout",
+        pin.loc,
+        f"this swizzle moves bits from {bits[1]} up, within the {size} bytes of an access{place}",
+        f"let the lowest bit that moves be {size.bit_length() - 1} or more, or give the accesses shorter vectors",
+    )
+
+
+def _bits(type: SharedType) -> int:
+    """How many low bits of an offset are free: the tile is whole multiples of 2 to this power."""
+    extent = _extent(type)
+    return (extent & -extent).bit_length() - 1
+
+
+def _phases(maps: SharedMaps, accesses: list[Op]) -> list[Phase] | None:
+    """A phase of each access; None if where one goes is not known."""
+    phases: list[Phase] = []
+    for op in accesses:
+        layout = access_layout_of(op)
+        if layout is None:
+            continue
+        map = maps.of(op, layout)
+        if map is None:
+            return None
+        phases.append(phase_of(maps.analysis, op, map))
+    return phases
+
+
+def _computed(phases: list[Phase] | None, type: SharedType, again: bool) -> tuple[Swizzle, str]:
+    """The swizzle with the fewest conflicts, and why; none if where an access goes is not known.
+
+    again: in a loop. Where accesses happen once, a swizzle that leaves conflicts is none: its addresses are computed at
+    the head and take registers until then (a sum along an axis of f16 on an H200: 46.8 us instead of 34.8).
+    """
+    if phases is None:
+        return (), "where an access goes is known at run time alone"
+    swizzle = best_swizzle(phases, _bits(type))
+    if again or all(p.passes(swizzle) == 1 for p in phases):
+        return swizzle, "the fewest conflicts" if swizzle else "no swizzle has fewer conflicts"
+    return (), "conflicts are left, and the accesses happen once"
+
+
+USUAL = ((3, 4, 3), (2, 4, 3), (1, 4, 3))
+"""Swizzles of the hardware's own loads of 128, 64 and 32 bytes a row."""
+
+
+def _options(widest: int, type: SharedType, rule: Swizzle) -> dict[str, Swizzle]:
+    """Swizzles that leave the bytes of every access together, the widest of so many, by how a schedule says them."""
+    keep = widest.bit_length() - 1
+    fitting = [(n, b, s) for n, b, s in USUAL if b >= keep and b + s + n <= _bits(type)]
+    found = [rule, (), *(bits_swizzle(*bits) for bits in fitting)]
+    return {_said(swizzle): swizzle for swizzle in found}
+
+
+def _passes(phases: list[Phase] | None, options: dict[str, Swizzle]) -> dict[str, float]:
+    return {} if phases is None else {name: sum(p.passes(s) for p in phases) for name, s in options.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SwizzleSubject:
+    """What plug-ins are told of a `swizzle`: the tile's type, a phase of each access (None where one is not known), how
+    many low bits of an offset may take part, and the bytes of the widest access, which stay together."""
+
+    type: SharedType
+    phases: list[Phase] | None
+    bits: int
+    widest: int
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(type(each) is int for each in value)
+
+
+def _opened(tile: SharedType, phases: list[Phase] | None, widest: int) -> Opening:
+    """A swizzle as plug-ins may give one: pairs of a bit and the mask that is XORed where it is on."""
+    bits, keep = _bits(tile), widest.bit_length() - 1
+
+    def check(value: Any) -> str:
+        if not isinstance(value, tuple) or not all(_is_pair(p) for p in value):
+            return "a swizzle is a tuple of pairs (bit, mask)"
+        movers = sum(1 << bit for bit in {bit for bit, _ in value} if 0 <= bit < bits)
+        if movers.bit_count() != len(value) or any(mask & movers for _, mask in value):
+            return f"bits are from 0 to {bits - 1}, each once, and no mask has one of them"
+        if any(not 0 < mask < 1 << bit or mask & (1 << keep) - 1 for bit, mask in value):
+            return f"a mask has bits from {keep} up to below its bit: the {widest} bytes of an access stay together"
+        return ""
+
+    def weigh(value: Swizzle) -> float | None:
+        return None if phases is None else sum(p.passes(value) for p in phases)
+
+    return Opening(SwizzleSubject(tile, phases, bits, widest), check, weigh)
+
+
+def bits_swizzle(count: int, base: int, shift: int) -> Swizzle:
+    """Bits [base, base + count) are XORed with those `shift` above."""
+    return tuple((base + shift + i, 1 << base + i) for i in range(count))
+
+
+def _said(swizzle: Swizzle) -> str:
+    """BITS, BASE, SHIFT; bits with their masks for a swizzle that is none of these."""
+    if not swizzle:
+        return "none"
+    first, mask = swizzle[0]
+    base = mask.bit_length() - 1
+    named = (len(swizzle), base, first - base)
+    if swizzle == bits_swizzle(*named):
+        return ", ".join(map(str, named))
+    return " ".join(f"{bit}:{mask:#x}" for bit, mask in swizzle)
+
+
+def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
+    """The swizzle of the lowest `bits` of an offset with which phases take the fewest passes over the banks.
+
+    Each takes as few as it can; if there is no such swizzle, at most twice as many, and so on; and none takes more than
+    without a swizzle.
+    """
+    keep = max((p.bytes for p in phases), default=1).bit_length() - 1
+    low = [1 << bit for bit in range(max(keep, WORD.bit_length() - 1), FIRST_BIT)]
+    least = {p: least_passes(p, keep) for p in phases}
+    if all(p.passes(()) == least[p] for p in phases):
+        return ()
+    used = 0
+    for p in phases:
+        for lane in p.lanes:
+            used |= lane
+    upper = [bit for bit in range(FIRST_BIT, bits) if used >> bit & 1][:MAX_BITS]
+    masks = [sum(c) for count in range(len(low) + 1) for c in combinations(low, count)]
+    # All accesses first with their fewest passes, then all with twice as many: one slow access is not bought with
+    # another. Without swizzles a product takes four times as long (3.98 to 4.39, docs/measurements.md).
+    for slack in range(WORST):
+        goals = {p: min(p.passes(()), least[p] << slack) for p in phases}
+        found = _search(goals, upper, masks, ())
+        if found is not None:
+            return found
+    return ()
+
+
+def least_passes(phase: Phase, keep: int) -> int:
+    """The fewest passes of a phase under any swizzle that leaves the lowest `keep` bits of an offset where they are.
+
+    Lanes that differ above them share the banks that are left: a quarter of a store of 16 bytes, read element by
+    element by 32 lanes 16 bytes apart, takes 4.
+    """
+    inside = [WORD << i for i in range((phase.bytes // WORD).bit_length() - 1)]
+    words, low = BasisSpan(inside), BasisSpan(inside)
+    for lane in phase.lanes:
+        words.add(lane & -WORD)
+        low.add(lane & -WORD & (1 << keep) - 1)
+    return 1 << max(0, words.rank - low.rank - (FIRST_BIT - keep))
+
+
+def _search(goals: dict[Phase, int], upper: list[int], masks: list[int], swizzle: Swizzle) -> Swizzle | None:
+    """Masks for the bits of `upper`, one after the other, under which no phase takes more passes than its goal.
+
+    Lanes that later bits do not move are settled: if they conflict among themselves, no later mask helps.
+    """
+    if not upper:
+        return swizzle
+    bit, *rest = upper
+    later = sum(1 << b for b in rest)
+    settled = {(Phase(tuple(b for b in p.lanes if not b & later), p.bytes), goal) for p, goal in goals.items()}
+    for mask in masks:
+        following = (*swizzle, (bit, mask)) if mask else swizzle
+        if all(p.passes(following) <= goal for p, goal in settled):
+            found = _search(goals, rest, masks, following)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,1 @@
+"""What is decided ahead of the directives: which shared tiles may lie in the same bytes."""

@@ -1,0 +1,191 @@
+"""Which shared tiles may lie in the same bytes.
+
+Two tiles may not where one is written while elements of the other are still to be read, or while copies into the
+other are in flight. A tile is still to be read from where it was first touched, or from the kernel's start, up to its
+last read; a store of the whole tile begins its life anew. Where that leaves room, accesses of the two by different
+threads need a barrier of the block in between: `unordered` are the pairs that have none.
+
+Sets of tiles are integers, whose bit i says that tile i is in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from math import prod
+
+from dsl.lowering.hopper.warpgroup import done_by
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, walk
+from dsl.lowering.known.affine import AffineOffsets
+from dsl.lowering.ops import operand, space_of
+from dsl.lowering.ops.control import parting
+
+
+def members(tiles: int) -> list[int]:
+    return [i for i in range(tiles.bit_length()) if tiles >> i & 1]
+
+
+@dataclass(slots=True)
+class _State:
+    """Tiles touched since the last barrier of the block, those that copies are in flight into, and stores out of."""
+
+    touched: int = 0
+    open: int = 0  # copies not committed
+    committed: int = 0
+    stored: int = 0
+
+    def merged(self, other: _State) -> _State:
+        return _State(*(getattr(self, each.name) | getattr(other, each.name) for each in fields(self)))
+
+
+class Lifetimes:
+    """`apart[i]`: the tiles that tile i may not share bytes with. `unordered[i]`: those whose accesses a barrier must
+    come between first; `needs[op]`: which of them before this one, by the tile that it touches."""
+
+    def __init__(self, function: Function):
+        self.function = function
+        self.tiles = [op for op in function.body.ops if op.spec.allocates]
+        self.number = {op.result: i for i, op in enumerate(self.tiles)}
+        self.affines = AffineOffsets()
+        self.stepped: dict[Block, list[Op]] = {}
+        self.apart = [0] * len(self.tiles)
+        self.unordered = [0] * len(self.tiles)
+        self.needs: dict[Op, dict[int, int]] = {}
+        if len(self.tiles) > 1:
+            self.forward(function.body, _State(), False)
+            self.backward(function.body, 0)
+            for sets in (self.apart, self.unordered):
+                for i, tiles in enumerate(sets):
+                    for j in members(tiles):
+                        sets[j] |= 1 << i
+
+    def steps(self, block: Block) -> list[Op]:
+        """The operations of a block that matter here."""
+        known = self.stepped.get(block)
+        if known is None:
+            known = [op for op in block.ops if op.spec.flows or op.spec.orders or self.tiles_of(op)]
+            self.stepped[block] = known
+        return known
+
+    def tiles_of(self, op: Op) -> list[tuple[Op, int]]:
+        """The accesses that an operation does, each with the tile that it touches."""
+        shared = [each for each in done_by(op) if space_of(each.operands[0]) == "shared"]
+        return [(each, self.number[each.operands[0]]) for each in shared]
+
+    # ---- what is not ordered, and what is in flight ----
+
+    def forward(self, block: Block, state: _State, divided: bool) -> _State:
+        """The state behind a block. divided: some threads take it, so that no barrier can be put into it."""
+        for op in self.steps(block):
+            if op.spec.loops:
+                state = self.loop(op, state, divided or parting(op) is not None)
+            elif op.spec.concurrent:
+                self.channel(op)
+                state = self.forward(op.regions[-1], _State(), divided)
+            elif op.spec.flows:
+                apart = divided or parting(op) is not None
+                if apart:  # one side after the other
+                    for region in op.regions:
+                        state = state.merged(self.forward(region, replace(state), apart))
+                else:
+                    sides = [self.forward(region, replace(state), apart) for region in op.regions]
+                    state = sides[0].merged(sides[1])
+            elif op.spec.orders == "threads":
+                if op.attrs["scope"] == "block" or self.function.warps == 1:
+                    state.touched = 0
+            elif op.spec.orders == "group":
+                state.open, state.committed = 0, state.committed | state.open
+            elif op.spec.orders == "end":
+                if not op.attrs["groups"]:  # those that a wait for fewer leaves in flight are not told apart
+                    state.touched, state.committed = state.touched | state.committed, 0
+            elif op.spec.orders == "their end":
+                if not op.attrs["groups"]:
+                    state.touched, state.stored = state.touched | state.stored, 0
+            else:
+                for _, tile in self.tiles_of(op):
+                    self.access(op, tile, state, divided)
+        return state
+
+    def channel(self, roles: Op) -> None:
+        """The tiles of a channel are apart from all others: at no time nobody needs them."""
+        mine = {roles.operands[0], *(op.operands[0] for op in walk(roles.regions[0]) if op.spec.effects)}
+        for tile in mine & self.number.keys():  # it may read numbers of tensors, too
+            self.apart[self.number[tile]] |= (1 << len(self.tiles)) - 1 & ~(1 << self.number[tile])
+
+    def loop(self, op: Op, state: _State, divided: bool) -> _State:
+        while True:
+            leaving = state
+            for test in op.regions[:-1]:
+                leaving = self.forward(test, replace(leaving), divided)
+            following = state.merged(self.forward(op.regions[-1], replace(leaving), divided))
+            if following == state:
+                return leaving
+            state = following
+
+    def access(self, op: Op, tile: int, state: _State, divided: bool) -> None:
+        others = ~(1 << tile)
+        self.apart[tile] |= (state.open | state.committed | state.stored) & others
+        met = state.touched & others
+        if divided:
+            self.apart[tile] |= met
+        self.unordered[tile] |= met
+        if met:
+            before = self.needs.setdefault(op, {})
+            before[tile] = before.get(tile, 0) | met
+        if op.spec.in_flight:
+            state.open |= 1 << tile
+        elif op.spec.leaves:
+            state.stored |= 1 << tile
+        else:
+            state.touched |= 1 << tile
+
+    # ---- what is still to be read ----
+
+    def backward(self, block: Block, live: int) -> int:
+        """The tiles that are still to be read before a block, of those behind it."""
+        for op in reversed(self.steps(block)):
+            if op.spec.loops:
+                live = self.rounds(op, live)
+            elif op.spec.concurrent:
+                live = self.backward(op.regions[-1], live)
+            elif op.spec.flows:
+                live = self.backward(op.regions[0], live) | self.backward(op.regions[1], live)
+            else:
+                for each, tile in self.tiles_of(op):
+                    live = self.before(each, tile, live)
+        return live
+
+    def before(self, access: Op, tile: int, live: int) -> int:
+        """What is still to be read before an access, of what is behind it."""
+        assert access.spec.effects is not None
+        kinds = {effect.kind for effect in access.spec.effects(access) if effect.space == "shared"}
+        if "write" in kinds:
+            self.apart[tile] |= live & ~(1 << tile)
+            if self.is_whole(access):
+                live &= ~(1 << tile)
+        return live | 1 << tile if "read" in kinds else live
+
+    def rounds(self, op: Op, live: int) -> int:
+        head = 0
+        while True:
+            before = live | self.backward(op.regions[-1], head)
+            for test in reversed(op.regions[:-1]):
+                before = self.backward(test, before)
+            if before | head == head:
+                return head
+            head |= before
+
+    def is_whole(self, op: Op) -> bool:
+        """Whether a store writes each element of its tile: as many as it has, no two of them in one place."""
+        if {e.kind for e in op.spec.effects(op)} != {"write"}:  # type: ignore[misc]
+            return False
+        mask, offset = operand(op, "mask"), operand(op, "offset")
+        assert offset is not None
+        affine = self.affines.of(offset)
+        type = self.tiles[self.number[op.operands[0]]].attrs["type"]
+        return (
+            (mask is None or constant_of(mask) is True)
+            and offset.tile.size == prod(type.shape)
+            and affine is not None
+            and affine.one_to_one(offset.tile.shape)
+        )

@@ -1,0 +1,1 @@
+"""Shared memory: where accesses of a shared tile go, swizzles, and how wide one access is."""

@@ -1,0 +1,100 @@
+"""How many elements one memory instruction moves: what layout, address, mask and alignment allow together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dsl.lowering.ir.function import Function, FunctionWorkspace, Op, Parameter, Value
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.known.facts import Analysis
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.ops import operand
+
+MAX_BYTES = 16
+ASYNC_BYTES = (4, 8, 16)  # what cp.async copies (PTX ISA, cp.async)
+
+
+def pointer_align(function: Function, memory: Value) -> int:
+    """Bytes that the first element's address is known to be a multiple of."""
+    if isinstance(memory.type, SharedType):
+        return MAX_BYTES
+    given: list[Parameter | FunctionWorkspace] = [*function.params, *function.workspaces]
+    for each in given:
+        if each.value is memory:
+            return each.align
+    return memory.dtype.bytes
+
+
+def slot_bytes(type: SharedType) -> int:
+    """Bytes of one slot: what the first extent counts."""
+    return type.bytes // type.shape[0]
+
+
+def masked_groups(analysis: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Along each axis, how many neighbours the mask lets one access of a memory operation hold."""
+    mask = operand(op, "mask")
+    return shape if mask is None else getattr(analysis.of(mask), op.spec.under_mask)
+
+
+def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layout: Layout | None) -> int:
+    """Elements of one access: neighbours in registers and in memory, aligned, under a mask that lets them."""
+    if layout is None:
+        return 1
+    facts = analysis.of(offset)
+    under = masked_groups(analysis, op, layout.shape)
+    size = memory.dtype.bytes
+    aligned = max(pointer_align(analysis.function, memory) // size, 1)
+    if isinstance(memory.type, SharedType) and operand(op, "slot") is not None:
+        # A slot may begin at any multiple of its size, so the whole tile's alignment is not enough.
+        slot = slot_bytes(memory.type) // size
+        aligned = min(aligned, slot & -slot)
+    best = 1
+    for axis in range(len(layout.shape)):
+        width = min(layout.vectors[axis], facts.run[axis], facts.start[axis], under[axis], MAX_BYTES // size, aligned)
+        best = max(best, width)
+    return best
+
+
+def neighbours(analysis: Analysis, op: Op, under: str) -> int:
+    """Elements that one access of a load of global memory may move, if the layout lets it: neighbours, aligned, under a
+    mask that may change as `under` says."""
+    offset, mask, memory = operand(op, "offset"), operand(op, "mask"), op.operands[0]
+    assert offset is not None
+    facts, shape, size = analysis.of(offset), offset.tile.shape, memory.dtype.bytes
+    masked = shape if mask is None else getattr(analysis.of(mask), under)
+    aligned = max(pointer_align(analysis.function, memory) // size, 1)
+    widths = [min(*each, MAX_BYTES // size, aligned) for each in zip(facts.run, facts.start, masked, strict=True)]
+    return max(widths, default=1)
+
+
+def access_width(analysis: Analysis, op: Op) -> int:
+    """Elements that one access of a load or store moves, or one asynchronous copy, whose two sides both allow them."""
+    offset, source, tensor = operand(op, "offset"), operand(op, "source"), operand(op, "tensor")
+    assert offset is not None
+    width = vector_width(analysis, op, offset, op.operands[0], offset.tile.layout)
+    if source is not None and tensor is not None:
+        width = min(width, vector_width(analysis, op, source, tensor, source.tile.layout))
+    return width
+
+
+def is_partial(analysis: Analysis, op: Op, width: int) -> bool:
+    """True if the mask of `op` may be on for a part of the elements of one access of `width`."""
+    mask = operand(op, "mask")
+    if mask is None or mask.tile.layout is None:
+        return False
+    layout, same = mask.tile.layout, analysis.of(mask).same
+    return all(min(layout.vectors[axis], group) < width for axis, group in enumerate(same))
+
+
+def lies_along(analysis: Analysis, value: Value, axis: int, starts: Mapping[Value, Value]) -> bool:
+    """Whether a tile comes from memory where neighbours along this axis of it lie together. starts: what loops carry,
+    each with what it starts as."""
+    op = starts.get(value, value).op
+    while op is not None and not op.spec.accesses:
+        tiles = [operand for operand in op.operands if operand.tile.shape]
+        if not op.spec.pure or len(tiles) != 1 or len(tiles[0].tile.shape) != len(value.tile.shape):
+            return False
+        axis = op.attrs["axes"][axis] if "axes" in op.attrs else axis
+        op = starts.get(tiles[0], tiles[0]).op
+    offset = None if op is None else operand(op, "offset")
+    return offset is not None and analysis.of(offset).run[axis] > 1

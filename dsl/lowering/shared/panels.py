@@ -1,0 +1,82 @@
+"""Tiles of a shared tile's shape in runs: so many elements of each row, and behind them those of the next row.
+
+Copies of boxes and products of warp groups have rows of 128 bytes at most. A wider tile lies in panels of such rows.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from dsl.lowering.building.builder import Builder, attribute_key
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Value
+from dsl.lowering.ir.location import Loc, Source
+
+MOST_OF_ROW = 128
+"""Bytes of a row of a panel."""
+
+
+def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
+    """The places of a tile's elements in row-major order; with a run, so many columns of all rows after another."""
+    if run not in (0, shape[-1]):
+        columns, width = b.value("arange", extent=shape[-1]), b.broadcast(b.index(run), shape[-1:])
+        block = b.broadcast(b.index(prod(shape[:-1]) * run), shape[-1:])
+        along = b.value("mul", b.value("floordiv", columns, width), block)
+        along = b.value("add", along, b.value("mod", columns, width))
+        before = b.value("mul", *b.same_shape([offsets_within(b, (*shape[:-1], 1)), b.index(run)]))
+        return b.value("add", b.broadcast(before, shape), b.broadcast(along, shape))
+    total: Value | None = None
+    for axis, extent in enumerate(shape):
+        part = b.reshape(b.value("arange", extent=extent), (1,) * axis + (extent,) + (1,) * (len(shape) - axis - 1))
+        pitch = prod(shape[axis + 1 :])
+        if pitch != 1:
+            part = b.value("mul", *b.same_shape([part, b.index(pitch)]))
+        total = part if total is None else b.value("add", *b.same_shape([part, total]))
+    assert total is not None
+    return b.broadcast(total, shape)
+
+
+def places_in_panels(b: Builder, shape: tuple[int, ...], run: int) -> Value:
+    """The places of a tile's elements where so many columns of all rows lie one behind the other, the columns told by
+    two axes: panels, and those of a panel. They are linear then."""
+    *rows, columns = shape
+    if run == columns:
+        return offsets_within(b, shape)
+    told = (*rows, columns // run, run)
+    pitches = [*(run * prod(rows[axis + 1 :]) for axis in range(len(rows))), prod(rows) * run, 1]
+    total = b.index(0)
+    for axis, (extent, pitch) in enumerate(zip(told, pitches, strict=True)):
+        counted = b.value("mul", *b.same_shape([b.value("arange", extent=extent), b.index(pitch)]))
+        part = b.reshape(counted, (1,) * axis + (extent,) + (1,) * (len(told) - axis - 1))
+        total = b.value("add", *b.same_shape([part, total]))
+    return b.broadcast(total, told)
+
+
+def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | None:
+    """Where the tile begins whose offsets these are: a number and those of `offsets_within`, as they are written."""
+    b = Builder(Loc(Source("", ""), 0, 0))
+    with b.region(Block()):
+        whole = offsets_within(b, shape, run)
+        if _same(offset, whole, set()):
+            return 0
+        parts = offset.op.operands if offset.op is not None and offset.op.spec.sums == (None, "add") else []
+        starts = [start for start in map(constant_of, parts) if start is not None]
+        is_moved = len(starts) == 1 and any(_same(part, whole, set()) for part in parts)
+        return int(starts[0]) if is_moved else None
+
+
+def _same(a: Value, b: Value, seen: set[tuple[Value, Value]]) -> bool:
+    """Whether two values are made in the same way, of nothing but numbers."""
+    if (a, b) in seen:
+        return True
+    seen.add((a, b))
+    one, other = a.op, b.op
+    return (
+        one is not None
+        and other is not None
+        and one.name == other.name
+        and a.type == b.type
+        and attribute_key(one.attrs) == attribute_key(other.attrs)
+        and len(one.operands) == len(other.operands)
+        and all(_same(x, y, seen) for x, y in zip(one.operands, other.operands, strict=True))
+    )

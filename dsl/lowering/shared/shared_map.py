@@ -1,0 +1,213 @@
+"""Where the accesses of a shared tile go: byte offsets as linear maps over F2, swizzles, banks.
+
+A byte offset counts from the slot of a ring, else from the tile's start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.types import SharedType
+from dsl.lowering.known.affine import AffineOffsets, free_of_carries
+from dsl.lowering.known.facts import ANY, Analysis, power_of_two_divisor
+from dsl.lowering.known.forms import linear
+from dsl.lowering.layouts.layout import BasisSpan, Layout
+from dsl.lowering.ops import operand, space_of
+from dsl.lowering.ops.memory import by_threads, writes
+from dsl.lowering.shared.access_width import access_width, slot_bytes
+
+Swizzle = tuple[tuple[int, int], ...]
+
+BANKS = 128  # bytes that one pass over the banks serves
+WORD = 4
+
+
+def swizzled(offset: int, swizzle: Swizzle) -> int:
+    """The byte offset at which the byte `offset` of a slot lies."""
+    for bit, mask in swizzle:
+        if offset >> bit & 1:
+            offset ^= mask
+    return offset
+
+
+def row_swizzle(width: int) -> Swizzle:
+    """The swizzle of rows of so many bytes, where copies of boxes and products of warp groups have one for them: 16
+    bytes go where eight rows of one column lie in all banks (PTX ISA, "Swizzling Modes")."""
+    return tuple((7 + i, 16 << i) for i in range((width // 16).bit_length() - 1)) if width in (32, 64, 128) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMap:
+    """Byte offsets of the elements of one access, before the swizzle: the XOR of `constant` and of the bases of the set
+    bits of register, lane and warp; plus the sum of the terms, scalars with their factors.
+
+    aligned: a power of two that divides the sum of the terms.
+    """
+
+    register: tuple[int, ...]
+    lane: tuple[int, ...]
+    warp: tuple[int, ...]
+    constant: int
+    terms: tuple[tuple[Value, int], ...]
+    aligned: int
+
+    @property
+    def thread(self) -> tuple[int, ...]:
+        return self.lane + self.warp
+
+    def all_multiples(self, size: int, *bases: int) -> bool:
+        """True if the bases, the constant and the terms are multiples of `size`."""
+        return not any(b % size for b in (*bases, self.constant, self.aligned))
+
+
+class SharedMaps:
+    """The maps of one function's accesses."""
+
+    def __init__(self, analysis: Analysis):
+        self.analysis = analysis
+        self.affines = AffineOffsets()
+
+    def of(self, op: Op, layout: Layout | None) -> SharedMap | None:
+        """The map of an access to a shared tile by threads that hold it in `layout`; None where it is not linear."""
+        memory, offset, slot = op.operands[0], operand(op, "offset"), operand(op, "slot")
+        assert offset is not None and isinstance(memory.type, SharedType)
+        affine = self.affines.of(offset)
+        if affine is None or layout is None or not free_of_carries(affine, layout.shape):
+            return None
+        size = memory.dtype.bytes
+        in_order = sorted(affine.terms, key=lambda term: self.affines.ranks[term[0]])
+        terms = {self.affines.scalars[name]: factor * size for name, factor in in_order}
+        constant = affine.constant * size
+        if slot is not None and not memory.type.ring:
+            scalars, number = linear(slot)
+            constant += number * slot_bytes(memory.type)
+            for value, factor in scalars.items():
+                terms[value] = terms.get(value, 0) + factor * slot_bytes(memory.type)
+        reached = sum(c * (e - 1) for c, e in zip(affine.coefficients, layout.shape, strict=True)) * size
+        # The map XORs the constant with what the bits of a thread and of a register add. That is their sum only where
+        # no bit of the constant is one that they reach.
+        if constant < 0 or constant & reached:
+            return None
+        aligned = min((self.divisor(v) * power_of_two_divisor(f) for v, f in terms.items()), default=ANY)
+
+        moved = iter(layout.weighed(tuple(c * size for c in affine.coefficients)))
+        register, lane, warp = (tuple(islice(moved, len(bases))) for _, bases in layout.places)
+        return SharedMap(register, lane, warp, constant, tuple(terms.items()), min(aligned, ANY))
+
+    def divisor(self, value: Value) -> int:
+        return self.analysis.of(value).every
+
+
+def matrix_lanes(op: Op, map: SharedMap) -> tuple[int, ...]:
+    """The bases of the lanes that give the addresses of an `ldmatrix` or `stmatrix`: row, then matrix."""
+    rows = (map.register[0], *map.lane[:2]) if op.attrs["trans"] else map.lane[2:]
+    return (*rows, *(*matrix_registers(op, map), 0, 0)[:2])
+
+
+def matrix_registers(op: Op, map: SharedMap) -> tuple[int, ...]:
+    """The bases of the register bits that count matrices. Of bytes that are transposed, a matrix has pairs across its
+    rows: it gives half of two words, and the bit that moves by one byte tells the two apart."""
+    bits = word_bits(op)
+    if op.attrs["trans"] and bits == 2:
+        return tuple(b for b in map.register[1:] if b != 1)
+    return map.register[bits:]
+
+
+def word_bits(op: Op) -> int:
+    """How many register bits count the elements of one 32-bit word."""
+    return (WORD // op.operands[0].dtype.bytes).bit_length() - 1
+
+
+# ---- banks --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Lanes whose accesses shared memory serves together: the offsets that their bits add, and the bytes of each."""
+
+    lanes: tuple[int, ...]
+    bytes: int
+
+    def passes(self, swizzle: Swizzle) -> int:
+        """Passes over the banks: the most words that lie in one bank."""
+        inside = [WORD << i for i in range((self.bytes // WORD).bit_length() - 1)]
+        moved = [swizzled(b, swizzle) & -WORD for b in self.lanes]
+        words, banks = BasisSpan(inside), BasisSpan(inside)
+        for vector in moved:
+            words.add(vector)
+            banks.add(vector % BANKS)
+        return 1 << words.rank - banks.rank
+
+
+def lanes_together(size: int) -> int:
+    """Bits of the lanes that one phase of an access of `size` bytes a lane has."""
+    # A pass over the banks gives 128 bytes: 8 lanes of 16, 16 lanes of 8, else the whole warp.
+    return {16: 3, 8: 4}.get(size, 5)
+
+
+def access_layout_of(op: Op) -> Layout | None:
+    """The layout of what an access moves."""
+    moved = op.results[0] if op.results else operand(op, "source") if op.spec.in_flight else operand(op, "value")
+    assert moved is not None
+    return moved.tile.layout
+
+
+def access_bytes(analysis: Analysis, op: Op) -> int:
+    """Bytes that one lane moves by one instruction of an access."""
+    memory = op.operands[0]
+    if op.spec.joint:
+        return 16
+    width = 1 if op.spec.accesses == "update" else access_width(analysis, op)
+    return width * memory.dtype.bytes
+
+
+def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
+    """One phase of an access; the others are the same, moved."""
+    size = access_bytes(analysis, op)
+    lanes = matrix_lanes(op, map) if op.spec.joint else map.lane
+    lanes = lanes[: lanes_together(size)]
+    layout = access_layout_of(op)
+    if writes(op) and not op.spec.joint and layout is not None:  # one lane acts for all that hold an element
+        free = layout.replicated["lane"]
+        lanes = tuple(b for i, b in enumerate(lanes) if not free >> i & 1)
+    return Phase(lanes, size)
+
+
+def shared_accesses(ops: Iterable[Op]) -> Iterator[Op]:
+    """The accesses of threads to shared tiles. What a product reads in place is none."""
+    for op in ops:
+        if by_threads(op) and not op.attrs.get("in_place") and space_of(op.operands[0]) == "shared":
+            yield op
+
+
+def conflicts(maps: SharedMaps, op: Op) -> int | None:
+    """Passes over the banks that each phase of an access takes beyond one; None where that depends on data or masks."""
+    memory, offset = op.operands[0], operand(op, "offset")
+    assert offset is not None and isinstance(memory.type, SharedType)
+    layout = access_layout_of(op)
+    if not offset.tile.shape:
+        return 0
+    mask = operand(op, "mask")
+    # A mask takes lanes out of a phase, so the count would be too high; a masked copy writes zeros there and keeps all
+    # lanes.
+    if not op.spec.in_flight and mask is not None and constant_of(mask) is not True:  # a copy fills with zeros
+        return None
+    map = maps.of(op, layout)
+    swizzle = memory.type.swizzle
+    if map is not None and (not swizzle or map.aligned >= period(swizzle)):
+        return phase_of(maps.analysis, op, map).passes(swizzle) - 1
+    return None
+
+
+MOST_ALIGNMENT = 1024
+"""Bytes that the block's shared memory begins at a multiple of, whatever `.align` says: on an H200 (driver 580) it is
+at 0x400 with `.align 2048`, too."""
+
+
+def period(swizzle: Swizzle) -> int:
+    """Bytes after which a swizzle repeats."""
+    return max((2 << bit for bit, _ in swizzle), default=1)

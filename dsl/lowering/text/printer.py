@@ -1,0 +1,229 @@
+"""The printer: a kernel at any stage as text, one line an operation."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from typing import Any
+
+from dsl.lowering.ir.function import Block, FunctionWorkspace, Parameter, Value, walk
+from dsl.lowering.ir.location import Loc, Source
+from dsl.lowering.ir.nesting import deep_recursion
+from dsl.lowering.ir.types import DType, SharedType, TableType, TensorType, TileType, Type
+from dsl.lowering.layouts.layout import Layout
+from dsl.lowering.machine.tensor_cores import Mma
+from dsl.lowering.text.stage import FIRST, Stage
+
+WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+INDENT = "  "
+COMMON_NAN = struct.pack(">d", float("nan"))
+
+
+class PrintedNames:
+    """Names of values, layouts and sources. Kept from stage to stage, what is the same has the same name in each, and a
+    value that stands for one that is gone takes over its name."""
+
+    def __init__(self) -> None:
+        self.sources: dict[Source, int] = {}
+        self.layouts: dict[Layout, str] = {}
+        self.values: dict[Value, str] = {}
+        self.same: dict[str, int] = {}  # how many values have had a name
+        self.unnamed = 0
+        self.present: set[Value] = set()  # the values of the stage that is printed
+
+    def of(self, value: Value) -> str:
+        """The name of a value, numbered behind `#` from the second one that has it on; a number without one."""
+        known = self.values.get(value)
+        if known is None:
+            known = self.values[value] = self.inherited(value) or self.new(value)
+        return known
+
+    def inherited(self, value: Value) -> str | None:
+        origin = value.origin
+        while origin is not None and origin not in self.values:
+            origin = origin.origin
+        if origin is None or origin in self.present or origin.name != value.name:
+            return None
+        return self.values.pop(origin)
+
+    def new(self, value: Value) -> str:
+        if value.name is None:
+            self.unnamed += 1
+            return f"%{self.unnamed - 1}"
+        known = f"%{word(value.name)}"
+        count = self.same[known] = self.same.get(known, 0) + 1
+        return known + (f"#{count}" if count > 1 else "")
+
+
+def printed(stage: Stage, names: PrintedNames | None = None) -> str:
+    """The text of a kernel at a stage; `read` makes the same of it."""
+    return _Printer(stage, names or PrintedNames()).text()
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False) if text.isprintable() else json.dumps(text)
+
+
+def word(name: str) -> str:
+    """A name as it is, or quoted where it is no word."""
+    return name if WORD.fullmatch(name) else quoted(name)
+
+
+class _Printer:
+    def __init__(self, stage: Stage, names: PrintedNames):
+        self.stage = stage
+        self.sources, self.layouts, self.name = names.sources, names.layouts, names.of
+        self.sources.setdefault(stage.source, 0)
+        body = stage.function.body
+        ops = walk(body)
+        blocks = [body, *(region for op in ops for region in op.regions)]
+        names.present = {r for op in ops for r in op.results} | {a for block in blocks for a in block.args}
+
+    def text(self) -> str:
+        with deep_recursion():
+            head = [*self.kernel(), *map(self.parameter, self.stage.function.params)]
+            head += [f"dim {word(name)} as {self.name(value)}" for name, value in self.stage.function.dims.items()]
+            head += map(self.workspace, self.stage.function.workspaces)
+            body: list[str] = []
+            self.block(self.stage.function.body, INDENT, body)
+        layouts = [f"layout {name} = {list(layout.shape)}: {layout}" for layout, name in self.layouts.items()]
+        return "\n".join([FIRST, *head, *layouts, "body {", *body, "}", *self.quoted_sources()]) + "\n"
+
+    # ---- values of all kinds ----
+
+    def value(self, value: Any) -> str:
+        match value:
+            case None:
+                return "none"
+            case bool():
+                return "true" if value else "false"
+            case int():
+                return str(value)
+            case float():
+                return self.number(value)
+            case str():
+                return quoted(value)
+            case list():
+                return f"[{', '.join(map(self.value, value))}]"
+            case tuple() if not isinstance(value, Loc):
+                return f"({', '.join(map(self.value, value))}{',' if len(value) == 1 else ''})"
+            case dict():
+                return "{" + ", ".join(f"{word(key)}: {self.value(each)}" for key, each in value.items()) + "}"
+            case Loc():
+                return self.place(value)
+            case DType():
+                return value.name
+            case TileType():
+                return f"tile({self.type(value)})"
+            case TensorType() | SharedType() | TableType():
+                return self.type(value)
+            case Layout():
+                return self.layout(value)
+            case Mma():
+                return f"mma({quoted(value.name)})"
+        raise TypeError(f"the IR's text has no form for {type(value).__name__}")
+
+    def number(self, value: float) -> str:
+        """A float has a point, an exponent or a word, so that it is no integer; all bits of what is no number."""
+        raw = struct.pack(">d", value)
+        return repr(value) if value == value or raw == COMMON_NAN else f"bits(0x{raw.hex()})"
+
+    def type(self, type: Type) -> str:
+        match type:
+            case TileType():
+                shape = str(list(type.shape)) if type.shape else ""
+                return f"{type.dtype}{shape}" + (f" {self.layout(type.layout)}" if type.layout else "")
+            case SharedType():
+                marks = [f"shared({type.dtype}{list(type.shape)}"] + ["ring"] * type.ring
+                marks += [f"swizzle {self.value(type.swizzle)}"] if type.swizzle else []
+                return ", ".join(marks) + ")"
+            case TensorType():
+                return f"tensor({type.dtype}, rank {type.rank})"
+            case TableType():
+                return f"table({type.dtype}, length {type.length})"
+
+    def layout(self, layout: Layout) -> str:
+        return self.layouts.setdefault(layout, f"#{len(self.layouts)}")
+
+    def place(self, loc: Loc) -> str:
+        """Line, column and length, behind the source's number unless it is the file of the kernel; then the calls."""
+        parts = []
+        for each in (loc, *loc.callers):
+            source = self.sources.setdefault(each.source, len(self.sources))
+            mark = f"{source}:" if source else ""
+            parts.append(f"{mark}{each.line}:{each.column}+{each.end - each.start}")
+        return "@" + "<".join(parts)
+
+    def placed(self, row: str, loc: Loc | None) -> str:
+        return row if loc is None else f"{row} {self.place(loc)}"
+
+    # ---- rows ----
+
+    def kernel(self) -> list[str]:
+        stage, f = self.stage, self.stage.function
+        head = f"kernel {word(f.name)} arch {stage.target.arch} warps {f.warps} index {f.index_bits}"
+        rows = [self.placed(head, f.loc), f"passes [{', '.join(stage.passes)}]"]
+        rows += [f"holds [{', '.join(map(quoted, sorted(f.holds)))}]"] if f.holds else []
+        rows += [f"schedule {quoted(stage.schedule)}"] if stage.schedule is not None else []
+        rows += [f"constant {word(name)} = {self.value(value)}" for name, value in stage.constants.items()]
+        rows.append(f"grid {self.value(f.grid)}")
+        for c in stage.requires:
+            hint = "" if c.hint is None else f" hint {quoted(c.hint)}"
+            rows.append(f"requires {self.value(c.expr)} text {quoted(c.text)} line {c.line}{hint}")
+        rows += [f"divisor {word(name)} = {divisor}" for name, divisor in f.divisors.items()]
+        rows += [f"attribute {word(name)} = {self.value(value)}" for name, value in f.attrs.items()]
+        rows += [f"pin {word(name)} = {self.value(pin.parts)} {self.place(pin.loc)}" for name, pin in f.pins.items()]
+        for name, named in f.instructions.items():
+            rows.append(f"instruction {word(name)} = {self.value(named.name)} {self.place(named.loc)}")
+        for name, swizzle in f.swizzles.items():
+            rows.append(f"swizzle {word(name)} = {self.value(swizzle.bits)} {self.place(swizzle.loc)}")
+        rows += [f"line {word(row)} {word(name)} {self.place(loc)}" for (row, name), loc in f.lines.items()]
+        for key, forced in f.choices.forced.items():
+            marks = " anywhere" * (not forced.must) + " met" * forced.met
+            row = f"choose {word(key)} = {quoted(forced.option)} by {quoted(forced.by)}{marks}"
+            rows.append(self.placed(row, forced.loc))
+        rows += [f"branches [{', '.join(map(word, sorted(f.in_branches)))}]"] if f.in_branches else []
+        rows += [f"void {word(name)} {self.place(loc)}" for name, loc in f.void]
+        return rows
+
+    def parameter(self, p: Parameter) -> str:
+        row = f"{p.kind} {word(p.name)}: {p.dtype}"
+        if p.kind == "tensor":
+            row += f"[{', '.join(str(d) if isinstance(d, int) else word(d) for d in p.dims)}]"
+            row += " strided" * p.strided + " optional" * p.optional + f" align {p.align}"
+            row += f" access {p.access}" if p.access else ""
+        elif p.kind == "table":
+            row += f"[{p.length}]"
+        if p.value is not None:
+            row += f" as {self.name(p.value)}"
+        if p.strides:
+            row += f" strides [{', '.join(map(self.name, p.strides))}]"
+        return self.placed(row, p.loc)
+
+    def workspace(self, w: FunctionWorkspace) -> str:
+        zero = " zero" * w.zero
+        return f"workspace {word(w.name)}: {w.dtype} each {w.each}{zero} align {w.align} as {self.name(w.value)}"
+
+    def block(self, block: Block, indent: str, out: list[str]) -> None:
+        for op in block.ops:
+            row = f"{op.name}({', '.join(map(self.name, op.operands))})"
+            row += "".join(f" {word(name)}={self.value(value)}" for name, value in op.attrs.items())
+            if op.results:
+                row = f"{', '.join(map(self.name, op.results))} = {row} : "
+                row += ", ".join(self.type(result.type) for result in op.results)
+            row = indent + self.placed(row, op.loc)
+            for region in op.regions:
+                arguments = ", ".join(f"{self.name(a)}: {self.type(a.type)}" for a in region.args)
+                out.append(f"{row} {{" + (f" ({arguments})" if arguments else ""))
+                self.block(region, indent + INDENT, out)
+                row = indent + "}"
+            out.append(row)
+
+    def quoted_sources(self) -> list[str]:
+        """The files of the places, so that what is read says the same of them."""
+        out = []
+        for source, number in self.sources.items():
+            out.append(f"source {number} {quoted(source.name)}")
+            out += [f"| {row}" if row.isprintable() else f"|{quoted(row)}" for row in source.text.split("\n")]
+        return out

@@ -1,0 +1,227 @@
+"""Reads the families of instructions, one TOML file each, and expands their rows.
+
+A file has top-level keys that all its rows share and then `[[instruction]]` rows. Beside the fields of `Instruction`
+a row may have:
+
+- `for = { cache = ["", ".cg"], width = "width" }`: one instruction for each combination; a text names a list under
+  `[values]`. The name has all variables, in this order. `{width}` in any text of the row is the variable's value,
+  and `{bytes(width)}` what the file's table `[table.bytes]` gives for it.
+- `predicated = true`: each instruction has a twin, named with a leading `@`, that is guarded by a last operand
+  `mask`: where it is false the instruction does nothing, so its outputs become `inout` and keep what they had.
+
+Operands are texts, `"in a b32*4 s8 A16x32_8"`: role, name, PTX type with the count of a vector, then, where the type
+does not say it all, the element type and the fragment. A fragment is a row of `[fragment]`: `C16x8 = { shape = "16x8",
+register = "c1 r8", lane = "c2 c4 r1 r2 r4" }` gives the offsets of `Fragment`, as numbers of rows or columns; `warp`,
+those of several warps. The shape may have variables, of tiles of many sizes: offsets beyond it are left out.
+
+Only the family asked for is read, and a row becomes an `Instruction` when it is looked up.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from dsl.ptx_templates.instruction import OPERAND_TYPES, ROLES, Effect, Fragment, Instruction, Operand
+
+_DIRECTORY = Path(__file__).parent
+_VARIABLE = re.compile(r"\{(\w+)(?:\((\w+)\))?\}")
+_OPCODE_WORDS = 3  # that a file may be told by: `cp.async.bulk` is of another than `cp`
+# The field of `Effect` that each action's value in a row is.
+_ACTIONS = {
+    "reads": "space",
+    "writes": "space",
+    "updates": "space",
+    "synchronizes": "scope",
+    "orders": "scope",
+    "commits": "completion",
+    "arrives": "completion",
+    "waits": "completion",
+}
+
+
+class UnknownInstruction(KeyError):
+    """No family has an instruction, or no file a family, of that name."""
+
+    def __init__(self, what: str, name: str, where: str, known: list[str]):
+        from difflib import get_close_matches  # 6 ms to import, and only here needed
+
+        close = get_close_matches(name, known, n=3)
+        hint = f"; close: {', '.join(close)}" if close else ""
+        self.message = f"{where}: no {what} {name!r}{hint}"
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Family(Mapping[str, Instruction]):
+    """The instructions of one file by name, in the file's order."""
+
+    def __init__(self, name: str, text: str):
+        data = tomllib.loads(text)
+        self.name = name
+        self._rows: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {}
+        self._built: dict[str, Instruction] = {}
+        self._tables: dict[str, dict[str, str]] = data.get("table", {})
+        self._values: dict[str, list[str]] = data.get("values", {})
+        self._fragments: dict[str, dict[str, str]] = data.get("fragment", {})
+        shared = {key: value for key, value in data.items() if key not in ("opcodes", "table", "values", "fragment")}
+        for row in shared.pop("instruction"):
+            self._expand(shared | row)
+
+    def _expand(self, row: dict[str, Any]) -> None:
+        """Notes the name of each combination of the row's variables."""
+        variables: dict[str, list[str] | str] = row.get("for", {})
+        if _VARIABLE.findall(row["name"]) != [(variable, "") for variable in variables]:
+            raise ValueError(f"{self.name}.toml: {row['name']!r} must have the variables of `for`, in their order")
+        lists = [self._values[values] if isinstance(values, str) else values for values in variables.values()]
+        literals = _VARIABLE.sub("%s", row["name"].replace("%", "%%"))
+        names = {literals % values: (row, values) for values in product(*lists)}
+        if not names.keys().isdisjoint(self._rows) or len(names) != prod(map(len, lists)):
+            raise ValueError(f"{self.name}.toml: {row['name']!r} repeats a name")
+        self._rows |= names
+
+    def _fill(self, text: str, bindings: dict[str, str]) -> str:
+        """`text` with its variables replaced; the places of operands stay."""
+
+        def value(match: re.Match[str]) -> str:
+            if match[2] is not None:
+                return self._tables[match[1]][bindings[match[2]]]
+            return bindings.get(match[1], match[0])
+
+        return _VARIABLE.sub(value, text) if "{" in text else text
+
+    def __getitem__(self, name: str) -> Instruction:
+        found = self._built.get(name)
+        if found is None:
+            row, values = self._rows.get(name.removeprefix("@"), (None, ()))
+            if row is None or (name[0] == "@" and not row.get("predicated", False)):
+                raise UnknownInstruction("instruction", name, f"{self.name}.toml", list(self))
+            try:
+                found = self._built[name] = self._build(name, row, values)
+            except (KeyError, ValueError) as error:
+                raise ValueError(f"{self.name}.toml: row {name!r}: {error}") from error
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        for name, (row, _) in self._rows.items():
+            yield name
+            if row.get("predicated", False):
+                yield "@" + name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _build(self, name: str, row: dict[str, Any], values: tuple[str, ...]) -> Instruction:
+        guarded = name[0] == "@"
+        bindings = dict(zip(row.get("for", ()), values, strict=True))
+
+        def fill(field: str) -> str:
+            return self._fill(row[field], bindings)
+
+        asm, meaning = fill("asm"), fill("meaning")
+        operands = [self._operand(self._fill(text, bindings), bindings, guarded) for text in row["operands"]]
+        if guarded:
+            asm, meaning = "@{mask} " + asm, f"if mask: {meaning}"
+            operands.append(Operand("mask", "in", "pred"))
+        places = {match[1] for match in _VARIABLE.finditer(asm)}
+        if places != {operand.name for operand in operands}:
+            raise ValueError(f"the places {sorted(places)} of the asm text are not the operands")
+        arch = re.fullmatch(r"sm_(\d+)(a?)", fill("arch"))
+        if arch is None:
+            raise ValueError(f"{row['arch']!r} is not a target")
+        major, minor = fill("ptx").split(".")
+        return Instruction(
+            name=name,
+            family=self.name,
+            asm=asm,
+            operands=tuple(operands),
+            convergent=row.get("convergent", False),
+            arch=int(arch[1]),
+            feature=arch[2],
+            ptx=(int(major), int(minor)),
+            effects=tuple(self._effect(effect, bindings) for effect in row.get("effects", ())),
+            section=fill("section"),
+            meaning=meaning,
+        )
+
+    def _operand(self, text: str, bindings: dict[str, str], guarded: bool) -> Operand:
+        role, name, register, *rest = text.split()
+        kind, _, count = register.partition("*")
+        if role not in ROLES or kind not in OPERAND_TYPES or len(rest) > 2:
+            raise ValueError(f"operand {text!r}")
+        return Operand(
+            name=name,
+            role="inout" if guarded and role == "out" else role,
+            type=kind,
+            count=int(count) if count else None,
+            element=rest[0] if rest else None,
+            fragment=self._fragment(rest[1], bindings) if len(rest) == 2 else None,
+        )
+
+    def _fragment(self, name: str, bindings: dict[str, str]) -> Fragment:
+        data = self._fragments[name]
+        rows, columns = map(int, self._fill(data["shape"], bindings).split("x"))
+        bits = (_bases(data.get(part, ""), rows, columns) for part in ("register", "lane", "warp"))
+        return Fragment(name, (rows, columns), *bits)
+
+    def _effect(self, effect: dict[str, Any], bindings: dict[str, str]) -> Effect:
+        fields: dict[str, Any] = {
+            key: self._fill(value, bindings) if isinstance(value, str) else value for key, value in effect.items()
+        }
+        (action,) = fields.keys() & _ACTIONS.keys()
+        fields[_ACTIONS[action]] = fields.pop(action)
+        if "bytes" in fields:
+            fields["bytes"] = int(fields["bytes"])
+        return Effect(action, **fields)
+
+
+def _bases(text: str, rows: int, columns: int) -> tuple[tuple[int, int], ...]:
+    """`"c1 r8"` as offsets of row and column: ((0, 1), (8, 0)). None leads out of the tile."""
+    bases = ((int(base[1:]), 0) if base[0] == "r" else (0, int(base[1:])) for base in text.split())
+    return tuple((row, column) for row, column in bases if row < rows and column < columns)
+
+
+@cache
+def families() -> tuple[str, ...]:
+    """Names of all families, sorted."""
+    return tuple(sorted(path.stem for path in _DIRECTORY.glob("*.toml")))
+
+
+@cache
+def family(name: str) -> Family:
+    """The instructions of one family by name; UnknownInstruction when there is no such file."""
+    if name not in families():
+        raise UnknownInstruction("family", name, "ptx_templates", list(families()))
+    return Family(name, (_DIRECTORY / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _family_of_opcode() -> dict[str, str]:
+    """The family of each opcode, or of its first words: the first line of every file lists its own."""
+    opcodes: dict[str, str] = {}
+    for name in families():
+        with (_DIRECTORY / f"{name}.toml").open(encoding="utf-8") as file:
+            opcodes |= dict.fromkeys(tomllib.loads(file.readline())["opcodes"], name)
+    return opcodes
+
+
+@cache
+def instruction(name: str) -> Instruction:
+    """The instruction named as PTX spells it, a leading `@` for the guarded form; UnknownInstruction otherwise.
+
+    >>> instruction("shfl.sync.bfly.b32").llvm()
+    ('shfl.sync.bfly.b32 $0, $1, $2, $3, $4;', '=r,r,r,r,r')
+    """
+    opcodes = _family_of_opcode()
+    words = name.removeprefix("@").split(".")
+    for count in range(min(len(words), _OPCODE_WORDS), 0, -1):
+        found = opcodes.get(".".join(words[:count]))
+        if found is not None:
+            return family(found)[name]
+    raise UnknownInstruction("instruction", name, "ptx_templates", [row for each in families() for row in family(each)])

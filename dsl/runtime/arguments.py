@@ -1,0 +1,168 @@
+"""Where each kernel argument stands in the argument buffer of a launch.
+
+The buffer begins with what changes from call to call, packed by one `struct.pack_into`: the tensors' pointers in the
+order of the parameters, then the scalars and tables. Behind it stands what is fixed for a class of calls on a stream:
+dims, strides, workspaces, the assert record, the timeline. `cuLaunchKernel` takes one address an argument and copies,
+so the order is free.
+
+Tensor maps stand among the fixed ones, as zeros. All of a map but the address of its tensor is fixed for a class of
+calls: `MappedValues` packs the changing part and sets the maps of its pointers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from dsl.runtime.arrays import Array
+from dsl.runtime.dtypes import DTYPES, converter
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.header import KINDS, Argument, Header, HeaderTable, Scalar
+from dsl.runtime.numbers import is_masked
+from dsl.runtime.recorded import refuse_recorded
+from dsl.runtime.tensor_map import MAP_BYTES, TensorMap
+
+MOST_MAPS = 1024
+"""Encoded maps that an argument of a class keeps: a program has few arrays, one that allocates anew may have any."""
+
+
+class ParamLayout:
+    """The argument buffer of a header.
+
+    `pack_into(buffer, 0, *values)` writes the changing part: `values` are pointers, scalars, then table elements.
+    `converters` has (position among the parameters, function to a list of values) for scalars and tables. `is_exact`:
+    values that are equal are packed alike, as 0.0 and -0.0 are not. `maps` has (offset in the buffer, position of its
+    tensor among the values, argument) for each tensor map.
+    """
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.converters: list[tuple[int, Callable[[Any], Sequence[Any]]]] = []
+        codes = "Q" * len(header.tensors)
+        at = {("pointer", tensor.name): 8 * index for index, tensor in enumerate(header.tensors)}
+        for kind in (Scalar, HeaderTable):
+            for position, param in enumerate(header.params):
+                if isinstance(param, Scalar | HeaderTable) and isinstance(param, kind):
+                    at[KINDS[kind], param.name] = struct.calcsize(f"={codes}")
+                    length = param.length if isinstance(param, HeaderTable) else 1
+                    codes += f"{length}{DTYPES[param.dtype].code}"
+                    self.converters.append((position, _converter(param)))
+        changing = struct.Struct(f"={codes}")
+        numbers = [param for param in header.params if isinstance(param, Scalar | HeaderTable)]
+        self.is_exact = not any(DTYPES[param.dtype].is_float for param in numbers)
+        self.pack_into = changing.pack_into
+        fixed_codes = ""
+        self.fixed: list[Argument] = []
+        self.maps: list[tuple[int, int, Argument]] = []
+        self.offsets: list[int] = []
+        for argument in header.arguments:
+            if (offset := at.get((argument.kind, argument.of))) is None:
+                offset = changing.size + struct.calcsize(f"={fixed_codes}")
+                is_map = argument.kind == "map"
+                fixed_codes += f"{MAP_BYTES}s" if is_map else DTYPES[header.argument_dtype(argument)].code
+                self.fixed.append(argument)
+                if is_map:
+                    self.maps.append((offset, at["pointer", argument.of] // 8, argument))
+            self.offsets.append(offset)
+        self._fixed = struct.Struct(f"={fixed_codes}")
+        self._fixed_at = changing.size
+        self.size = changing.size + self._fixed.size
+
+    def template(
+        self,
+        arrays: Mapping[str, Array],
+        dims: Mapping[str, int],
+        record: int,
+        workspaces: Mapping[str, int],
+        timeline: int = 0,
+    ) -> bytes:
+        """A buffer with the fixed part filled in. record, timeline: the addresses of the assert record and of the
+        records of warps; workspaces: theirs."""
+
+        def value(argument: Argument) -> int | bytes:
+            if argument.kind == "map":
+                return bytes(MAP_BYTES)
+            if argument.kind == "stride":
+                return arrays[argument.of].strides[argument.axis]
+            known: Mapping[str, int] = {"dim": dims, "workspace": workspaces}.get(argument.kind, {})
+            own = {"record": record, "timeline": timeline}.get(argument.kind)
+            return known[argument.of] if own is None else own
+
+        return bytes(self._fixed_at) + self._fixed.pack(*map(value, self.fixed))
+
+    def split(self, buffer: bytes | bytearray) -> list[bytes]:
+        """The bytes of each argument of a filled buffer, in order."""
+        sizes = [self.header.argument_bytes(argument) for argument in self.header.arguments]
+        return [bytes(buffer[at : at + size]) for at, size in zip(self.offsets, sizes, strict=True)]
+
+
+class EncodedMaps(dict[int, bytes]):
+    """Address of an array → the bytes of its map, encoded at the first use. `encode` takes the map and the address."""
+
+    def __init__(self, tensor_map: TensorMap, encode: Callable[[TensorMap, int], bytes]) -> None:
+        self._encode = partial(encode, tensor_map)
+
+    def __missing__(self, pointer: int) -> bytes:
+        encoded = self._encode(pointer)
+        if len(self) >= MOST_MAPS:
+            self.clear()
+        self[pointer] = encoded
+        return encoded
+
+
+class MappedValues:
+    """What packs the values of a class of calls whose kernel has tensor maps: `maps` has them by argument."""
+
+    def __init__(
+        self, layout: ParamLayout, maps: Mapping[Argument, TensorMap], encode: Callable[[TensorMap, int], bytes]
+    ) -> None:
+        self._pack_into = layout.pack_into
+        self._places = [
+            (slice(offset, offset + MAP_BYTES), position, EncodedMaps(maps[argument], encode))
+            for offset, position, argument in layout.maps
+        ]
+
+    def pack_into(self, buffer: bytearray, at: int, *values: Any) -> None:
+        """As `ParamLayout.pack_into`, `at` 0, and puts the maps of the pointers in place."""
+        self._pack_into(buffer, at, *values)
+        for place, position, encoded in self._places:
+            buffer[place] = encoded[values[position]]
+
+
+class Buffer:
+    """A copy of a layout's template that the driver can read: `address` is that of the argument addresses.
+
+    `values` are those that were packed last; `config` is for launches that have attributes.
+    """
+
+    __slots__ = ("_addresses", "_view", "address", "bytes", "config", "values")
+
+    def __init__(self, layout: ParamLayout, template: bytes) -> None:
+        self.bytes = bytearray(template)
+        self._view = (ctypes.c_char * max(1, len(template))).from_buffer(self.bytes or bytearray(1))
+        base = ctypes.addressof(self._view)
+        self._addresses = (ctypes.c_void_p * len(layout.offsets))(*(base + offset for offset in layout.offsets))
+        self.address = ctypes.addressof(self._addresses)
+        self.config: Any = None
+        self.values: Sequence[Any] | None = None
+
+
+def _converter(param: Scalar | HeaderTable) -> Callable[[Any], Sequence[Any]]:
+    convert = converter(param.dtype, param.name)
+    if isinstance(param, Scalar):
+        return lambda value: (convert(value),)
+    name, length = param.name, param.length
+
+    def table(values: Any) -> Sequence[Any]:
+        if is_masked(values):
+            raise LaunchError("type", f"{name} takes {length} elements of {param.dtype}, not masked ones")
+        refuse_recorded(values)
+        elements = values.tolist() if hasattr(values, "tolist") else values
+        if not isinstance(elements, (list, tuple)) or len(elements) != length:
+            raise LaunchError("type", f"{name} takes {length} elements of {param.dtype}")
+        return [convert(element) for element in elements]
+
+    return table

@@ -1,0 +1,206 @@
+"""The primary context of each device: made current and restored, its facts, and what was launched in it.
+
+An illegal access poisons a context until the process ends, and the driver reports it at some later call. So a context
+remembers the kernels launched since the last synchronisation: the error can name them, and refuses more.
+
+Nothing can stop a kernel that never ends but the end of its process. Within `time_limit` whoever waits for a device is
+told of it, and the context is poisoned.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from dsl.runtime.chips import DeviceFacts
+from dsl.runtime.cuda import driver
+from dsl.runtime.errors import DeviceAssertError, DeviceError
+from dsl.runtime.header import RECORD_WORDS
+from dsl.runtime.record import assert_error
+
+_limit: ContextVar[float | None] = ContextVar("time_limit", default=None)
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Within it, what is queued on a device must end in so many seconds from when it is waited for, None: whenever.
+    Else DeviceError `time-limit`: the device then works on, and nothing more runs there in this process."""
+    token = _limit.set(seconds)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+class Context:
+    """The retained primary context of device `ordinal`: `cu_context` is the driver's handle."""
+
+    def __init__(self, ordinal: int) -> None:
+        driver.require(ordinal)
+        cuda = driver.bindings()
+        self.ordinal = ordinal
+        self.device = driver.call(cuda.cuDeviceGet, ordinal)
+        self.cu_context = driver.call(cuda.cuDevicePrimaryCtxRetain, self.device)
+        self.facts = _facts(self.device)
+        self.launched: dict[str, None] = {}  # a set; a dict takes a name with no call
+        self.records: list[tuple[str, int]] = []
+        self.poison: DeviceError | None = None
+
+    def make_current(self) -> None:
+        """Puts the context on top of this thread's stack; `restore` takes it off again."""
+        (code,) = driver.bindings().cuCtxPushCurrent(self.cu_context)
+        self.check(code, "making the context current")
+
+    @staticmethod
+    def restore() -> None:
+        """Undoes `make_current`."""
+        driver.bindings().cuCtxPopCurrent()
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Makes the context current for a block and restores what was."""
+        self.make_current()
+        try:
+            yield
+        finally:
+            self.restore()
+
+    def check(self, code: Any, doing: str) -> None:
+        """Raises DeviceError unless `code` is success; remembers an error that poisons the context."""
+        if self.poison is not None:
+            raise self.poison
+        if code == 0:
+            return
+        error = driver.error(code, doing)
+        if int(code) in driver.STICKY:
+            names = ", ".join(sorted(self.launched)) or "none by this runtime"
+            error = DeviceError(
+                "poisoned",
+                f"{error.message}; kernels launched on cuda:{self.ordinal} since the last synchronisation: {names}",
+                "nothing more runs on this device in this process; run the kernel on the emulator to find the line",
+            )
+            self.poison = error
+        raise error
+
+    def call(self, function: Any, *arguments: Any) -> Any:
+        """Calls a driver function in this context (which must be current) and unpacks its result."""
+        code, *values = function(*arguments)
+        self.check(code, function.__name__)
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def add_record(self, kernel: str) -> int:
+        """Allocates the zeroed record that a failed `assert` of `kernel` writes; its address."""
+        cuda = driver.bindings()
+        with self.current():
+            pointer = int(self.call(cuda.cuMemAlloc, 4 * RECORD_WORDS))
+            self.call(cuda.cuMemsetD32, pointer, 0, RECORD_WORDS)
+        self.records.append((kernel, pointer))
+        return pointer
+
+    def add_constant(self, data: bytes) -> int:
+        """Allocates memory with these bytes, for as long as the context; its address."""
+        cuda = driver.bindings()
+        with self.current():
+            pointer = int(self.call(cuda.cuMemAlloc, len(data)))
+            self.call(cuda.cuMemcpyHtoD, pointer, data, len(data))
+        return pointer
+
+    def synchronize(self) -> None:
+        """Waits for the device. Raises DeviceError for what failed, or takes longer than the `time_limit`, and
+        DeviceAssertError for an `assert` that failed."""
+        self._wait(_limit.get())
+        with self.current():
+            records = [record for record in self.records if record[0] in self.launched]
+            failed = [found for kernel, pointer in records if (found := self._failed(kernel, pointer))]
+        self.launched.clear()
+        if failed:
+            raise failed[0]
+
+    def _wait(self, seconds: float | None) -> None:
+        cuda = driver.bindings()
+        if seconds is None or self.poison is not None:
+            with self.current():
+                self.call(cuda.cuCtxSynchronize)
+            return
+        ended, failed = threading.Event(), []
+
+        def wait() -> None:
+            try:
+                with self.current():
+                    self.call(cuda.cuCtxSynchronize)
+            except DeviceError as error:
+                failed.append(error)
+            finally:
+                ended.set()
+
+        threading.Thread(target=wait, daemon=True).start()  # the driver's own call has no limit
+        if not ended.wait(seconds):
+            names = ", ".join(sorted(self.launched)) or "what was queued"
+            self.poison = DeviceError(
+                "time-limit",
+                f"{names} did not end within {seconds:g} s on cuda:{self.ordinal}",
+                "nothing more runs on this device in this process; the emulator says what a kernel waits for",
+            )
+            raise self.poison
+        if failed:
+            raise failed[0]
+
+    def _failed(self, kernel: str, pointer: int) -> DeviceAssertError | None:
+        cuda = driver.bindings()
+        record = bytearray(4 * RECORD_WORDS)
+        self.call(cuda.cuMemcpyDtoH, record, pointer, len(record))
+        error = assert_error(kernel, bytes(record))
+        if error is not None:
+            self.call(cuda.cuMemsetD32, pointer, 0, RECORD_WORDS)
+        return error
+
+
+_contexts: dict[int, Context] = {}
+_lock = threading.Lock()
+
+
+def context(ordinal: int) -> Context:
+    """The context of a device, retained at the first use. Raises DeviceError `no-gpu` or `cuda`."""
+    if driver.forked():
+        raise driver.after_fork_error()
+    with _lock:
+        if ordinal not in _contexts:
+            _contexts[ordinal] = Context(ordinal)
+        return _contexts[ordinal]
+
+
+def used_contexts() -> list[Context]:
+    """The contexts that this process has used through this module."""
+    with _lock:
+        return list(_contexts.values())
+
+
+def _facts(device: Any) -> DeviceFacts:
+    cuda = driver.bindings()
+    names = cuda.CUdevice_attribute
+
+    def get(name: str) -> int:
+        attribute = getattr(names, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return driver.call(cuda.cuDeviceGetAttribute, attribute, device)
+
+    major, minor = get("COMPUTE_CAPABILITY_MAJOR"), get("COMPUTE_CAPABILITY_MINOR")
+    kilohertz, bits = get("MEMORY_CLOCK_RATE"), get("GLOBAL_MEMORY_BUS_WIDTH")
+    clock = get("CLOCK_RATE")
+    return DeviceFacts(
+        name=driver.call(cuda.cuDeviceGetName, 256, device).split(b"\0")[0].decode(),
+        arch=f"sm_{major}{minor}",
+        sms=get("MULTIPROCESSOR_COUNT"),
+        shared_per_block=get("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        shared_per_sm=get("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        reserved_shared=get("RESERVED_SHARED_MEMORY_PER_BLOCK"),
+        registers_per_sm=get("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+        threads_per_sm=get("MAX_THREADS_PER_MULTIPROCESSOR"),
+        blocks_per_sm=get("MAX_BLOCKS_PER_MULTIPROCESSOR"),
+        l2_bytes=get("L2_CACHE_SIZE"),
+        memory_bytes=driver.call(cuda.cuDeviceTotalMem, device),
+        memory_bandwidth=2 * kilohertz * 1e3 * bits / 8 if kilohertz and bits else None,  # two transfers a clock
+        clock=clock * 1e3 if clock else None,
+    )

@@ -1,0 +1,96 @@
+"""Tensor maps as the driver encodes them (CUDA driver API, "Tensor Map Object Management")."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from dsl.runtime.cuda import driver
+from dsl.runtime.cuda.context import Context
+from dsl.runtime.tensor_map import MAP_PIECE, TensorMap
+
+DATA_TYPES = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
+"""Bytes of an element → the driver's word: a copy moves bits, and fills with zeros, which all types have as 0 bits."""
+TYPES = {"s32": "INT32", "s64": "INT64", "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64"}
+"""Those that a map may say and that are not bits."""
+SMALL = 1 << 17
+"""Bytes of an array below which drivers up to FAULTY set a bit that does not belong there."""
+FAULTY = 13010
+SMALL_BIT = 1 << 21
+"""Of the second word of a map."""
+
+
+MOST_OBJECTS = 1024
+_objects: dict[tuple[int, TensorMap], Any] = {}
+"""Of devices and maps, what the driver made last: for another array its address alone is replaced. Whoever has one has
+taken it out, so that no two threads have the same."""
+
+
+def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
+    """The 128 bytes of a map of the array at `pointer` on the context's device. Raises DeviceError."""
+    cuda, key = driver.bindings(), (context.ordinal, tensor_map)
+    made = _objects.pop(key, None)
+    with context.current():  # without one the driver refuses to replace an address, too
+        if made is None:
+            made = _encoded(context, tensor_map, pointer)
+        else:  # 8 us where encoding takes 30
+            context.call(cuda.cuTensorMapReplaceAddress, made, pointer)
+    words = [int(word) for word in made.opaque]
+    if tensor_map.span < SMALL and driver_version() <= FAULTY:
+        # A fault of these drivers: they mark the maps of small arrays, and a copy of one may then go wrong.
+        words[1] &= ~SMALL_BIT
+    if len(_objects) < MOST_OBJECTS:
+        _objects[key] = made
+    return struct.pack("<16Q", *words)
+
+
+def driver_version() -> int:
+    """As the driver counts: 13010 of CUDA 13.1."""
+    code, version = driver.bindings().cuDriverGetVersion()
+    return int(version) if code == driver.bindings().CUresult.CUDA_SUCCESS else 0
+
+
+def _encoded(context: Context, tensor_map: TensorMap, pointer: int) -> Any:
+    """The driver's object."""
+    cuda, rank, window = driver.bindings(), len(tensor_map.extents), tensor_map.window
+    strides = tensor_map.strides or (MAP_PIECE,)  # of one axis there is none, and the driver refuses an empty list
+    swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
+    encode, box = cuda.cuTensorMapEncodeTiled, _numbers(tensor_map.box)
+    parts: tuple[Any, ...] = (box, _numbers((1,) * rank))
+    if window is not None:
+        # The manual names the corners' parts D, H, W, and CUTLASS passes W, H, D: as all else, the innermost first.
+        encode, parts = cuda.cuTensorMapEncodeIm2col, (list(window.lower), list(window.upper), *box)
+        parts += (_numbers((1, *window.steps, 1)),)
+    return context.call(
+        encode,
+        _word("DataType", TYPES.get(tensor_map.type) or DATA_TYPES[tensor_map.element_bytes]),
+        rank,
+        pointer,
+        [cuda.cuuint64_t(extent) for extent in tensor_map.extents],
+        [cuda.cuuint64_t(stride) for stride in strides],
+        *parts,
+        _word("Interleave", "NONE"),
+        _word("Swizzle", swizzle),
+        _word("L2promotion", "L2_128B"),
+        _word("FloatOOBfill", "NONE"),
+    )
+
+
+def _numbers(values: Iterable[int]) -> list[Any]:
+    return [driver.bindings().cuuint32_t(value) for value in values]
+
+
+PREFIXES = {
+    "DataType": "DATA_TYPE",
+    "Interleave": "INTERLEAVE",
+    "Swizzle": "SWIZZLE",
+    "L2promotion": "L2_PROMOTION",
+    "FloatOOBfill": "FLOAT_OOB_FILL",
+}
+"""The driver's enumerations of a map → what their words begin with."""
+
+
+def _word(enumeration: str, name: str) -> Any:
+    words = getattr(driver.bindings(), f"CUtensorMap{enumeration}")
+    return getattr(words, f"CU_TENSOR_MAP_{PREFIXES[enumeration]}_{name}")

@@ -1,0 +1,139 @@
+"""Device time of a launch, measured with events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from dsl.runtime.cuda import driver
+from dsl.runtime.cuda.context import context
+from dsl.runtime.cuda.memory import Allocation
+from dsl.runtime.errors import DeviceError
+
+FLUSH_FACTOR = 3
+"""Times the L2's size that is overwritten between launches, so that they find it cold."""
+QUEUED = 64
+"""Launches that are queued before they are waited for."""
+AHEAD = 64
+"""Overwrites of the L2 queued before those, so that the device never waits for the host between two events."""
+
+
+def measure(
+    launch: Callable[[], object],
+    *,
+    device: int = 0,
+    stream: int = 0,
+    repeats: int = 20,
+    warmups: int = 3,
+    flush_l2: bool = True,
+) -> list[float]:
+    """Microseconds of each of `repeats` calls of `launch`, which must launch on the raw handle `stream`.
+
+    Each stands between two events; all are queued before the first is waited for, so the host's time does not count
+    unless it exceeds the device's. What a launch `renew`s (`dsl.runtime.renewed`) is put back before each, ahead of
+    its first event.
+    """
+    return measure_rounds([launch], repeats, device=device, stream=stream, warmups=warmups, flush_l2=flush_l2)[0]
+
+
+def measure_rounds(
+    launches: Sequence[Callable[[], object]],
+    rounds: int,
+    *,
+    order: Random | None = None,
+    device: int = 0,
+    stream: int = 0,
+    warmups: int = 3,
+    flush_l2: bool = True,
+) -> list[list[float]]:
+    """For each of `launches`, microseconds of each round; a round calls all of them, in an order that `order` shuffles
+    anew. As `measure`, QUEUED launches being queued before they are waited for.
+
+    Absolute times drift with clocks and temperature; ratios of variants that take turns mean something.
+    """
+    cuda, owner = driver.bindings(), context(device)
+    trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes if flush_l2 else 0)
+    handle = cuda.CUstream(stream)
+    in_turn, renewals = turns(len(launches), rounds, order), [renewal_of(launch, stream) for launch in launches]
+    times: list[list[float]] = [[] for _ in launches]
+
+    def flush(count: int) -> None:
+        for _ in range(count):
+            owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
+
+    with owner.current():
+        events = [owner.call(cuda.cuEventCreate, 0) for _ in range(2 * min(QUEUED, len(in_turn)))]
+        try:
+            for _ in range(warmups):
+                for index, launch in enumerate(launches):
+                    renewals[index]()
+                    launch()
+            owner.synchronize()
+            for first in range(0, len(in_turn), QUEUED):
+                batch = in_turn[first : first + QUEUED]
+                pairs = list(zip(events[::2], events[1::2], strict=True))[: len(batch)]
+                if flush_l2:
+                    flush(AHEAD)
+                for (start, end), index in zip(pairs, batch, strict=True):
+                    renewals[index]()
+                    if flush_l2:
+                        flush(1)
+                    owner.call(cuda.cuEventRecord, start, handle)
+                    launches[index]()
+                    owner.call(cuda.cuEventRecord, end, handle)
+                owner.synchronize()
+                for (start, end), index in zip(pairs, batch, strict=True):
+                    times[index].append(1e3 * owner.call(cuda.cuEventElapsedTime, start, end))
+            return times
+        finally:
+            for event in events:
+                cuda.cuEventDestroy(event)
+
+
+def turns(count: int, rounds: int, order: Random | None) -> list[int]:
+    """The numbers of so many launches, round after round."""
+    out = []
+    for _ in range(rounds):
+        keys = [0.0 if order is None else order.random() for _ in range(count)]
+        out += sorted(range(count), key=keys.__getitem__)
+    return out
+
+
+def renewal_of(launch: Callable[[], object], stream: int) -> Callable[[], None]:
+    """What must be done before a launch that is repeated. Raises DeviceError on a stream that does not wait for it."""
+    renewal: Callable[[], None] | None = getattr(launch, "renew", None)
+    if renewal is None:
+        return lambda: None
+    if stream:
+        raise DeviceError("call", "what a launch changes is put back on the legacy default stream", "stream=0")
+    return renewal
+
+
+def flush_l2(device: int = 0) -> None:
+    """Overwrites the L2, so that the next launch finds it cold; waits."""
+    owner = context(device)
+    trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes)
+    with owner.current():
+        owner.call(driver.bindings().cuMemsetD32, trash.pointer, 0, trash.size // 4)
+        owner.synchronize()
+
+
+def measure_copy(size: int, device: int = 0, repeats: int = 20) -> list[float]:
+    """Microseconds of each of `repeats` copies of `size` bytes by the driver, the L2 cold before each."""
+    cuda, owner = driver.bindings(), context(device)
+    source, target = Allocation(owner, size), Allocation(owner, size)
+    stream = cuda.CUstream(0)
+
+    def copy() -> None:
+        owner.call(cuda.cuMemcpyDtoDAsync, target.pointer, source.pointer, size, stream)
+
+    return measure(copy, device=device, repeats=repeats)
+
+
+def percentiles(times: list[float]) -> tuple[float, float, float]:
+    """The 20th percentile, the median and the 80th of measured times. Raises DeviceError `call` for none."""
+    if not times:
+        raise DeviceError("call", "nothing was measured")
+    ordered = sorted(times)
+    last = len(ordered) - 1
+    return ordered[round(0.2 * last)], ordered[round(0.5 * last)], ordered[round(0.8 * last)]

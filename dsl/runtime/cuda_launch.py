@@ -1,0 +1,361 @@
+"""Prepared launches: everything of a class of calls that does not change, so that a call packs and launches only.
+
+`CudaLaunch.launch` is the hot path: on one H200 machine `cuLaunchKernel` alone takes 6 µs, and a checked call may
+take half as long again in all. So it works with bound names and without helper calls.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy as shallow_copy
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from dsl.runtime.arguments import Buffer, MappedValues, ParamLayout
+from dsl.runtime.checks import CallClass, Checker
+from dsl.runtime.cuda import driver
+from dsl.runtime.cuda.memory import Allocation, HostCopy
+from dsl.runtime.cuda.module import LoadedKernel, launch_config
+from dsl.runtime.cuda.tensor_maps import encode
+from dsl.runtime.cuda.workspaces import StreamWorkspaces, of_stream
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.frameworks import Framework, find_framework, unrecognised
+from dsl.runtime.repeated import Again, Changed, Repeated, never
+from dsl.runtime.timeline import TimelineSpace
+
+
+class Streams(dict[int, Any]):
+    """Raw stream handle → the driver's object for it, made at the first use."""
+
+    def __missing__(self, handle: int) -> Any:
+        if len(self) >= 1024:
+            self.clear()
+        stream = self[handle] = driver.bindings().CUstream(handle)
+        return stream
+
+
+streams = Streams()
+
+
+def common_stream(frameworks: Sequence[Framework]) -> Callable[[int], int]:
+    """A function from the ordinal to the current stream of the frameworks of the arrays, who must agree on it."""
+    if not frameworks:
+        return Framework().current_stream()
+    if len(frameworks) == 1:
+        return frameworks[0].current_stream()
+    currents = {framework.name: framework.current_stream() for framework in frameworks}
+
+    def agreed(ordinal: int) -> int:
+        handles = {name: current(ordinal) for name, current in currents.items()}
+        if len(set(handles.values())) > 1:
+            names = " and ".join(handles)
+            raise LaunchError("device", f"{names} have different current streams", "pass stream=, a raw handle")
+        return next(iter(handles.values()))
+
+    return agreed
+
+
+class CudaLaunch(Repeated):
+    """Launches of one class on one device, with arrays that are there and a stream of their own framework.
+
+    `launch` may run in several threads at once: `cuLaunchKernel` releases the interpreter's lock, so each call takes an
+    argument buffer of its own from a free list (`list.pop` and `append` are atomic).
+    """
+
+    is_short = True
+    """Whether a launch is nothing but packing and the driver's call."""
+    memory: Allocation | None = None
+    """Where its warps record, if they do."""
+
+    def __init__(
+        self,
+        kernel: LoadedKernel,
+        checker: Checker,
+        layout: ParamLayout,
+        call: CallClass,
+        frameworks: Sequence[Framework],
+        overlaps: bool = False,
+    ) -> None:
+        """overlaps: each may start before the launch in front of it has ended."""
+        cuda = driver.bindings()
+        header = kernel.header
+        self.kernel = kernel
+        self.call = call
+        self.ordinal = kernel.context.ordinal
+        self.overlaps = overlaps
+        self._checker = checker
+        self._layout = layout
+        self._template = b"" if call.workspaces else self._filled({})
+        self._free: list[Buffer] = []
+        self._free_on: dict[StreamWorkspaces, list[Buffer]] = {}  # with workspaces, whose addresses are a stream's
+        self._pack_into: Callable[..., None] = layout.pack_into
+        if layout.maps:
+            self._pack_into = MappedValues(layout, call.maps, partial(encode, kernel.context)).pack_into
+        self._is_exact = layout.is_exact
+        self._current_stream = common_stream(frameworks)
+        self._cu_context = kernel.context.cu_context
+        self._is_sole = driver.device_count() == 1
+        self._launched = kernel.context.launched
+        self._label = header.label
+        self._success = cuda.CUresult.CUDA_SUCCESS
+        self._get_current = cuda.cuCtxGetCurrent
+        self._shape = (*call.grid, header.threads, 1, 1, header.shared_bytes)
+        self._launch_kernel = partial(cuda.cuLaunchKernel, kernel.function, *self._shape)
+
+    def _filled(self, workspaces: Mapping[str, int]) -> bytes:
+        """A buffer of this class in which the arguments stand that do not change. workspaces: their addresses."""
+        kernel = self.kernel
+        return self._layout.template(self.call.arrays, self.call.dims, kernel.record, workspaces, kernel.timeline)
+
+    def buffer(self, of: StreamWorkspaces | None = None) -> Buffer:
+        """A new argument buffer of this class. of: the workspaces of the stream that it is for, where it has some."""
+        filled = self._template
+        if of is not None:
+            filled = self._filled(of.addresses(self.kernel.header, self.call.workspaces))
+        buffer = Buffer(self._layout, filled)
+        if self.overlaps or not self.kernel.says_cluster:
+            header = self.kernel.header
+            block, cluster = (header.threads, 1, 1), (1 if self.kernel.says_cluster else header.cluster, 1, 1)
+            buffer.config = launch_config(self.call.grid, block, header.shared_bytes, cluster, self.overlaps)
+        return buffer
+
+    def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
+        """Packs `values` (see `ParamLayout`) and launches on `stream`, else on the frameworks' current one."""
+        free, of = self._free, None
+        if self.call.workspaces:
+            stream = self._current_stream(self.ordinal) if stream is None else stream
+            of = of_stream(self.kernel.context, stream)
+            free = self._free_on.setdefault(of, [])
+        try:
+            buffer = free.pop()
+        except IndexError:
+            buffer = self.buffer(of)
+        if buffer.values != values or not self._is_exact:
+            self._pack(buffer, values)
+        self.submit(buffer, stream)
+        free.append(buffer)
+
+    def again(self, rest: Sequence[Any] = ()) -> Again:
+        """What `launch` and `submit` do, in one frame with bound names: frames and attributes are most of what a
+        checked launch takes beside the driver's time."""
+        is_plain = self.kernel.says_cluster and not self.overlaps
+        if not (self.is_short and self._is_sole and is_plain) or self.recognise is unrecognised:
+            return never
+        recognise, pointer, fits, is_exact = self.recognise, self.pointer, self.call.fits, self._is_exact
+        make, pack_into, shares = self.buffer, self._pack_into, bool(self.call.workspaces)
+        launch_kernel, function = driver.bindings().cuLaunchKernel, self.kernel.function
+        x, y, z, threads, _, _, shared = self._shape  # names: a partial copies its arguments at each call
+        current_stream, ordinal, context = self._current_stream, self.ordinal, self.kernel.context
+        success, launched, label = self._success, self._launched, self._label
+        of, free, free_on = None, self._free, self._free_on
+
+        def launch_again(arrays: Sequence[Any]) -> bool:
+            try:
+                if not recognise(*arrays):
+                    return False
+            except (TypeError, AttributeError):  # arrays of another framework
+                return False
+            values = [*map(pointer, arrays), *rest]
+            stream, own, buffers = current_stream(ordinal), of, free
+            if shares:
+                own = of_stream(context, stream)
+                buffers = free_on.setdefault(own, [])
+            try:
+                buffer = buffers.pop()
+            except IndexError:
+                buffer = make(own)
+            if not is_exact or buffer.values != values:
+                if not fits(values):
+                    buffers.append(buffer)
+                    return False
+                pack_into(buffer.bytes, 0, *values)
+                buffer.values = values
+            on = streams[stream]
+            if launch_kernel(function, x, y, z, threads, 1, 1, shared, on, buffer.address, 0)[0] is success:
+                launched[label] = None
+            else:
+                self.submit(buffer, stream)  # which finds the right context, or the error
+            buffers.append(buffer)
+            return True
+
+        return launch_again if self.changed is None else self._telling(launch_again, self.changed)
+
+    def _telling(self, again: Again, changed: Changed) -> Again:
+        """The same, and it tells what was written: of a function of its own, which others do not pay for."""
+        place, places = self.places[0], self.places
+        if len(places) > 1:
+            return lambda arrays: again(arrays) and (changed([arrays[i] for i in places]), True)[1]
+
+        def launch_and_tell(arrays: Sequence[Any]) -> bool:
+            if not again(arrays):
+                return False
+            changed([arrays[place]])
+            return True
+
+        return launch_and_tell
+
+    def _check(self, values: Sequence[Any]) -> None:
+        self._checker.check_pointers(self.call, values)
+
+    def _pack(self, buffer: Buffer, values: Sequence[Any]) -> None:
+        """Checks the pointers and writes the values, which a buffer remembers."""
+        self._check(values)
+        self._pack_into(buffer.bytes, 0, *values)
+        buffer.values = values
+
+    def submit(self, buffer: Buffer, stream: int | None = None) -> None:
+        """Launches with a packed buffer, which may be used again when this returns.
+
+        On a machine with one GPU the context is not asked for before (0.3 µs): without it, or with one of the user's
+        own, the driver refuses the launch, which is then made again in the right context.
+        """
+        if stream is None:
+            stream = self._current_stream(self.ordinal)
+        if self._is_sole or self._get_current()[1] == self._cu_context:
+            if buffer.config is None:
+                (code,) = self._launch_kernel(streams[stream], buffer.address, 0)
+            else:
+                code = self._launch_configured(buffer, streams[stream])
+            if code is self._success:
+                self._launched[self._label] = None
+                return
+            if self._get_current()[1] == self._cu_context:
+                self.kernel.context.check(code, f"launching {self._label}")
+        with self.kernel.context.current():
+            self.submit(buffer, stream)
+
+    def _launch_configured(self, buffer: Buffer, stream: Any) -> Any:
+        buffer.config.hStream = stream
+        code = driver.launch_configured()(buffer.config.getPtr(), int(self.kernel.function), buffer.address, 0)
+        return self._success if code == 0 else driver.bindings().CUresult(code)
+
+    def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
+        """A launch with these arguments, which the caller keeps alive."""
+        if self.call.workspaces:  # those of the stream that is current then
+            self._check(values)
+            return partial(self.launch, values, arguments, stream)
+        buffer = self.buffer()
+        self._pack(buffer, values)
+        if buffer.config is not None or not self._is_sole:
+            return partial(self.submit, buffer, stream)
+        launch_kernel, function, address = driver.bindings().cuLaunchKernel, self.kernel.function, buffer.address
+        x, y, z, threads, _, _, shared = self._shape
+        current_stream, ordinal = self._current_stream, self.ordinal
+        success, launched, label = self._success, self._launched, self._label
+
+        def launch_bound() -> None:  # as `again`, in one frame with bound names
+            on = streams[current_stream(ordinal) if stream is None else stream]
+            if launch_kernel(function, x, y, z, threads, 1, 1, shared, on, address, 0)[0] is success:
+                launched[label] = None
+            else:
+                self.submit(buffer, stream)  # which finds the right context, or the error
+
+        return launch_bound
+
+    def timed(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> float:
+        """Launches, waits, and gives the microseconds between events around the launch."""
+        cuda, context = driver.bindings(), self.kernel.context
+        raw = self._current_stream(self.ordinal) if stream is None else stream
+        buffer = self.buffer(of_stream(context, raw) if self.call.workspaces else None)
+        self._pack(buffer, values)
+        with context.current():
+            start, end = (context.call(cuda.cuEventCreate, 0) for _ in range(2))
+            try:
+                context.call(cuda.cuEventRecord, start, streams[raw])
+                self.submit(buffer, raw)
+                context.call(cuda.cuEventRecord, end, streams[raw])
+                context.synchronize()
+                milliseconds = context.call(cuda.cuEventElapsedTime, start, end)
+            finally:
+                for event in (start, end):
+                    cuda.cuEventDestroy(event)
+        return milliseconds * 1e3
+
+    def recording(self, space: TimelineSpace) -> CudaLaunch:
+        """The same launches, but that warps record at marks: each over what the one before has left."""
+        context = self.kernel.context
+        memory = Allocation(context, space.size)
+        zeros = ctypes.create_string_buffer(space.head, space.size)
+        memory.copy_in(ctypes.addressof(zeros), space.size)
+        self.synchronize()  # a launch may be on a stream that does not wait for the copy
+        other = shallow_copy(self)
+        other.kernel, other.memory = replace(self.kernel, timeline=memory.pointer), memory
+        other._template = b"" if self.call.workspaces else other._filled({})
+        other._free, other._free_on = [], {}
+        return other
+
+    def recorded(self) -> bytearray:
+        """Waits, and gives what warps have recorded in the last launch."""
+        assert self.memory is not None
+        self.synchronize()
+        raw = bytearray(self.memory.size)
+        self.memory.copy_out(ctypes.addressof((ctypes.c_char * len(raw)).from_buffer(raw)), len(raw))
+        return raw
+
+    def synchronize(self) -> None:
+        """Waits for the device. Raises what failed, an `assert` included."""
+        self.kernel.context.synchronize()
+
+
+class ForeignLaunch(CudaLaunch):
+    """With an array whose framework knows nothing of our stream (JAX, interfaces): waits before and after."""
+
+    is_short = False
+
+    def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
+        self._settle(arguments)
+        super().launch(values, arguments, stream)
+        self.synchronize()
+
+    def timed(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> float:
+        self._settle(arguments)
+        return super().timed(values, arguments, stream)
+
+    def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
+        return partial(self.launch, values, arguments, stream)
+
+    def _settle(self, arguments: Sequence[Any]) -> None:
+        for argument in arguments:
+            framework = find_framework(type(argument))
+            if framework is not None:
+                framework.settle(argument)
+
+
+class HostLaunch(CudaLaunch):
+    """With arrays in host memory: copies them in, launches, waits, and copies the written ones back.
+
+    All on the legacy default stream, which orders the copies and the launch.
+    """
+
+    is_short = False
+
+    def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
+        placed, copies = self._copy_in(values)
+        super().launch(placed, arguments)
+        self._copy_back(copies)
+
+    def timed(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> float:
+        placed, copies = self._copy_in(values)
+        time = super().timed(placed, arguments)
+        self._copy_back(copies)
+        return time
+
+    def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
+        return partial(self.launch, values, arguments, stream)
+
+    def _copy_in(self, values: Sequence[Any]) -> tuple[list[Any], list[HostCopy]]:
+        self._checker.check_overlaps(self.call, values)  # as where a kernel works on the arrays themselves
+        arrays = [self.call.arrays[tensor.name] for tensor in self.kernel.header.tensors]
+        copies = [
+            HostCopy(self.kernel.context, replace(array, pointer=pointer))
+            for array, pointer in zip(arrays, values[: len(arrays)], strict=True)
+        ]
+        return [*(copy.pointer for copy in copies), *values[len(copies) :]], copies
+
+    def _copy_back(self, copies: list[HostCopy]) -> None:
+        self.synchronize()
+        for tensor, copy in zip(self.kernel.header.tensors, copies, strict=True):
+            if tensor.written:
+                copy.copy_back()

@@ -1,0 +1,160 @@
+"""The element types of arrays and scalars: width, range, and how a Python number becomes their bytes."""
+
+from __future__ import annotations
+
+import math
+import operator
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Rational
+from typing import Any
+
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.numbers import is_masked, item_of
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """One element type. `bytes` of one element in memory, `code` of `struct`, `numpy` the name that numpy, JAX and
+    torch use for it (ml_dtypes for bfloat16 and those of 8 bits)."""
+
+    name: str
+    bytes: int
+    code: str
+    numpy: str
+
+    @property
+    def is_float(self) -> bool:
+        return self.name.lstrip("b")[0] == "f"
+
+
+DTYPES = {
+    row.name: row
+    for row in (
+        ElementType("i1", 1, "?", "bool"),
+        ElementType("s8", 1, "b", "int8"),
+        ElementType("s16", 2, "h", "int16"),
+        ElementType("s32", 4, "i", "int32"),
+        ElementType("s64", 8, "q", "int64"),
+        ElementType("u8", 1, "B", "uint8"),
+        ElementType("u16", 2, "H", "uint16"),
+        ElementType("u32", 4, "I", "uint32"),
+        ElementType("u64", 8, "Q", "uint64"),
+        ElementType("f16", 2, "e", "float16"),
+        ElementType("bf16", 2, "H", "bfloat16"),
+        ElementType("f32", 4, "f", "float32"),
+        ElementType("f64", 8, "d", "float64"),
+        ElementType("e4m3", 1, "B", "float8_e4m3fn"),
+        ElementType("e5m2", 1, "B", "float8_e5m2"),
+    )
+}
+
+BIT_FIELDS = {"bf16": "uint16", "e4m3": "uint8", "e5m2": "uint8"}
+"""What numpy and the CUDA array interface do not have themselves → the type of its bits."""
+
+NAME_OF_NUMPY = {row.numpy: row.name for row in DTYPES.values()}
+"""numpy's, JAX's and torch's names (`float16`, `bool`, `bfloat16`, …) → ours."""
+
+
+def numpy_dtype(dtype: str) -> Any:
+    """The numpy dtype of our name; those of BIT_FIELDS are ml_dtypes'."""
+    import numpy
+
+    if dtype not in BIT_FIELDS:
+        return numpy.dtype(DTYPES[dtype].numpy)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise LaunchError("array", f"numpy has no {dtype} without ml_dtypes", "pip install ml_dtypes") from None
+    return numpy.dtype(getattr(ml_dtypes, DTYPES[dtype].numpy))
+
+
+def bf16_bits(value: float) -> int:
+    """The 16 bits of the bfloat16 nearest to `value`, ties to even, rounded once: what f32 loses is kept in its last
+    bit, so that the second rounding is the only one."""
+    if value != value:
+        return 0x7FC0
+    packed = struct.pack("<f", value)
+    bits, single = struct.unpack("<I", packed)[0], struct.unpack("<f", packed)[0]
+    if single != value:
+        bits = bits - (abs(single) > abs(value)) | 1
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    if rounded & 0x7FFF == 0x7F80 and value not in (float("inf"), float("-inf")):
+        raise OverflowError("float too large for bf16")
+    return rounded
+
+
+def as_double(value: Any, bytes: int) -> float:
+    """A number as a double that is to become a float of so many bytes: of a number that no double holds, the neighbour
+    whose last bit is 1, so that rounding it to fewer bits is rounding once. OverflowError beyond the largest double."""
+    number = float(value)
+    if isinstance(value, Decimal) and math.isinf(number) and value.is_finite():
+        raise OverflowError("too large for a double")
+    if bytes == 8 or type(value) is float or not isinstance(value, Rational | Decimal) or not math.isfinite(number):
+        return number
+    exact = Fraction(int(value) if isinstance(value, Integral) else value)
+    if number == exact or struct.pack("<d", number)[0] & 1:
+        return number
+    return math.nextafter(number, math.inf if number < exact else -math.inf)
+
+
+def in_type(dtype: str, value: int | float | bool) -> int | float | bool:
+    """A number as an argument of this type has it: floats are rounded. OverflowError for one that is too large."""
+    row = DTYPES[dtype]
+    if not row.is_float or isinstance(value, bool):
+        return value
+    if dtype == "bf16":
+        return struct.unpack("<f", struct.pack("<I", bf16_bits(as_double(value, 2)) << 16))[0]
+    return struct.unpack(f"<{row.code}", struct.pack(f"<{row.code}", as_double(value, row.bytes)))[0]
+
+
+def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
+    """A function that turns a Python or numpy number into what `struct` packs as `dtype`.
+
+    It raises LaunchError `type` for what is no such number or does not fit; `name` is the parameter's.
+    """
+    row = DTYPES[dtype]
+    if row.bytes == 1 and row.name[0] == "e":
+        raise LaunchError("type", f"{name}: a scalar is no {dtype}", "a kernel takes it as f32 and converts it")
+
+    def refuse(value: object, why: str) -> LaunchError:
+        return LaunchError("type", f"{name} takes {dtype}: {value!r} {why}")
+
+    def boolean(value: object) -> bool:
+        if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+            return bool(value)
+        raise refuse(value, "is not a truth value")
+
+    def integer(value: object) -> int:
+        value = item_of(value)
+        if isinstance(value, bool):
+            raise refuse(value, "is a truth value")
+        try:
+            number = operator.index(value)  # type: ignore[arg-type]
+        except TypeError:
+            raise refuse(value, "is not an integer") from None
+        low, high = (-1 << row.bytes * 8 - 1, 1 << row.bytes * 8 - 1) if row.name[0] == "s" else (0, 1 << row.bytes * 8)
+        if not low <= number < high:
+            raise refuse(value, "does not fit")
+        return number
+
+    def floating(value: object) -> float | int:
+        if type(value) is not float:
+            value = item_of(value)
+        if isinstance(value, (bool, str, bytes)) or (type(value) is not float and is_masked(value)):
+            raise refuse(value, "is not a number")
+        try:
+            number = as_double(value, row.bytes)
+            if row.name == "bf16":
+                return bf16_bits(number)
+            struct.pack(f"<{row.code}", number)
+        except (TypeError, ValueError):  # of a Decimal that signals
+            raise refuse(value, "is not a number") from None
+        except OverflowError:
+            raise refuse(value, "does not fit") from None
+        return number
+
+    return boolean if row.name == "i1" else floating if row.is_float else integer

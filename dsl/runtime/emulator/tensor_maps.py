@@ -1,0 +1,325 @@
+"""Tensor maps as the emulator reads them: a struct of its own of 128 bytes, behind a word that says so.
+
+What a driver makes of a map is opaque, so that nothing here reads it. The limits are those of the CUDA driver API
+("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col") and of the PTX ISA ("Tensors").
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import Protocol
+
+from .memory import DevicePointer, Memory
+
+BYTES = 128
+ALIGNMENT = 64
+MAGIC = b"dsl map\0"
+MOST_AXES = 5
+MOST_SPATIAL = MOST_AXES - 2
+LAYOUT = struct.Struct(f"<8sQ{MOST_AXES}Q{MOST_AXES - 1}Q{MOST_AXES}IBBBB")
+WINDOW = struct.Struct(f"<{MOST_SPATIAL}h{MOST_SPATIAL}h{MOST_SPATIAL}B")
+"""Behind it: lower and upper corners and steps, of a map that has a window."""
+STEPS = struct.Struct(f"<{MOST_AXES}B")
+"""Behind it, of any other map: elements from one that a copy takes to the next along each axis."""
+TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz")
+"""Of elements, by what `tensormap.replace` calls them (PTX ISA, "Tensormap new_val validity")."""
+BITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+"""What elements of so many bytes are where nobody says more."""
+SWIZZLES = (0, 32, 64, 128)
+NO_TYPE = 1 << 7
+"""Added to the bytes of an element that no type has."""
+INTERLEAVE_SHIFT, FILL_SHIFT = 1, 3
+UNIT = 16
+"""Bytes that addresses, distances and rows of a box are multiples of."""
+MOST_BOX = 256
+MOST_PIXELS = 1024
+CORNER_BITS = {3: 16, 4: 8, 5: 5}
+"""Axes of a map with a window → bits of a corner, with its sign; offsets of an instruction have as many, without."""
+MOST_STEP = 8
+MOST_STRIDE = 1 << 40
+MOST_EXTENT = 1 << 32
+
+
+class AnyWindow(Protocol):
+    """Where base pixels lie, of spatial axes alone, the innermost first."""
+
+    @property
+    def lower(self) -> tuple[int, ...]: ...
+    @property
+    def upper(self) -> tuple[int, ...]: ...
+    @property
+    def steps(self) -> tuple[int, ...]: ...
+
+
+class AnyTensorMap(Protocol):
+    """What a map says, as `dsl/runtime/tensor_map.py` has it; the emulator shares no code with what it judges."""
+
+    @property
+    def element_bytes(self) -> int: ...
+    @property
+    def extents(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def box(self) -> tuple[int, ...]: ...
+    @property
+    def swizzle(self) -> int: ...
+    @property
+    def window(self) -> AnyWindow | None: ...
+    @property
+    def type(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class DecodedWindow:
+    """Corners and steps as they were encoded."""
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DecodedMap:
+    """Extents and box innermost first, strides in bytes of axes 1 and on; box of a window: (channels, pixels).
+
+    steps, interleave and fill are what `tensormap.replace` may make other than one, none and zeros.
+    """
+
+    element_bytes: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    window: DecodedWindow | None
+    type: str = ""
+    steps: tuple[int, ...] = ()
+    interleave: int = 0
+    fill: int = 0
+
+
+class NoMap(Exception):
+    """Why bytes are no map that the emulator reads, or one that no device takes."""
+
+
+@dataclass(frozen=True)
+class PlacedMap:
+    """A map, and where its array begins."""
+
+    map: AnyTensorMap
+    address: int
+
+    @property
+    def rank(self) -> int:
+        return len(self.map.extents)
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, of all axes."""
+        return (self.map.element_bytes, *self.map.strides)
+
+    @cached_property
+    def box_bytes(self) -> int:
+        return prod(self.map.box) * self.map.element_bytes
+
+    @property
+    def swizzle_bits(self) -> int:
+        """How many bits of an address a swizzle changes."""
+        return (self.map.swizzle // UNIT).bit_length() - 1 if self.map.swizzle else 0
+
+
+@dataclass(frozen=True)
+class TensorMapArgument:
+    """An argument of a launch: the map of an array in device memory."""
+
+    map: AnyTensorMap
+    pointer: DevicePointer
+
+    @property
+    def memory(self) -> Memory:
+        return self.pointer.memory
+
+    def image(self) -> bytes:
+        return encode(self.map, self.pointer.address)
+
+
+def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
+    """The argument that a kernel takes for a map of the array at an address."""
+    rank = len(tensor_map.extents)
+    if not 1 <= rank <= MOST_AXES:
+        raise ValueError(f"a tensor map has 1 to {MOST_AXES} axes, not {rank}")
+
+    def filled(values: tuple[int, ...], count: int) -> list[int]:
+        return [*values, *[0] * (count - len(values))]
+
+    data = LAYOUT.pack(
+        MAGIC,
+        address,
+        *filled(tensor_map.extents, MOST_AXES),
+        *filled(tensor_map.strides, MOST_AXES - 1),
+        *filled(tensor_map.box, MOST_AXES),
+        rank,
+        element_code(tensor_map),
+        tensor_map.swizzle,
+        tensor_map.window is not None,
+    )
+    if (window := tensor_map.window) is not None:
+        numbers = (filled(each, MOST_SPATIAL) for each in (window.lower, window.upper, window.steps))
+        data += WINDOW.pack(*(number for each in numbers for number in each))
+    else:
+        data += STEPS.pack(*[1] * MOST_AXES)
+    return data.ljust(BYTES, b"\0")
+
+
+def element_code(tensor_map: AnyTensorMap) -> int:
+    name = tensor_map.type or BITS.get(tensor_map.element_bytes, "")
+    return TYPES.index(name) if name else NO_TYPE | tensor_map.element_bytes
+
+
+def bytes_of_type(name: str) -> int:
+    bits = int("".join(filter(str.isdigit, name.removesuffix(".ftz"))))
+    return 4 if name.startswith("tf32") else bits // 8
+
+
+def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
+    """What `tensormap.replace` makes of a map; raises NoMap for what is none, or one of another mode.
+
+    value: as the instruction has it, without a sign. What no device takes is told where the map is used.
+    """
+    numbers, rest = list(LAYOUT.unpack(data[: LAYOUT.size])), bytearray(data[LAYOUT.size :])
+    if numbers[0] != MAGIC:
+        raise NoMap("holds no tensor map that the emulator has made (what a driver makes cannot be read)")
+    if numbers[-1] & 1:
+        raise NoMap("holds a map with a window, and the fields of tiled ones alone can be replaced")
+    if field == "element_stride":
+        rest[ordinal] = min(value, 255)
+        return data[: LAYOUT.size] + bytes(rest)
+    if field == "interleave_layout":
+        numbers[-1] = numbers[-1] & ~(3 << INTERLEAVE_SHIFT) | value << INTERLEAVE_SHIFT
+    elif field == "fill_mode":
+        numbers[-1] = numbers[-1] & ~(1 << FILL_SHIFT) | value << FILL_SHIFT
+    else:
+        first, new = {
+            "global_address": (1, value),
+            "global_dim": (2, value),
+            "global_stride": (2 + MOST_AXES, value),
+            "box_dim": (1 + 2 * MOST_AXES, value),
+            "rank": (1 + 3 * MOST_AXES, min(value + 1, 255)),
+            "elemtype": (2 + 3 * MOST_AXES, value),
+            "swizzle_mode": (3 + 3 * MOST_AXES, SWIZZLES[value % len(SWIZZLES)]),
+        }[field]
+        numbers[first + ordinal] = new
+    return LAYOUT.pack(*numbers) + bytes(rest)
+
+
+def element_sizes(image: bytes) -> set[int]:
+    """Bytes of the elements of all maps that lie in memory at multiples of 64."""
+    sizes, at = set(), image.find(MAGIC)
+    while at >= 0:
+        if at % ALIGNMENT == 0:
+            sizes.add(element_bytes_of(image[at : at + BYTES]))
+        at = image.find(MAGIC, at + 1)
+    return sizes - {0}
+
+
+def element_bytes_of(data: bytes) -> int:
+    """Of a map that a device takes; 0 for other bytes."""
+    try:
+        return decode(data).map.element_bytes
+    except NoMap:
+        return 0
+
+
+@lru_cache(maxsize=256)
+def decode(data: bytes) -> PlacedMap:
+    """What `encode` has written; raises NoMap for other bytes, and for a map that no device takes."""
+    if len(data) != BYTES or not data.startswith(MAGIC):
+        raise NoMap("holds no tensor map that the emulator has made (what a driver makes cannot be read)")
+    fields = LAYOUT.unpack(data[: LAYOUT.size])
+    _, address, *numbers = fields
+    rank, code, swizzle, flags = numbers[-4:]
+    has_window = bool(flags & 1)
+    if not 1 <= rank <= MOST_AXES:
+        raise NoMap(f"holds a tensor map that no device takes: it has {rank} axes, not 1 to {MOST_AXES}")
+    extents, strides, box = numbers[:rank], numbers[5 : 4 + rank], numbers[9 : 9 + (2 if has_window else rank)]
+    window = decoded_window(data, rank) if has_window else None
+    type_name = TYPES[code] if code < len(TYPES) else ""
+    size = bytes_of_type(type_name) if type_name else code & ~NO_TYPE
+    steps = () if has_window else STEPS.unpack_from(data, LAYOUT.size)[:rank]
+    layout = flags >> INTERLEAVE_SHIFT & 3, flags >> FILL_SHIFT & 1
+    found = DecodedMap(size, tuple(extents), tuple(strides), tuple(box), swizzle, window, type_name, steps, *layout)
+    fault = fault_of(found, address)
+    if fault:
+        raise NoMap(f"holds a tensor map that no device takes: {fault}")
+    if unknown := unknown_of(found):
+        raise NoMap(f"holds a tensor map with {unknown}, which the emulator does not know")
+    return PlacedMap(found, address)
+
+
+def unknown_of(found: DecodedMap) -> str:
+    """What a device takes of a map and is not done here; empty where all is. The step of axis 0 counts with an
+    interleaved layout alone (CUDA driver API, "cuTensorMapEncodeTiled")."""
+    if found.interleave:
+        return f"a layout of {16 * found.interleave} bytes interleaved"
+    if any(step != 1 for step in found.steps[1:]):
+        return f"the element strides {found.steps}"
+    return "a fill of NaN" if found.fill else ""
+
+
+def decoded_window(data: bytes, rank: int) -> DecodedWindow:
+    numbers = WINDOW.unpack_from(data, LAYOUT.size)
+    starts = range(0, len(numbers), MOST_SPATIAL)
+    return DecodedWindow(*(numbers[start : start + max(rank - 2, 0)] for start in starts))
+
+
+def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
+    """What a device does not take of a map; empty where it takes all."""
+    row = tensor_map.box[0] * tensor_map.element_bytes
+    if tensor_map.element_bytes not in (1, 2, 4, 8):
+        return f"elements have 1, 2, 4 or 8 bytes, not {tensor_map.element_bytes}"
+    if tensor_map.swizzle not in (0, 32, 64, 128):
+        return f"a swizzle spans 32, 64 or 128 bytes, not {tensor_map.swizzle}"
+    if address % UNIT:
+        return f"its array begins at {address:#x}, which is no multiple of {UNIT}"
+    if any(not 1 <= extent <= MOST_EXTENT for extent in tensor_map.extents):
+        return f"the extents {tensor_map.extents} are not all 1 to 2^32"
+    if any(stride % UNIT or not 0 <= stride < MOST_STRIDE for stride in tensor_map.strides):
+        return f"the distances {tensor_map.strides} are not all multiples of {UNIT} bytes below 2^40"
+    if (window := tensor_map.window) is not None and (fault := window_fault(tensor_map, window)):
+        return fault
+    if window is None and any(not 1 <= extent <= MOST_BOX for extent in tensor_map.box):
+        return f"the box {tensor_map.box} has not 1 to {MOST_BOX} elements along each axis"
+    if row % UNIT:
+        return f"a row of its box has {row} bytes, which is no multiple of {UNIT}"
+    if tensor_map.swizzle and row > tensor_map.swizzle:
+        return f"a row of its box has {row} bytes, and its swizzle spans {tensor_map.swizzle}"
+    if tensor_map.swizzle and row < tensor_map.swizzle:
+        return (
+            f"a row of its box has {row} bytes and its swizzle spans {tensor_map.swizzle}: "
+            "the emulator knows rows as long as the swizzle alone"
+        )
+    return ""
+
+
+def window_fault(tensor_map: AnyTensorMap, window: AnyWindow) -> str:
+    """What a device does not take of a map with a window; empty where it takes all."""
+    rank, (channels, pixels) = len(tensor_map.extents), tensor_map.box
+    if rank not in CORNER_BITS:
+        return f"a map with a window has 3 to 5 axes, not {rank}"
+    if not 1 <= channels <= MOST_BOX or not 1 <= pixels <= MOST_PIXELS:
+        return f"a box of {channels} channels and {pixels} pixels; there are 1 to {MOST_BOX}, and 1 to {MOST_PIXELS}"
+    most = 1 << CORNER_BITS[rank] - 1
+    corners = (*window.lower, *window.upper)
+    if any(not -most <= corner < most for corner in corners):
+        return f"the corners {corners} are not all {-most} to {most - 1}, as those of {rank} axes are"
+    if any(not 1 <= step <= MOST_STEP for step in window.steps):
+        return f"the steps {window.steps} are not all 1 to {MOST_STEP}"
+    for axis, (extent, lower, upper) in enumerate(
+        zip(tensor_map.extents[1:-1], window.lower, window.upper, strict=True), 1
+    ):
+        if extent - 1 + upper < lower:
+            return f"its window has no pixel along axis {axis}, from {lower} to {extent - 1 + upper}"
+    return ""

@@ -1,0 +1,248 @@
+"""The small expression language of the header: grid, `requires`, bytes moved, operations done.
+
+A tree is JSON: an int, a float, a bool, a name, or `[op, argument, …]`. It comes from a file, so nothing of it is
+ever evaluated as Python: it is checked (form, depth, size) and turned into nested closures once, then called with the
+values of its names.
+
+`same` is `==` of one value: 0.0 is not the same as -0.0, and NaN is as NaN. The words `inf`, `-inf` and `nan` are
+numbers, which JSON has not.
+
+Integers behave as in 64 bits without wrapping: what does not fit is an error, `/` must be exact, `//` and `%` floor.
+
+    >>> compile_expression(["cdiv", "rows", 4]).evaluate({"rows": 10})
+    3
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.runtime.numbers import NOT_FINITE, same_number
+
+Number = int | float | bool
+Tree = Any
+"""JSON: int, float, bool, str (a name, or one of NOT_FINITE) or a list [op, argument, …]."""
+Closure = Callable[[Mapping[str, Number]], Number]
+
+MAX_DEPTH = 64
+MAX_NODES = 4096
+INT_LIMIT = 1 << 63
+
+
+class ExpressionError(ValueError):
+    """A malformed tree, or one without a value for these names (division by zero, inexact `/`, overflow)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled tree: `evaluate(names)` gives its value, `names` are those that it reads."""
+
+    tree: Tree
+    names: frozenset[str]
+    evaluate: Closure
+
+
+def _exact_divide(a: Number, b: Number) -> Number:
+    if isinstance(a, int) and isinstance(b, int):
+        if a % b:
+            raise ExpressionError(f"{a} / {b} is not exact")
+        return a // b
+    return a / b
+
+
+def _integers(name: str, *values: Number) -> None:
+    for value in values:
+        if not isinstance(value, int):
+            raise ExpressionError(f"{name} takes integers, not {value!r}")
+
+
+def _cdiv(a: Number, b: Number) -> Number:
+    _integers("cdiv", a, b)
+    return -(-a // b)
+
+
+def _next_pow2(n: Number) -> Number:
+    _integers("next_pow2", n)
+    return 1 if n <= 1 else 1 << (int(n) - 1).bit_length()
+
+
+def _pow2_divisor(n: Number) -> Number:
+    """The largest power of two that divides n; every one divides 0, and 2^62 is the largest that fits."""
+    _integers("pow2_divisor", n)
+    return int(n) & -int(n) if n else 1 << 62
+
+
+def _log2(n: Number) -> Number:
+    if n <= 0:
+        raise ExpressionError(f"log2 of {n!r}")
+    if isinstance(n, float):
+        return math.log2(n)
+    if n & (n - 1):
+        raise ExpressionError(f"log2 takes a power of two, not {n}")
+    return n.bit_length() - 1
+
+
+def _shift(name: str, left: bool) -> Callable[[Number, Number], Number]:
+    def shift(a: Number, b: Number) -> Number:
+        _integers(name, a, b)
+        if not 0 <= b < 64:
+            raise ExpressionError(f"a shift by {b}")
+        return int(a) << int(b) if left else int(a) >> int(b)
+
+    return shift
+
+
+def _bitwise(name: str, operation: Callable[[int, int], int]) -> Callable[[Number, Number], Number]:
+    def apply(a: Number, b: Number) -> Number:
+        _integers(name, a, b)
+        return operation(int(a), int(b))
+
+    return apply
+
+
+UNARY: dict[str, Callable[[Number], Number]] = {
+    "-": lambda a: -a,
+    "not": lambda a: not a,
+    "next_pow2": _next_pow2,
+    "pow2_divisor": _pow2_divisor,
+    "log2": _log2,
+}
+BINARY: dict[str, Callable[[Number, Number], Number]] = {
+    "-": lambda a, b: a - b,
+    "/": _exact_divide,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "cdiv": _cdiv,
+    "==": lambda a, b: a == b,
+    "same": same_number,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "<<": _shift("<<", left=True),
+    ">>": _shift(">>", left=False),
+}
+FOLDED: dict[str, Callable[[Number, Number], Number]] = {
+    "+": lambda a, b: a + b,
+    "*": lambda a, b: a * b,
+    "min": lambda a, b: min(a, b),
+    "max": lambda a, b: max(a, b),
+    "&": _bitwise("&", lambda a, b: a & b),
+    "|": _bitwise("|", lambda a, b: a | b),
+    "^": _bitwise("^", lambda a, b: a ^ b),
+}
+"""Operations of two or more arguments, from the left."""
+LAZY = ("and", "or", "where")
+"""These evaluate only what they need, so that `n != 0 and m % n == 0` has a value for n = 0."""
+OPERATIONS = frozenset([*UNARY, *BINARY, *FOLDED, *LAZY])
+
+
+def _checked(value: Number) -> Number:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ExpressionError("a value that is not finite")
+    elif not -INT_LIMIT <= value < INT_LIMIT:
+        raise ExpressionError(f"{value} does not fit in 64 bits")
+    return value
+
+
+def compile_expression(tree: Tree) -> Expression:
+    """Checks `tree` and compiles it. Raises ExpressionError for what is no expression."""
+    names: set[str] = set()
+    nodes = 0
+
+    def build(node: Tree, depth: int) -> Closure:
+        nonlocal nodes
+        nodes += 1
+        if depth > MAX_DEPTH:
+            raise ExpressionError(f"nested deeper than {MAX_DEPTH}")
+        if nodes > MAX_NODES:
+            raise ExpressionError(f"more than {MAX_NODES} nodes")
+        if isinstance(node, str) and node in NOT_FINITE:
+            number = NOT_FINITE[node]
+            return lambda _: number
+        if isinstance(node, str):
+            names.add(node)
+            return _name(node)
+        if isinstance(node, (bool, int, float)):
+            constant = _checked(node)
+            return lambda _: constant
+        if not isinstance(node, list) or not node or not isinstance(node[0], str):
+            raise ExpressionError(f"{node!r} is no expression")
+        return _operation(node[0], [build(argument, depth + 1) for argument in node[1:]])
+
+    closure = build(tree, 1)
+
+    def evaluate(values: Mapping[str, Number]) -> Number:
+        try:
+            return closure(values)
+        except ZeroDivisionError:
+            raise ExpressionError("a division by zero") from None
+        except OverflowError:
+            raise ExpressionError("a value that is not finite") from None
+
+    return Expression(tree, frozenset(names), evaluate)
+
+
+def _name(name: str) -> Closure:
+    def read(values: Mapping[str, Number]) -> Number:
+        value = values.get(name)
+        if not isinstance(value, (bool, int, float)):
+            raise ExpressionError(f"{name} has no value" if value is None else f"{name} is no number: {value!r}")
+        return value
+
+    return read
+
+
+def _operation(op: str, arguments: list[Closure]) -> Closure:
+    count = len(arguments)
+    if count == 1 and op in UNARY:
+        unary, a = UNARY[op], arguments[0]
+        return lambda values: _checked(unary(a(values)))
+    if count == 2 and op in BINARY:
+        binary, a, b = BINARY[op], arguments[0], arguments[1]
+        return lambda values: _checked(binary(a(values), b(values)))
+    if count >= 2 and op in FOLDED:
+        return _fold(FOLDED[op], arguments)
+    if op == "where" and count == 3:
+        condition, yes, no = arguments
+        return lambda values: yes(values) if condition(values) else no(values)
+    if op == "and" and count >= 2:
+        return lambda values: all(argument(values) for argument in arguments)
+    if op == "or" and count >= 2:
+        return lambda values: any(argument(values) for argument in arguments)
+    if op in OPERATIONS:
+        raise ExpressionError(f"{op} does not take {count} arguments")
+    raise ExpressionError(f"{op!r} is no operation")
+
+
+def _fold(binary: Callable[[Number, Number], Number], arguments: list[Closure]) -> Closure:
+    first, rest = arguments[0], arguments[1:]
+
+    def fold(values: Mapping[str, Number]) -> Number:
+        value = first(values)
+        for argument in rest:
+            value = _checked(binary(value, argument(values)))
+        return value
+
+    return fold
+
+
+INFIX = frozenset(
+    ["+", "-", "*", "/", "//", "%", "and", "or", "==", "!=", "<", "<=", ">", ">=", "&", "|", "^", "<<", ">>"]
+)
+
+
+def show(tree: Tree) -> str:
+    """The tree as a person writes it, for messages: `["cdiv", "rows", 4]` → `cdiv(rows, 4)`."""
+    if not isinstance(tree, list):
+        return str(tree).lower() if isinstance(tree, bool) else str(tree)
+    op, arguments = tree[0], [show(argument) for argument in tree[1:]]
+    if op in INFIX and len(arguments) > 1:
+        nested = zip(tree[1:], arguments, strict=True)
+        return f" {op} ".join(f"({text})" if isinstance(node, list) else text for node, text in nested)
+    return f"{op}({', '.join(arguments)})"

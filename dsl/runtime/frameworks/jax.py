@@ -1,0 +1,55 @@
+"""JAX's arrays, which cannot be written: an output is a stand-in until it is finished."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl.runtime.arrays import Array, row_major
+from dsl.runtime.dtypes import BIT_FIELDS, DTYPES, numpy_dtype
+from dsl.runtime.frameworks.framework import Framework, dtype_name, refuse
+
+
+class Jax(Framework):
+    name = "jax"
+    modules = ("jax", "jaxlib")
+    types = ("ArrayImpl", "Array", "Tracer")
+    foreign = True
+    immutable = True
+
+    def describe(self, x: Any) -> Array:
+        if not hasattr(x, "unsafe_buffer_pointer"):
+            raise refuse(x, "that is being traced cannot be passed to a kernel", "launch outside of jax.jit")
+        devices = x.devices()
+        if len(devices) != 1:
+            raise refuse(x, f"on {len(devices)} devices cannot be passed to a kernel")
+        (device,) = devices
+        dtype = dtype_name(x, x.dtype.name)
+        shape = tuple(x.shape)
+        ordinal = None if device.platform == "cpu" else device.local_hardware_id
+        pointer = x.unsafe_buffer_pointer()
+        return Array(self.name, pointer, shape, row_major(shape), dtype, ordinal, readonly=True, immutable=True)
+
+    def settle(self, x: Any) -> None:
+        x.block_until_ready()
+
+    def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        """JAX arrays cannot be written: a stand-in, which `finish` turns into one."""
+        ordinal = self.describe(x).device
+        if ordinal is None:
+            import numpy
+
+            return numpy.empty(shape, numpy_dtype(dtype))
+        from dsl.runtime.cuda.memory import DeviceArray
+
+        return DeviceArray(shape, dtype, ordinal)
+
+    def finish(self, made: Any) -> Any:
+        import jax
+
+        if not hasattr(made, "allocation"):
+            return jax.numpy.asarray(made)
+        made.allocation.context.synchronize()
+        copied = jax.numpy.array(made, copy=True)
+        if made.dtype in BIT_FIELDS:  # the interface has no such type: its bits came
+            copied = jax.lax.bitcast_convert_type(copied, getattr(jax.numpy, DTYPES[made.dtype].numpy))
+        return copied.block_until_ready()

@@ -1,0 +1,409 @@
+"""`Kernel`: PTX text with a header → something to call with arrays, on a GPU or on the emulator.
+
+A call is checked against the header once for each class (types, shapes, strides, devices); calls of the class then
+check pointers only, pack and launch. One code path finds arguments, grid and threads; a back end launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from functools import cached_property
+from numbers import Rational
+from typing import TYPE_CHECKING, Any, Union
+
+from dsl.runtime.arguments import ParamLayout
+from dsl.runtime.arrays import Array
+from dsl.runtime.backend import choose
+from dsl.runtime.checks import CallClass, Checker
+from dsl.runtime.chips import emulated_facts
+from dsl.runtime.devices import device_facts
+from dsl.runtime.emulation import EmulatedLaunch
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.expressions import Number
+from dsl.runtime.frameworks import Framework, Reader, Recogniser, framework_of, named, reader_of, unread, unrecognised
+from dsl.runtime.header import Header, HeaderTensor, Scalar, read
+from dsl.runtime.numbers import as_float, exact_key, item_of, plain
+from dsl.runtime.repeated import Again, Changed, Repeated, never
+from dsl.runtime.result import LaunchResult
+from dsl.runtime.timeline import records, space_for
+
+if TYPE_CHECKING:
+    from dsl.runtime.cuda.module import Attributes, LoadedKernel
+    from dsl.runtime.cuda_launch import CudaLaunch
+
+Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
+MAX_CLASSES = 1024
+"""Prepared launches that a kernel keeps; beyond it starts afresh (shapes may change with every call)."""
+OPTIONS = ("grid", "stream")
+EMULATION = ("seed", "budget", "time_limit", "on_finding", "writers", "blocks", "from_middle", "ptx_lines")
+"""Options of `Kernel.run` that are the emulator's."""
+
+
+class Kernel:
+    """One entry of `ptx`, which may be left out where the text has one header.
+
+    `device`: `auto` (where the arrays are; for host arrays GPU 0, else the emulator), `cuda`, `cuda:1` or `emulator`.
+    Host arrays are copied to a GPU and back, and the call waits; with device arrays it does not.
+
+    A call takes the parameters in the order of `header.params` or by name; an optional tensor that this variant does
+    not have is None or left out. It raises LaunchError before anything is launched, and returns nothing.
+
+    overlaps: each launch starts before the one in front of it in its stream has ended, where the header allows it. It
+    must be that of the kernel for which this one was compiled: what it reads at once, another may write.
+    """
+
+    def __init__(self, ptx: str, entry: str | None = None, device: str = "auto", overlaps: bool = False) -> None:
+        self.ptx = ptx
+        self.header = _select(read(ptx), entry)
+        self.device, self.overlaps = device, overlaps and self.header.overlaps
+        params = self.header.params
+        self._checker = Checker(self.header)
+        self._layout = ParamLayout(self.header)
+        self._count = len(params)
+        self._tensors = [i for i, param in enumerate(params) if isinstance(param, HeaderTensor) and param.present]
+        self._absent = [i for i, param in enumerate(params) if isinstance(param, HeaderTensor) and not param.present]
+        self._only_tensors = len(self._tensors) == len(params)
+        self._keyed = [
+            index
+            for index, param in enumerate(params)
+            if isinstance(param, Scalar) and param.name in self._checker.names
+        ]
+        self._read: Reader = unread
+        self._loaded: dict[int, LoadedKernel] = {}
+        self._classes: dict[tuple[Any, ...], Launch] = {}
+        nothing: Any = None
+        self._last: tuple[list[Any], Launch] = ([], nothing)
+        self._recent: tuple[Recogniser, Launch] = (unrecognised, nothing)
+        self.again: Again = never
+        """Launches with arguments of the class of the last call, and says whether it did."""
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.header.label} for {self.header.arch} on {self.device}>"
+
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        """Launches, and does not wait for device arrays. `grid=` (x, y, z) and `stream=` (raw handle) override."""
+        if not named and self.again(arguments):
+            return
+        grid = stream = None
+        if named or len(arguments) != self._count:
+            arguments, grid, stream = self._order(arguments, named)
+        launch, values = self._prepare(arguments, grid)
+        launch.launch(values, arguments, stream)
+        if launch.changed is not None:
+            launch.changed(self._written_of(launch, arguments))
+
+    def _written_of(self, launch: Launch, arguments: Sequence[Any]) -> list[Any]:
+        """The tensors that a launch tells to have written."""
+        tensors = self._tensors_of(arguments)
+        return [tensors[place] for place in launch.places]
+
+    def _tensors_of(self, arguments: Sequence[Any]) -> Sequence[Any]:
+        return arguments if self._only_tensors else [arguments[index] for index in self._tensors]
+
+    @cached_property
+    def overlapping(self) -> Kernel:
+        """The same, for launches right behind those that its call puts in front."""
+        if not self.header.overlaps:
+            return self
+        made = Kernel(self.ptx, self.header.entry, self.device, True)
+        made._loaded = self._loaded
+        return made
+
+    def bind(self, *arguments: Any, **named: Any) -> Bound:
+        """The launch with these arguments, checked now: a callable without arguments that keeps the arrays alive. With
+        `timeline=` (events of a warp, blocks or None) on a GPU its warps record at marks, for nobody: what that costs.
+        """
+        asked: tuple[int, int | None] | None = named.pop("timeline", None)
+        arguments, grid, stream = self._order(arguments, named)
+        launch, values = self._prepare(arguments, grid)
+        if asked is not None and not isinstance(launch, EmulatedLaunch | EmptyLaunch):
+            launch = launch.recording(space_for(self.header, launch.call.grid, *asked))
+        submit = launch.bind(values, arguments, stream)
+        return Bound(submit, arguments, launch.changed, self._written_of(launch, arguments))
+
+    def grid(self, *arguments: Any) -> tuple[int, int, int]:
+        """The blocks of a launch with these arguments, which are checked; nothing is launched."""
+        return self._prepare(arguments, None)[0].call.grid
+
+    def check_numbers(self, arguments: Sequence[Any]) -> None:
+        """LaunchError for a scalar or table that is none, or does not fit."""
+        for index, convert in self._layout.converters:
+            convert(arguments[index])
+
+    def repeated(self, arguments: Sequence[Any]) -> Again:
+        """What launches with other arrays of the class of these arguments, and their scalars and tables."""
+        launch, values = self._prepare(arguments, None)
+        return launch.again(values[len(self._tensors) :])
+
+    def run(self, *arguments: Any, counters: bool = False, time: bool = False, **named: Any) -> LaunchResult:
+        """Launches, waits, and tells about it.
+
+        `time` measures on a GPU; `counters` insists on the emulator's. `seed=`, `budget=` (instructions),
+        `time_limit=` (seconds), `on_finding=`, `writers=` (keep who wrote each byte of the arrays),
+        `blocks=` (run so many of the first ones), `from_middle=` (or of the middle) and `ptx_lines=` (count by line of
+        the PTX) go to the emulator. `timeline=` (events of a warp, blocks or None) keeps what warps record at the
+        kernel's marks. Raises DeviceError and DeviceAssertError for what failed.
+        """
+        asked: tuple[int, int | None] | None = named.pop("timeline", None)
+        emulation = {key: named.pop(key) for key in EMULATION if key in named}
+        arguments, grid, stream = self._order(arguments, named)
+        launch, values = self._prepare(arguments, grid)
+        call = launch.call
+        about = LaunchResult(
+            device="emulator" if launch.ordinal is None else f"cuda:{launch.ordinal}",
+            grid=call.grid,
+            threads=self.header.threads,
+            moves=self._checker.estimate("moves", call.names),
+            computes=self._checker.estimate("computes", call.names),
+        )
+        if isinstance(launch, EmptyLaunch):
+            return about
+        if launch.changed is not None:
+            launch.changed(self._written_of(launch, arguments))
+        space = None if asked is None else space_for(self.header, call.grid, *asked)
+        if isinstance(launch, EmulatedLaunch):
+            result, writers, raw = launch.run(values, arguments, timeline=space, **emulation)
+            return replace(
+                about,
+                counters=result.counters,
+                findings=tuple(result.findings),
+                output=result.output,
+                writers=tuple(writers),
+                timeline=None if space is None else records(space, raw),
+            )
+        if counters or emulation:
+            raise LaunchError("device", f"counters, {', '.join(EMULATION)} are the emulator's", "device=emulator")
+        microseconds = None
+        if space is not None:
+            launch = launch.recording(space)
+            launch.launch(values, arguments, stream)
+            return replace(about, timeline=records(space, launch.recorded()))
+        if time:
+            microseconds = launch.timed(values, arguments, stream)
+        else:
+            launch.launch(values, arguments, stream)
+        launch.synchronize()
+        return replace(about, time_us=microseconds)
+
+    def attributes(self, device: int = 0) -> Attributes:
+        """Registers, spills, shared bytes and occupancy on a GPU. Raises DeviceError without one."""
+        return self._load(device).attributes()
+
+    def _order(
+        self, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], tuple[int, int, int] | None, int | None]:
+        """(arguments in the order of the parameters, grid, stream)."""
+        label, params = self.header.label, self.header.params
+        grid, stream = (named.pop(option, None) for option in OPTIONS)
+        if len(arguments) > len(params):
+            raise LaunchError("call", f"{label} takes {len(params)} arguments, {len(arguments)} were given")
+        ordered = list(arguments)
+        for param in params[len(arguments) :]:
+            if param.name not in named and not (isinstance(param, HeaderTensor) and param.optional):
+                takes = ", ".join(param.name for param in params)
+                raise LaunchError("call", f"{label} misses {param.name}", f"it takes {takes}")
+            ordered.append(named.pop(param.name, None))
+        for name in named:
+            what = "twice" if any(param.name == name for param in params) else f"no parameter {name}"
+            raise LaunchError("call", f"{label} takes {name} once" if what == "twice" else f"{label} has {what}")
+        return tuple(ordered), _three(grid), stream
+
+    def _prepare(self, arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> tuple[Launch, list[Any]]:
+        """The prepared launch of the class of `arguments`, and the values to pack (see `ParamLayout`).
+
+        What a class does not settle, the pointers, its launch checks.
+        """
+        tensors = self._tensors_of(arguments)
+        recognise, launch = self._recent
+        try:
+            known = grid is None and recognise(*tensors)
+        except (TypeError, AttributeError):  # a recogniser takes arrays of its own framework only
+            known = False
+        if known:
+            values = [*map(launch.pointer, tensors)]
+        else:
+            launch, values = self._look_up(tensors, arguments, grid)
+        if not self._only_tensors:
+            self._add_rest(arguments, values)
+        return launch, values
+
+    def _look_up(
+        self, tensors: Sequence[Any], arguments: Sequence[Any], grid: tuple[int, int, int] | None
+    ) -> tuple[Launch, list[Any]]:
+        """The prepared launch by the signatures of the tensors, made if the class is new, and their pointers."""
+        values: list[Any] = []
+        key: list[Any] = [grid]
+        try:
+            self._read(tensors, values, key)
+        except (AttributeError, TypeError, RuntimeError, ValueError):
+            values, key = [], [grid]
+            self._read_anew(tensors, values, key)
+        for index in self._keyed:
+            key.append(exact_key(arguments[index]))
+        last_key, launch = self._last
+        if key != last_key:
+            found = self._classes.get(tuple(key))
+            launch = found or self._new_class(tuple(key), tensors, arguments, grid)
+            self._last = (key, launch)
+            is_open = bool(self._keyed) or grid is not None  # more than the arrays makes the class
+            self._recent = (unrecognised if is_open else launch.recognise, launch)
+            self.again = never if is_open or not self._only_tensors else launch.again()
+        return launch, values
+
+    def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> None:
+        """Chooses the reader by the frameworks of these arrays, and reads. Raises LaunchError for what is no array."""
+        for x, tensor in zip(tensors, self.header.tensors, strict=True):
+            if x is None:
+                raise LaunchError("call", f"{self.header.label} misses {tensor.name}")
+        self._read = reader_of(tensors)
+        try:
+            self._read(tensors, values, key)
+        except (AttributeError, TypeError, RuntimeError, ValueError) as error:
+            raise LaunchError("array", f"{self.header.label}: an array cannot be read: {error}") from None
+
+    def _add_rest(self, arguments: Sequence[Any], values: list[Any]) -> None:
+        """Adds scalars and tables to `values`; absent tensors must be None."""
+        for index, convert in self._layout.converters:
+            values.extend(convert(arguments[index]))
+        for index in self._absent:
+            if arguments[index] is not None:
+                name = self.header.params[index].name
+                raise LaunchError("call", f"{self.header.label} was compiled without {name}")
+
+    def _new_class(
+        self,
+        key: tuple[Any, ...],
+        tensors: Sequence[Any],
+        arguments: Sequence[Any],
+        grid: tuple[int, int, int] | None,
+    ) -> Launch:
+        frameworks = [framework_of(x) for x in tensors]
+        arrays = {
+            tensor.name: framework.describe(x)
+            for tensor, framework, x in zip(self.header.tensors, frameworks, tensors, strict=True)
+        }
+        keyed = [(self.header.params[index].name, arguments[index]) for index in self._keyed]
+        scalars = {name: _number(value, name) for name, value in keyed}
+        ordinal = self._place(arrays)
+        facts = emulated_facts(self.header.arch) if ordinal is None else device_facts(ordinal)
+        call = self._checker.check(arrays, scalars, facts.sms, grid)
+        launch = self._back_end(ordinal, call, list(dict.fromkeys(frameworks)))
+        if not isinstance(launch, EmptyLaunch):
+            launch.tells(frameworks, [tensor.written for tensor in self.header.tensors])
+        if len(set(frameworks)) == 1:
+            launch.recognises(frameworks[0], tensors)
+        if len(self._classes) >= MAX_CLASSES:
+            self._classes.clear()
+        self._classes[key] = launch
+        return launch
+
+    def _place(self, arrays: Mapping[str, Array]) -> int | None:
+        """The CUDA ordinal to launch on, None for the emulator."""
+        places = {array.device: name for name, array in arrays.items()}
+        if len(places) > 1:
+            where = ", ".join(f"{name} on {_place_name(device)}" for device, name in places.items())
+            raise LaunchError("device", f"{self.header.label}: the arrays are on different devices: {where}")
+        device = next(iter(places), None)
+        if device is None:
+            return choose(self.device)
+        if self.device == "emulator" or self.device not in ("auto", "cuda", f"cuda:{device}"):
+            name = places[device]
+            raise LaunchError("device", f"{self.header.label}: {name} is on cuda:{device}, not on {self.device}")
+        return device
+
+    def _load(self, ordinal: int) -> LoadedKernel:
+        if ordinal not in self._loaded:
+            from dsl.runtime.cuda.context import context
+            from dsl.runtime.cuda.module import load
+
+            self._loaded[ordinal] = load(context(ordinal), self.ptx, self.header)
+        return self._loaded[ordinal]
+
+    def _back_end(self, ordinal: int | None, call: CallClass, frameworks: list[Framework]) -> Launch:
+        if 0 in call.grid:
+            return EmptyLaunch(call, ordinal)
+        if ordinal is None:
+            return EmulatedLaunch(self.ptx, self._checker, self._layout, call, self.overlaps)
+        from dsl.runtime.cuda_launch import CudaLaunch, ForeignLaunch, HostLaunch
+
+        is_host = any(array.device is None for array in call.arrays.values())
+        is_foreign = any(framework.foreign for framework in frameworks)
+        kind = HostLaunch if is_host else ForeignLaunch if is_foreign else CudaLaunch
+        known = [] if is_host else frameworks
+        return kind(self._load(ordinal), self._checker, self._layout, call, known, self.overlaps)
+
+
+class EmptyLaunch(Repeated):
+    """Launches of a class whose grid has no blocks: nothing happens."""
+
+    def __init__(self, call: CallClass, ordinal: int | None) -> None:
+        self.call = call
+        self.ordinal = ordinal
+
+    def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
+        """Nothing."""
+
+    def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
+        return lambda: None
+
+
+class Bound:
+    """A launch with fixed arguments: call it. It holds the arrays. changed: is told of those that were `written`."""
+
+    __slots__ = ("_changed", "_submit", "_written", "arguments")
+
+    def __init__(
+        self, submit: Callable[[], None], arguments: tuple[Any, ...], changed: Changed | None, written: list[Any]
+    ) -> None:
+        self._submit, self.arguments = submit, arguments
+        self._changed, self._written = changed, written
+
+    def __call__(self) -> None:
+        self._submit()
+        if self._changed is not None:
+            self._changed(self._written)
+
+
+def synchronize() -> None:
+    """Waits for every device that this process launched on. Raises DeviceError or DeviceAssertError."""
+    from dsl.runtime.cuda.context import used_contexts
+
+    for context in used_contexts():
+        context.synchronize()
+
+
+def _select(headers: Mapping[str, Header], entry: str | None) -> Header:
+    if not headers:
+        hint = "compile it with dsl compile, or use dsl.runtime.emulate"
+        raise LaunchError("ptx", "the PTX has no //dsl header", hint)
+    if entry is None and len(headers) == 1:
+        return next(iter(headers.values()))
+    if entry is None or entry not in headers:
+        what = "choose an entry" if entry is None else f"no header of entry {entry}"
+        raise LaunchError("ptx", f"{what}: the PTX has {', '.join(headers)}")
+    return headers[entry]
+
+
+def _three(grid: Any) -> tuple[int, int, int] | None:
+    if grid is None:
+        return None
+    blocks = (grid,) if isinstance(grid, int) else tuple(grid)
+    if not 1 <= len(blocks) <= 3:
+        raise LaunchError("grid", f"a grid has one to three extents, not {grid!r}")
+    return (*blocks, *(1,) * (3 - len(blocks)))  # type: ignore[return-value]
+
+
+def _number(value: Any, name: str) -> Number:
+    """A Python number of a Python or numpy one."""
+    found = item_of(value)
+    if isinstance(found, (Rational, Decimal)) and not isinstance(found, int):
+        found = as_float(found)
+    if not isinstance(found, (bool, int, float)):
+        raise LaunchError("type", f"{name} is a number; this is {named(value)}")
+    return plain(found)
+
+
+def _place_name(device: int | None) -> str:
+    return "the host" if device is None else f"cuda:{device}"

@@ -1,0 +1,14 @@
+"""What a failed `assert` of a kernel leaves behind: 8 u32 words, see docs/architecture.md."""
+
+from __future__ import annotations
+
+from dsl.runtime.errors import DeviceAssertError
+
+
+def assert_error(kernel: str, record: bytes) -> DeviceAssertError | None:
+    """The error that an assert record tells of, None when no assert failed.
+
+    The flag is 1 for an assertion of the kernel, 2 + axis for an index that the checks of bounds found outside.
+    """
+    flag, line, x, y, z, thread, *_ = memoryview(record).cast("I")
+    return DeviceAssertError(kernel, line, (x, y, z), thread, None if flag == 1 else flag - 2) if flag else None

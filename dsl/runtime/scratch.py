@@ -1,0 +1,66 @@
+"""Workspaces in host memory: what a call's launches share beside its arguments, and what they must leave there."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from dsl.runtime.arrays import occupied
+from dsl.runtime.emulator.findings import Finding, Kind, Location
+from dsl.runtime.emulator.scratch import Scratch
+from dsl.runtime.errors import FindingError
+
+
+class ScratchArray(np.ndarray):
+    """A workspace; `scratch` is what the emulator keeps of it from launch to launch of a call."""
+
+    scratch: Scratch
+
+    def check_zero(self, name: str, text: str, location: Location | None) -> None:
+        """Raises FindingError if an element is not zero. `text` and `location`: of the workspace in the file."""
+        values = self.view(np.ndarray).reshape(-1)
+        if values.dtype.names:
+            values = values[values.dtype.names[0]]
+        found = np.flatnonzero(values)
+        if not len(found):
+            return
+        first = int(found[0])
+        index = ", ".join(map(str, np.unravel_index(first, self.shape)))
+        left = self.scratch.left
+        known = left if left is not None and left.byte // self.itemsize == first else None
+        finding = Finding(
+            Kind.NOT_ZERO,
+            f"after the call {name}[{index}] of {text} is {values[first]}: each call must leave zeros for the next, or "
+            "the workspace be one that each call zeroes first: workspace(…, zeroed)",
+            location=location if known is None or known.location is None else known.location,
+            ptx_line=None if known is None else known.ptx_line,
+            last_writer=None if known is None else f"written by {known.writer}",
+        )
+        raise FindingError(str(finding), finding)
+
+
+def make_scratch(
+    shape: tuple[int, ...],
+    dtype: Any,
+    must_be_zero: bool,
+    is_zeroed: bool | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> ScratchArray:
+    """A workspace in host memory, zeroed where it must be zero after each call, or is zeroed before each; row-major, or
+    with these strides, in elements."""
+    is_zeroed = must_be_zero if is_zeroed is None else is_zeroed
+    count = prod(shape) if strides is None else occupied(shape, strides)
+    memory = (np.zeros if is_zeroed else np.empty)(count, dtype)
+    elements = None
+    if strides is None:
+        made = memory.reshape(shape).view(ScratchArray)
+    else:
+        steps = [step * memory.itemsize for step in strides]
+        made = as_strided(memory, shape, steps).view(ScratchArray)
+        elements = np.zeros(memory.nbytes, bool)
+        as_strided(elements, (*shape, memory.itemsize), (*steps, 1))[...] = True
+    made.scratch = Scratch(memory.nbytes, must_be_zero, is_zeroed=is_zeroed, elements=elements)
+    return made

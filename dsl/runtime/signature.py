@@ -1,0 +1,142 @@
+"""Reads what each `.entry` of a PTX text declares: its parameters and how it is to be launched (PTX ISA, "Kernel
+Function Parameters" and "Performance-Tuning Directives")."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dsl.runtime.errors import LaunchError
+
+NOT_CODE = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|/\*.*', re.DOTALL)
+NUMBER = r"0[xX][0-9a-fA-F]+U?|\d+U?"
+ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?([^{};]*)")
+TARGET = re.compile(r"\.target\s+(\w+)")
+BODY_END = re.compile(r"\.(?:entry|func)\b")
+EXTENTS = rf"\s+({NUMBER})(?:\s*,\s*({NUMBER}))?(?:\s*,\s*({NUMBER}))?"
+SPACES = r"\.(?:const|global|local|shared)"
+ALIGN = rf"\.align\s+(?:{NUMBER})"
+PARAMETER = re.compile(
+    rf"\.param\s*(?:\.align\s+(?P<align>{NUMBER})\s*)?\.(?P<type>[a-z]+\d+)\b\s*(?:\.align\s+(?P<behind>{NUMBER})\s*)?"
+    rf"(?P<pointer>\.ptr\b(?:\s*(?:{SPACES}|{ALIGN}))*)?\s*"
+    rf"(?P<name>[A-Za-z_$%][\w$]*)\s*(?:\[\s*(?P<count>{NUMBER})\s*\])?"
+)
+"""What stands between the words of a parameter may be missing, as in `.param.u64.ptr.global.align 16 x`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureParameter:
+    """One `.param`: its fundamental `type` (`u64`, `b8`, …), its size in `bytes`, arrays included, and the bytes that
+    it is aligned to. is_pointer: the text declares that, as not all compilers do; start, end: where it stands there."""
+
+    name: str
+    type: str
+    bytes: int
+    is_array: bool
+    align: int
+    is_pointer: bool = False
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySignature:
+    """One `.entry`: its parameters; threads of a block and blocks of a cluster along x, y, z where it requires them;
+    the most registers of a thread; whether it says that it is launched in clusters; start, end: where its name
+    stands."""
+
+    name: str
+    parameters: tuple[SignatureParameter, ...]
+    block: tuple[int, int, int] | None
+    cluster: tuple[int, int, int] | None
+    most_registers: int | None
+    is_explicit_cluster: bool
+    start: int
+    end: int
+
+
+def entries(ptx: str) -> dict[str, tuple[SignatureParameter, ...]]:
+    """The parameters of each entry, in order. Raises LaunchError `ptx` for a parameter that is no legal PTX."""
+    return {name: signature.parameters for name, signature in signatures(ptx).items()}
+
+
+def signatures(ptx: str) -> dict[str, EntrySignature]:
+    """All that each entry declares. Raises LaunchError `ptx` for a parameter that is no legal PTX."""
+    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)  # so that places stay what they are
+    return {match[1]: _signature(match) for match in ENTRY.finditer(code)}
+
+
+def target_of(ptx: str) -> str | None:
+    """The target that a text is compiled for, `sm_90a`; None where it says none."""
+    found = TARGET.search(NOT_CODE.sub(" ", ptx))
+    return found and found[1]
+
+
+def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
+    """The parameters that an entry's text declares as pointers, or makes addresses of global memory from."""
+    body = _body(ptx, signature)
+    made = set(re.findall(r"\bcvta\.to\.global\.u64\s+%\w+\s*,\s*(%\w+)", body))
+    loads = re.findall(r"\bld\.param\.[ub]64\s+(%\w+)\s*,\s*\[\s*([\w$%]+)\s*\]", body)
+    declared = {parameter.name for parameter in signature.parameters if parameter.is_pointer}
+    return declared | {name for register, name in loads if register in made}
+
+
+def waits_with_a_barrier(ptx: str, signature: EntrySignature) -> int:
+    """How many `barrier.cluster.wait` of an entry ptxas puts a barrier of the block beside, and branches around both:
+    all, where the text does not say `.explicitcluster` (seen in the code of ptxas 12.8 to 13.5)."""
+    return 0 if signature.is_explicit_cluster else len(re.findall(r"\bbarrier\.cluster\.wait\b", _body(ptx, signature)))
+
+
+def _body(ptx: str, signature: EntrySignature) -> str:
+    """What stands between an entry's name and the next one's."""
+    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)
+    end = BODY_END.search(code, signature.end)
+    return code[signature.end : end.start() if end else len(code)]
+
+
+def _signature(match: re.Match[str]) -> EntrySignature:
+    parameters, at = [], match.start(2)
+    for text in (match[2] or "").split(","):
+        if text.strip():
+            parameters.append(_parameter(text, match[1], at))
+        at += len(text) + 1
+    most = re.search(rf"\.maxnreg\s+({NUMBER})", match[3])
+    return EntrySignature(
+        match[1],
+        tuple(parameters),
+        _extents("reqntid", match[3]),
+        _extents("reqnctapercluster", match[3]),
+        _number(most[1]) if most else None,
+        re.search(r"\.explicitcluster\b", match[3]) is not None,
+        *match.span(1),
+    )
+
+
+def _extents(directive: str, text: str) -> tuple[int, int, int] | None:
+    """What a directive says along x, y, z; 1 where it says nothing of an axis."""
+    found = re.search(rf"\.{directive}{EXTENTS}", text)
+    return found and (_number(found[1]), _number(found[2] or "1"), _number(found[3] or "1"))
+
+
+def _number(text: str) -> int:
+    """An integer of PTX: decimal, hexadecimal, or octal behind a 0."""
+    digits = text.rstrip("U")
+    return int(digits, 8 if re.fullmatch("0[0-7]+", digits) else 16 if digits[1:2] in {"x", "X"} else 10)
+
+
+def _parameter(text: str, entry: str, at: int) -> SignatureParameter:
+    match = PARAMETER.fullmatch(text.strip())
+    if match is None:
+        raise LaunchError("ptx", f"entry {entry}: {' '.join(text.split())!r} is no parameter")
+    width = int(match["type"].lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
+    count, start = match["count"], at + len(text) - len(text.lstrip())
+    return SignatureParameter(
+        match["name"],
+        match["type"],
+        width * _number(count or "1"),
+        count is not None,
+        _number(match["align"] or match["behind"] or str(width)),
+        match["pointer"] is not None,
+        start,
+        start + len(text.strip()),
+    )

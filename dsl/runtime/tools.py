@@ -1,0 +1,172 @@
+"""The CUDA toolkit's programs: `ptxas` assembles PTX (and says what it costs), `nvdisasm` shows machine code."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from subprocess import PIPE
+
+from dsl.runtime.errors import DeviceError, LaunchError, MissingToolError
+
+TIME_LIMIT = 60.0
+"""Seconds for one run of a program: a kernel of 240 KB of PTX takes ptxas 0.4 s."""
+MEMORY_LIMIT = 1 << 30
+"""Bytes of addresses that one may take: that kernel takes a tenth of it. Some texts that are wrong make ptxas take all
+memory of a machine."""
+NO_MEMORY = re.compile(
+    r"(?i)memory allocation failure|out of memory|memory exhausted|cannot allocate|bad_alloc|memoryerror"
+)
+"""What programs say that get no more."""
+WHEELS = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
+"""The PyPI package that has each program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """What `ptxas -v` says of one entry, and the machine code.
+
+    `registers` a thread; `spill_stores`, `spill_loads` and `stack` in bytes a thread; `shared` static bytes a block.
+    """
+
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    shared: int
+    stack: int
+    cubin: bytes
+    log: str
+
+
+@cache
+def find(program: str) -> Path:
+    """The path of `ptxas` or `nvdisasm`. Raises DeviceError `tool` when it is not installed."""
+    try:
+        from cuda.pathfinder import find_nvidia_binary_utility
+    except ModuleNotFoundError:  # without cuda-python, as on macOS, a program may still be on the PATH
+        found = shutil.which(program)
+    else:
+        found = find_nvidia_binary_utility(program)
+    candidates = [Path(found)] if found else []
+    wheels = importlib.util.find_spec("nvidia")
+    for folder in wheels.submodule_search_locations or () if wheels else ():
+        candidates.append(Path(folder) / "cu13" / "bin" / program)
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise MissingToolError(program, f"pip install {WHEELS.get(program, 'the CUDA toolkit')}")
+
+
+def assemble(ptx: str, arch: str, entry: str | None = None, maxregs: int | None = None) -> Assembly:
+    """Assembles `ptx` for `arch` (`sm_90a`); the figures are those of `entry`, else of the first one.
+
+    Raises LaunchError `ptx` with the log, which names the PTX lines, when it is not legal; DeviceError `tool` where
+    ptxas fails, or takes more than TIME_LIMIT or MEMORY_LIMIT.
+    """
+    with tempfile.TemporaryDirectory(prefix="dsl-ptxas-") as folder:
+        source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx)
+        command = [str(find("ptxas")), "-v", f"-arch={arch}", str(source), "-o", str(target)]
+        if maxregs is not None:
+            command.append(f"-maxrregcount={maxregs}")
+        done = _run(command)
+        log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx").strip()
+        if done.returncode < 0:
+            raise DeviceError("tool", f"ptxas was killed by signal {-done.returncode}", "is there enough memory?")
+        if done.returncode:
+            raise LaunchError("ptx", f"ptxas refuses the PTX for {arch}:\n{log}")
+        cubin = target.read_bytes()
+    return Assembly(**_figures(log, entry), cubin=cubin, log=log)
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end. Raises DeviceError `tool` when it takes too long or too much memory."""
+    name = Path(command[0]).name
+    with subprocess.Popen(
+        command, stdout=PIPE, stderr=PIPE, text=True, errors="replace", start_new_session=True
+    ) as process:
+        _limit_memory(process.pid)
+        try:
+            out, err = process.communicate(timeout=TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            _stop(process)
+            raise _limited(name, f"did not end in {TIME_LIMIT:g} seconds") from None
+        except BaseException:
+            _stop(process)
+            raise
+    if process.returncode and NO_MEMORY.search(err + out):
+        raise _limited(name, f"needs more than {MEMORY_LIMIT >> 20} MiB of memory")
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _limit_memory(pid: int) -> None:
+    """From outside, so that Python need not run code in a copy of itself, which takes 0.04 s where it is large."""
+    try:
+        from resource import RLIMIT_AS, prlimit
+    except ImportError:  # not on this system, where the time alone is limited
+        return
+    with suppress(ProcessLookupError):  # it has ended
+        prlimit(pid, RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """With what it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _limited(program: str, how: str) -> DeviceError:
+    hint = "divide the kernel into smaller ones; if it is small, something in it is more than the program copes with"
+    return DeviceError("tool", f"{program} {how} for this text and was stopped", hint)
+
+
+def _figures(log: str, entry: str | None) -> dict[str, int]:
+    """The numbers of one entry: its part of the log begins with "Compiling entry function 'name'"."""
+    sections = re.split(r"Compiling entry function '([^']+)'", log)
+    parts = dict(zip(sections[1::2], sections[2::2], strict=True))
+    if entry is not None and entry not in parts:
+        raise LaunchError("ptx", f"the PTX has no entry {entry}, it has {', '.join(parts) or 'none'}")
+    text = parts[entry] if entry is not None else next(iter(parts.values()), "")
+
+    def number(pattern: str) -> int:
+        match = re.search(pattern, text)
+        return int(match[1]) if match else 0
+
+    return {
+        "registers": number(r"Used (\d+) registers"),
+        "spill_stores": number(r"(\d+) bytes spill stores"),
+        "spill_loads": number(r"(\d+) bytes spill loads"),
+        "shared": number(r"(\d+) bytes smem"),
+        "stack": number(r"(\d+) bytes stack frame"),
+    }
+
+
+def sass(cubin: bytes, *options: str) -> str:
+    """The machine code as text, by `nvdisasm`, with `.tile` lines unless `options` ask for something else. Raises
+    DeviceError `tool` where it is missing or fails."""
+    with tempfile.NamedTemporaryFile(prefix="dsl-", suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [str(find("nvdisasm")), "--print-code", *(options or ("--print-line-info",)), file.name]
+        done = _run(command)
+    if done.returncode:
+        raise DeviceError("tool", f"nvdisasm fails: {done.stderr.strip()}")
+    return done.stdout
+
+
+@cache
+def version_of(program: str) -> str:
+    """The version of `ptxas` or `nvdisasm`, as `13.5.34`. Raises DeviceError `tool` where it is missing or fails."""
+    done = _run([str(find(program)), "--version"])
+    found = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
+    if done.returncode or found is None:
+        raise DeviceError("tool", f"{program} --version does not tell its version")
+    return found[1]

@@ -1,0 +1,25 @@
+"""Host arrays copied to a device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dsl.runtime.cuda.memory import DeviceArray
+from dsl.runtime.errors import LaunchError
+from dsl.runtime.frameworks import describe
+
+
+def to_device(x: Any, device: int = 0) -> DeviceArray:
+    """Copies a host array (numpy, torch on the CPU, …) to a new DeviceArray. It is row-major, or would be with its axes
+    in another order, as `x.T`: the copy lies as it does."""
+    array = describe(x)
+    axes = sorted(range(len(array.shape)), key=lambda axis: -array.strides[axis])
+    shape, strides = (tuple(of[axis] for axis in axes) for of in (array.shape, array.strides))
+    if array.device is not None or not (
+        array.is_contiguous or replace(array, shape=shape, strides=strides).is_contiguous
+    ):
+        raise LaunchError("array", "to_device takes an array in host memory without gaps, its axes in any order")
+    copy = DeviceArray(array.shape, array.dtype, device)
+    copy.allocation.copy_in(array.pointer, copy.allocation.size)
+    return copy if array.is_contiguous else copy.lying(array.strides)

@@ -1,4 +1,0 @@
-"""The tile IR as text that people read and edit, with all that code needs of it (docs/ir.md).
-
-MLIR's generic form (`lowering.ir.to_mlir`) is for MLIR's tools; it leaves out what they have no use for.
-"""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from symtable import SymbolTable, symtable
 
@@ -70,6 +71,7 @@ def install(python: str, folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), "--no-deps", "--no-compile"]
     pip += ["--only-binary=:all:", "--python-version", python, "--implementation", "cp"]
     pip += [f"{name}=={version(name)}" for name in PACKAGES]
+    pip += [f"attrs=={version('attrs')}"] if find_spec("attr") else []  # which older versions of hypothesis import
     done = subprocess.run(pip, capture_output=True, text=True, timeout=300)
     if done.returncode:
         pytest.skip(f"pip installs nothing for Python {python}: {done.stderr.strip().splitlines()[-1]}")

@@ -76,7 +76,7 @@ def main() -> int:
             (scripts / program).write_text(script)
             (scripts / program).chmod(0o755)
         environment = {**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}", "PYTHONPATH": str(tree)}
-        for command in ["dsl tune samples/add.tile --budget 5 --log log.jsonl", *commands()]:
+        for command in ["dsl tune samples/softmax.tile warps=2,4,8 --all --log log.jsonl", *commands()]:
             if "--devices all" in command and (reason := gpu_reason()) is not None:
                 print(f"left out: {command} ({reason})", flush=True)
                 continue

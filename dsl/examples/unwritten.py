@@ -169,4 +169,9 @@ class EmptyArrays:
             return False
         import numpy as np
 
-        return np.may_share_memory(one, other)
+        from dsl.runtime.arrays import MOST_TRIED
+
+        try:
+            return bool(np.shares_memory(one, other, max_work=MOST_TRIED))  # type: ignore[arg-type]
+        except np.exceptions.TooHardError:
+            return bool(np.may_share_memory(one, other))

@@ -155,6 +155,8 @@ def test_a_view_from_before_a_launch_has_no_old_values(lines: str) -> None:
     [
         "was = x[0 : 50].to(f32)\ndouble(x)\nexpect x[0 : 50] == 2.0 * was",
         "double(x)\nnow = x[0 : 50]\nexpect now == x[0 : 50]",
+        "m = reshape(x, [30, 10])\nq, k = m[:, 0 : 5], m[:, 5 : 10]\nold = m + 0.0\ndouble(x)\n"
+        "expect all(q - k == 2.0 * old[:, 0 : 5] - 2.0 * old[:, 5 : 10])",
         "was, a, b = x + 0.0, x[0 : 9], x[9 : 300]\ndouble(x)\nexpect concatenate(a, b, axis=0) == 2.0 * was",
     ],
 )

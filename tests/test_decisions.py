@@ -88,21 +88,20 @@ def test_a_decision_without_a_record_is_found() -> None:
 def test_every_kind_is_documented() -> None:
     """The kinds of choices in the code are the rows of docs/choices.md."""
     made = set()
-    for folder in ("dsl",):
-        for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if not isinstance(node, ast.Call):
-                    continue
-                called = ast.unparse(node.func)
-                place = (
-                    1
-                    if called.endswith("switches.of")
-                    else 0
-                    if called.endswith(("choices.choose", "self._choose"))
-                    else None
-                )
-                if place is not None and isinstance(kind := node.args[place], ast.Constant):
-                    made.add(kind.value)
+    for path in (ROOT / "dsl").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            place = (
+                1
+                if called.endswith("switches.of")
+                else 0
+                if called.endswith(("choices.choose", "self._choose"))
+                else None
+            )
+            if place is not None and isinstance(kind := node.args[place], ast.Constant):
+                made.add(kind.value)
     table = (ROOT / "docs" / "choices.md").read_text().partition("| kind |")[2].partition("\n\n")[0]
     rows = [line.split("|")[1] for line in table.splitlines()[2:]]
     assert made == {word for row in rows for word in row.replace("`", " ").replace(",", " ").split()}

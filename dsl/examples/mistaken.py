@@ -15,6 +15,7 @@ from dsl.text import tree as ast
 MOST = 1 << 20
 """Elements of a result that is looked at: the tries may take as long as the comparison."""
 MOST_HALF = 65504.0
+"""Of an f16."""
 DRAWS = frozenset({"randn", "uniform", "randint"})
 """What gives other numbers each time, and would change those of the lines below."""
 

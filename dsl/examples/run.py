@@ -172,8 +172,7 @@ class ExampleRun:
     # ---- what is said about them ----
 
     def expect(self, line: ast.Expect) -> Check:
-        source = line.loc.source
-        text = printable_span(source.text[line.loc.start : line.loc.end])
+        text = line.loc.text
         self.empty.check([line.actual] if line.wanted is None else [line.actual, line.wanted], self.names, line.loc)
         if line.wanted is None:
             with with_terms():
@@ -195,7 +194,7 @@ class ExampleRun:
             return False
         if len(sides) == 1 and isinstance(sides[0], ast.Compare) and len(sides[0].operands) == 2:
             sides = tuple(sides[0].operands)
-        texts = {printable_span(side.loc.source.text[side.loc.start : side.loc.end]) for side in sides}
+        texts = {side.loc.text for side in sides}
         values = [self.names.get(side.id) for side in sides if isinstance(side, ast.Name)]
         return len(sides) == 1 or (len(texts) == 2 and not (len(values) == 2 and is_same(*values)))
 
@@ -262,8 +261,3 @@ class ExampleRun:
         check_cost(line, bool(self.report.launches), None)
         number = float(self.host.number(line.value, line.kind))
         setattr(self.report, line.kind, (getattr(self.report, line.kind) or 0.0) + number)
-
-
-def printable_span(text: str) -> str:
-    """A piece of a file on one line."""
-    return " ".join(text.split())

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from .answers import AMONG_LANES, READS, STRONG
+from .provenance import spaces_of
 
 FEW = 32  # clusters of a rehearsal: a chain stands still with the first of them
 MOST_STEPS = 10_000  # of a rehearsal, 0.4 s: what takes longer is not known to stand still
@@ -58,7 +59,7 @@ def comes_back(segments: list[Any], start: int, quiet: set[int]) -> bool:
 
 
 def is_look(opcode: tuple[str, ...]) -> bool:
-    if any(word.startswith("shared") for word in opcode):
+    if "shared" in spaces_of(opcode):
         return False
     return opcode[0] == "atom" or (opcode[0] == "ld" and not STRONG.isdisjoint(opcode))
 
@@ -68,4 +69,4 @@ def is_quiet(step: Any, segment: Any) -> bool:
     opcode = step.ins.opcode
     if not step.effect or step.site is segment.end.site or opcode[0] in HARMLESS:
         return True
-    return opcode[0] == "st" and any(word.startswith("shared") for word in opcode)
+    return opcode[0] == "st" and "shared" in spaces_of(opcode)

@@ -196,7 +196,7 @@ class RunningLaunch:
         dynamic = max(shared_alignment, 1)
         for variable in variables:
             if variable.space == "shared" and variable.external:
-                dynamic = max(dynamic, variable.align)
+                dynamic = max(dynamic, min(variable.align, MOST_ALIGNMENT))
             elif variable.space == "shared":
                 shared = SHARED_START + align(shared - SHARED_START, variable.align)
                 self.addresses[variable.name] = shared
@@ -209,7 +209,6 @@ class RunningLaunch:
                 self.reserve(variable)
         self.shared_start = SHARED_START
         # Dynamic shared memory has its declared alignment, or the launch's, and no more.
-        dynamic = min(dynamic, MOST_ALIGNMENT)
         dynamic_start = align(shared, 2 * dynamic) + dynamic if dynamic > 1 else shared
         for variable in variables:
             if variable.space == "shared" and variable.external:

@@ -127,10 +127,14 @@ class Mutation:
     def made(self, text: str) -> str:
         return text[: self.start] + self.new + text[self.end :]
 
-    def trapped(self, text: str) -> str:
-        """With a trap under the same guard ahead of it: is it executed at all?"""
+    def probed(self, text: str) -> str:
+        """With a store to address 0 under the same guard ahead of it: is it executed at all?
+
+        No trap: a wait whose "no" leads to one is never told "no", as nobody would go on.
+        """
         guard = None if "branch" in self.how else re.match(r"\s*(@\S+)\s", text[self.start :])
-        return f"{text[: self.start]}{guard[1] if guard else ''} trap; {text[self.start :]}"
+        store = f"{guard[1] if guard else ''} st.global.b32 [nowhere], 0;"
+        return f"{text[: self.start]}{{ .reg .b64 nowhere; mov.b64 nowhere, 0; {store} }} {text[self.start :]}"
 
     @property
     def name(self) -> str:
@@ -231,7 +235,9 @@ def verdict(text: str, run: Run, seeds: Sequence[int] = SEEDS) -> str:
 def judged(name: str, mutation: Mutation) -> str:
     text, run = case(name)
     found = verdict(mutation.made(text), run)
-    return found or ("" if verdict(mutation.trapped(text), run, SEEDS[:1]) else NOT_REACHED)
+    probe = found or verdict(mutation.probed(text), run, SEEDS[:1])
+    assert found or probe != "refused", f"{name}: {mutation.name}: its probe is no PTX"
+    return found or ("" if probe else NOT_REACHED)
 
 
 def together(name: str, left: list[Mutation]) -> list[Mutation]:

@@ -83,8 +83,8 @@ CASES = (
     product("large", 8192, "s8", "s32", along_k=False),
     product("large", 8192, "s8", "s32"),
     product("groups", 8192, "f16", "f16"),
-    product("bulk", 8192, "f16", "f16"),
-    product("bulk", 8192, "f16", "f16", along_k=False),
+    product("tma", 8192, "f16", "f16"),
+    product("tma", 8192, "f16", "f16", along_k=False),
     *(
         Case("attention.tile", "attend", schedule, ATTENTION, ATTENTION_BOUND, True, strides=HEADS)
         for schedule in ("tile", "groups")

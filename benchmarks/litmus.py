@@ -47,7 +47,7 @@ def ready(test: suite.Litmus, threads: int, device: str) -> runtime.Kernel:
         threads=threads,
         cluster=1,
         shared_bytes=0,
-        maxregs=None,
+        maxnreg=None,
         dims=tuple(f"n_{name}" for name in TENSORS),
         params=(*params, *(Scalar(name, "u32") for name in SCALARS)),
         arguments=(*(Argument("pointer", name) for name in TENSORS), *(Argument("scalar", name) for name in SCALARS)),

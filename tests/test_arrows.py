@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("dsl", "dsl.lowering", "dsl.ptx_templates", "dsl.runtime")
 """What `dsl` has beside these three is the first one: the language, its commands and its tools."""
 ARROWS = {("dsl", "dsl.lowering"), ("dsl.lowering", "dsl.ptx_templates"), ("dsl", "dsl.runtime")}
-MOST_ARROWS = {"dsl": 40, "dsl.lowering": 75}
+MOST_ARROWS = {"dsl": 41, "dsl.lowering": 75}
 """Between the folders of a room."""
 MOST_LINES = 60
 """Of a function."""

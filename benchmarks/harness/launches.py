@@ -56,7 +56,7 @@ def loaded(kernel: CompiledKernel) -> Facts:
 
 def assembled(kernel: CompiledKernel) -> Facts:
     header = kernel.compiled.header
-    found = assemble(kernel.ptx, header.arch, header.entry, header.maxregs)
+    found = assemble(kernel.ptx, header.arch, header.entry, header.maxnreg)
     spills, shared = found.spill_stores + found.spill_loads, found.shared + header.shared_bytes
     return Facts(header.label, dict(header.constants), header.threads, found.registers, spills, shared, None)
 

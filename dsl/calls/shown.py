@@ -43,7 +43,7 @@ def machine_code(compiled: Compiled) -> dict[str, Any]:
 
     header = compiled.header
     with suppress(DeviceError, LaunchError):
-        made = assemble(compiled.ptx, header.arch, header.entry, header.maxregs)
+        made = assemble(compiled.ptx, header.arch, header.entry, header.maxnreg)
         return {"registers": made.registers, "spilled bytes": made.spill_stores + made.spill_loads}
     return {}
 

@@ -66,8 +66,8 @@ FAR_OUTSIDE = (
     "ones, too: mask=(i >= 0) & (i < n)"
 )
 WAITS_AHEAD = (
-    "let a block wait for earlier blocks only ('order descending' starts the last ones first), or let blocks take "
-    "their numbers from a counter"
+    "let a block wait for earlier blocks only ('choose tile_order.grid: descending' starts the last ones first), or let "
+    "blocks take their numbers from a counter"
 )
 OF_A_STORE = (
     "a slice is masked by itself; an index by integer tiles by mask= alone: store(y[i], v, mask=i < n), and so "
@@ -78,9 +78,9 @@ STORED_TWICE = (
     "what the mask leaves on), or atomic_add(part, value) if all values count"
 )
 STARTS_LAST = (
-    "'order descending' (line {lines}) starts the blocks with the greatest block(0) first, so that a smaller one may "
-    "not have started: leave out that line where blocks wait for smaller ones, or let them take their numbers from a "
-    "counter"
+    "'choose tile_order.grid: descending' (line {lines}) starts the blocks with the greatest block(0) first, so that a "
+    "smaller one may not have started: leave out that line where blocks wait for smaller ones, or let them take their "
+    "numbers from a counter"
 )
 ENDLESS = (
     "let the condition become false for every element: loads give 0 behind the end of an array, or what other= says; "
@@ -114,7 +114,7 @@ def _hint(finding: Finding, file: str | None) -> str | None:
     elif finding.kind == "deadlock" and (finding.last_writer or "").startswith(GOES_ON):
         return ENDLESS
     elif finding.kind == "deadlock" and finding.last_writer is not None and "not started" in finding.last_writer:
-        lines = _lines_with("order descending", finding.file or file)
+        lines = _lines_with("choose tile_order.grid: descending", finding.file or file)
         return STARTS_LAST.format(lines=" or ".join(map(str, lines))) if lines else WAITS_AHEAD
     return FINDING_HINTS.get(finding.kind)
 

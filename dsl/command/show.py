@@ -152,8 +152,8 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         if launch.occupancy is not None:
             text += f", occupancy {launch.occupancy:.0%} (limited by {launch.limited_by})"
         line("resources", f"{text} {label}")
-        if launch.maxregs is not None and launch.spills:
-            line("", f"'maxregs {launch.maxregs}' is not enough: what it spills goes through memory")
+        if launch.maxnreg is not None and launch.spills:
+            line("", f"'maxnreg {launch.maxnreg}' is not enough: what it spills goes through memory")
     if launch.machine_code is not None:
         code = launch.machine_code
         text = f"{amount(code['instructions'] or 0, 'instruction')} by ptxas"

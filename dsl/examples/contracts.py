@@ -112,9 +112,9 @@ def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for name in dict.fromkeys([*(n for n in ranked if is_forced(named[n])), *others, *ranked]):
         groups.setdefault(told(kernel.choices[name]), []).append(name)
-    cap = kernel.function.lines.get(("maxregs", "maxregs"))
+    cap = kernel.function.lines.get(("maxnreg", "maxnreg"))
     if cap is not None and contract.term in ("registers", "spills"):
-        yield f"line {cap.line}: maxregs {kernel.function.number('maxregs')}"
+        yield f"line {cap.line}: maxnreg {kernel.function.number('maxnreg')}"
     for text, names in list(groups.items())[:MOST_TOLD]:
         stem = kernel.choices[names[0]].stem
         yield text if len(names) == 1 else text.replace(f"{stem} is", f"{stem} ×{len(names)} is", 1)

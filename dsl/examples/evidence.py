@@ -124,7 +124,7 @@ class Evidence:
         from dsl.runtime import assemble
 
         header, ptx = self.made()
-        return assemble(ptx, header.arch, header.entry, header.maxregs)
+        return assemble(ptx, header.arch, header.entry, header.maxnreg)
 
     @cached_property
     def assembly(self) -> Assembly:

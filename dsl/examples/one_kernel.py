@@ -62,7 +62,7 @@ def run_kernel(
 
     header = kernel.header
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
-    report.maxregs = header.maxregs
+    report.maxnreg = header.maxnreg
     limits = {"budget": settings.budget, "time_limit": settings.time_limit} if ordinal is None else {}
     options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
     if keep is not None and ordinal is None:
@@ -87,8 +87,8 @@ def run_kernel(
         report.registers, report.spills = attributes.registers, attributes.local_bytes
         report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
         report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
-    elif settings.explain or settings.counters or settings.bounds or header.maxregs is not None:
-        code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxregs is not None)
+    elif settings.explain or settings.counters or settings.bounds or header.maxnreg is not None:
+        code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxnreg is not None)
         if (settings.counters or settings.bounds) and result.counters is not None:
             work = work_of(kernel, values, whole_launch(result), code and code.cubin)
             report.bound = bound_of(work, device_facts("emulator", header.arch))
@@ -109,7 +109,7 @@ def assembled(
 
     figures = None
     with suppress(MissingToolError) if must else suppress(DeviceError, LaunchError):
-        figures = assemble(ptx, arch or header.arch, header.entry, header.maxregs)
+        figures = assemble(ptx, arch or header.arch, header.entry, header.maxnreg)
         if not on_gpu:
             report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads
         report.machine_code = asdict(machine_code(figures.cubin, header.entry))

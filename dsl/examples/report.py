@@ -115,7 +115,7 @@ class Explanation:
 @dataclass(slots=True)
 class LaunchReport:
     """One kernel launch: the extents of its dims and its types by name. Bytes a block and a thread; `spills` in bytes a
-    thread; `maxregs` is the cap on registers that the schedule sets; `machine_code` has how many `instructions` the
+    thread; `maxnreg` is the cap on registers that the schedule sets; `machine_code` has how many `instructions` the
     assembler made, and how many of them are in the longest inner `loop`; `counters` are the emulator's totals,
     `by_line` the same for each line of the file, and as FILE:LINE of others; `timeline` is what its marks found
     (`Timeline`); `bound` says which unit limits it."""
@@ -128,7 +128,7 @@ class LaunchReport:
     time_us: float | None = None
     registers: int | None = None
     spills: int | None = None
-    maxregs: int | None = None
+    maxnreg: int | None = None
     occupancy: float | None = None
     limited_by: str | None = None
     machine_code: dict[str, int | None] | None = None

@@ -71,7 +71,7 @@ def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: Dev
         return unknown
     cubin = None
     with suppress(RuntimeFault):
-        cubin = assemble(kernel.ptx, header.arch, header.entry, header.maxregs).cubin
+        cubin = assemble(kernel.ptx, header.arch, header.entry, header.maxnreg).cubin
     return work_of(kernel, values, part, cubin)
 
 

@@ -75,7 +75,7 @@ def make_header(stage: Stage) -> Header:
         threads=function.launched,
         cluster=function.number("cluster", 1),
         shared_bytes=function.number("shared_bytes"),
-        maxregs=stage.target.cap(function.number("maxregs"), function.launched) or None,
+        maxnreg=stage.target.cap(function.number("maxnreg"), function.launched) or None,
         dims=tuple(dims),
         params=tuple(params),
         arguments=tuple(arguments),
@@ -93,7 +93,7 @@ def whole_clusters(function: Function) -> Iterator[Requirement]:
     """That clusters fill the grid, at the line that asks for them."""
     size, place = function.number("cluster", 1), function.lines.get(("cluster", "cluster"))
     if size > 1 and place is not None:
-        hint = "fewer blocks a cluster; of operands that are staged in bulk the grid may have any extent"
+        hint = "fewer blocks a cluster; of operands that are staged by TMA the grid may have any extent"
         text = f"a number of blocks along x that is a multiple of its clusters' {size}"
         yield Requirement(["==", ["%", function.grid[0], size], 0], text, place.line, hint)
 

@@ -50,7 +50,7 @@ def stage(
             from dsl.runtime import assemble, sass
 
             header = compiled.header
-            text = sass(assemble(text, header.arch, header.entry, header.maxregs).cubin)
+            text = sass(assemble(text, header.arch, header.entry, header.maxnreg).cubin)
     if annotate:
         text = ANNOTATORS[name](text, Lines(program.source)) if name in ANNOTATORS else text
     if annotate:

@@ -164,9 +164,18 @@ class Resolved:
         pins = {n: pin.parts for n, pin in schedule.pins.items()}
         instructions = {n: named.name for n, named in schedule.instructions.items()}
         swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
-        attrs = {n: sorted(v) if n == "recompute" else v for n, v in schedule.attrs.items()}
         choices = {**{key: forced.option for key, forced in schedule.choices.items()}, **request.choices}
-        parts = (named, self.special, request.types, request.align, pins, instructions, swizzles, attrs, choices)
+        parts = (
+            named,
+            self.special,
+            request.types,
+            request.align,
+            pins,
+            instructions,
+            swizzles,
+            schedule.attrs,
+            choices,
+        )
         units = sorted((name, strides.index(1)) for name, strides in request.strides.items() if 1 in strides)
         signs = sorted((name, [stride < 0 for stride in strides]) for name, strides in request.strides.items())
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
@@ -392,8 +401,8 @@ class _Variant:
         return False
 
     def _rows_of_boxes(self, schedule: ResolvedSchedule) -> set[str]:
-        """The first dims of tensors that are moved in bulk and whose elements are neighbours along these."""
-        moved = (name for name, how in schedule.attrs.get("stage", {}).items() if how == "bulk")
+        """The first dims of tensors that are moved by TMA and whose elements are neighbours along these."""
+        moved = (name for name, how in schedule.attrs.get("stage", {}).items() if how == "tma")
         return {
             first
             for name in moved

@@ -146,7 +146,7 @@ def made_of(ptx: str, header: Any, code: Code) -> Made:
     from dsl.runtime.errors import RuntimeFault
 
     try:
-        figures = assembled(ptx, header.arch, header.entry, header.maxregs, code)
+        figures = assembled(ptx, header.arch, header.entry, header.maxnreg, code)
     except RuntimeFault as error:
         return Made(error=error.message)
     return Made(ptx, entry=header.entry, **figures)
@@ -164,7 +164,7 @@ class ChangedError(Exception):
 
 
 @lru_cache(maxsize=64)
-def assembled(ptx: str, arch: str, entry: str, maxregs: int | None, code: Code) -> dict[str, Any]:
+def assembled(ptx: str, arch: str, entry: str, maxnreg: int | None, code: Code) -> dict[str, Any]:
     """Registers and spilled bytes of a thread by ptxas, instructions by nvdisasm; without what is not installed. Once
     for each text: many choices leave it. LaunchError for illegal PTX."""
     from dsl.runtime.errors import DeviceError
@@ -174,7 +174,7 @@ def assembled(ptx: str, arch: str, entry: str, maxregs: int | None, code: Code) 
     found: dict[str, Any] = {}
     with suppress(DeviceError):
         if code != "none":
-            figures = assemble(ptx, arch, entry, maxregs)
+            figures = assemble(ptx, arch, entry, maxnreg)
             found |= {"registers": figures.registers, "spills": figures.spill_stores + figures.spill_loads}
         if code == "counted":
             found["instructions"] = machine_code(figures.cubin, entry).instructions

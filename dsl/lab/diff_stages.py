@@ -55,14 +55,14 @@ def kernel_texts(program: Program, request: Request, compiled: Compiled) -> Kern
 def code_texts(ptx: str, header: Any, entry: str, arch: str | None = None) -> KernelTexts:
     """PTX, with what its launch is as its first row, and machine code. header: None of PTX that another compiler made,
     whose target is `arch`."""
-    first, cap = ("", None) if header is None else (launch_row(header), header.maxregs)
+    first, cap = ("", None) if header is None else (launch_row(header), header.maxnreg)
     code, why = machine_text(ptx, arch or header.arch, entry, cap)
     texts = {"ptx": first + ptx} | ({} if code is None else {"sass": code})
     return KernelTexts(texts, entry, [] if why is None else [f"no sass: {why}"])
 
 
 @lru_cache(maxsize=16)
-def machine_text(ptx: str, arch: str, entry: str, maxregs: int | None) -> tuple[str | None, str | None]:
+def machine_text(ptx: str, arch: str, entry: str, maxnreg: int | None) -> tuple[str | None, str | None]:
     """Machine code, each instruction behind its source line, without the numbers of registers; or why there is none.
     Two sides often have one text."""
     from dsl.runtime.errors import DeviceError, LaunchError
@@ -70,7 +70,7 @@ def machine_text(ptx: str, arch: str, entry: str, maxregs: int | None) -> tuple[
     from dsl.runtime.tools import assemble
 
     try:
-        listed = listing(assemble(ptx, arch, entry, maxregs).cubin, entry)
+        listed = listing(assemble(ptx, arch, entry, maxnreg).cubin, entry)
     except (DeviceError, LaunchError) as error:
         return None, str(error).splitlines()[0]
     lines = [line for _, line in ptx_lines(ptx)]
@@ -81,7 +81,7 @@ def machine_text(ptx: str, arch: str, entry: str, maxregs: int | None) -> tuple[
 def launch_row(header: Any) -> str:
     """What a launch takes of its kernel."""
     figures = {"threads": header.threads, "shared bytes": header.shared_bytes, "cluster": header.cluster}
-    figures |= {} if header.maxregs is None else {"registers at most": header.maxregs}
+    figures |= {} if header.maxnreg is None else {"registers at most": header.maxnreg}
     grid = " x ".join(map(said_tree, header.grid))
     return f"launch: grid {grid}, {', '.join(f'{name} {value}' for name, value in figures.items())}\n"
 

@@ -284,7 +284,7 @@ def code_of(made: Made) -> str:
     if made.ptx is None:
         return ""
     (header,) = (each for name, each in read(made.ptx).items() if made.entry in (None, name))
-    launch = (header.grid, header.threads, header.cluster, header.shared_bytes, header.maxregs)
+    launch = (header.grid, header.threads, header.cluster, header.shared_bytes, header.maxnreg)
     takes = (header.arguments, header.workspaces)
     return sha256(f"{launch}{takes}{made.ptx.partition('.version')[2]}".encode()).hexdigest()
 

@@ -89,7 +89,7 @@ class ForeignKernel:
         self.signature = self._select(signatures(ptx), entry)
         self.entry = self.signature.name
         self.target = target_of(ptx) or "sm_90a"
-        self.maxregs = self.signature.most_registers
+        self.maxnreg = self.signature.most_registers
 
     @staticmethod
     def _select(found: dict[str, EntrySignature], entry: str | None) -> EntrySignature:
@@ -217,7 +217,7 @@ class CudaForeign:
 
         self.context = context(ordinal)
         self.entry = self.label = kernel.entry
-        self.arch, self.maxregs, self.shape = kernel.target, None, shape
+        self.arch, self.maxnreg, self.shape = kernel.target, None, shape
         self.threads, self.cluster, self.shared_bytes = prod(shape.block), prod(shape.cluster), shape.shared_bytes
         self.copies: dict[int, tuple[Any, Any]] = {}
 

@@ -171,7 +171,7 @@ class Header:
     threads: int
     cluster: int
     shared_bytes: int
-    maxregs: int | None
+    maxnreg: int | None
     dims: tuple[str, ...]
     params: tuple[Param, ...]
     arguments: tuple[Argument, ...]
@@ -322,7 +322,7 @@ def parse(record: Any) -> Header:
         threads=fields.integer("threads", 1, 1024),
         cluster=fields.integer("cluster", 1, 16),
         shared_bytes=fields.integer("shared_bytes", 0, 1 << 20),
-        maxregs=fields.optional_integer("maxregs", 1, 255),
+        maxnreg=fields.optional_integer("maxnreg", 1, 255),
         dims=dims,
         params=params,
         arguments=tuple(_argument(row) for row in fields.records("arguments")),

@@ -123,7 +123,7 @@ def of_array(array: Array, argument: MapArgument, stored: bool = False) -> Tenso
     for axis, extent in zip(argument.axes, extents, strict=True):  # before strides, which mean nothing if one has none
         if not 1 <= extent <= MOST_OF_EXTENT:
             message = f"{names[axis]} has {extent} elements, a tensor map takes 1 to {MOST_OF_EXTENT}"
-            raise LaunchError("shape", message, f"a schedule without 'stage {name}: bulk'")
+            raise LaunchError("shape", message, f"a schedule without 'stage {name}: tma'")
     for axis, extent, stride in zip(argument.axes, extents, strides, strict=True):
         if extent > 1:
             _check_stride(names[axis], stride, size, innermost=axis == argument.axes[0])
@@ -131,7 +131,7 @@ def of_array(array: Array, argument: MapArgument, stored: bool = False) -> Tenso
         message = f"{names[argument.axes[0]]} has {extents[0]} elements of {size} bytes, and boxes are stored in whole "
         message += f"{MAP_PIECE} bytes: what lies behind them would be overwritten"
         raise LaunchError(
-            "shape", message, f"a schedule without 'stage {name}: bulk', or a whole array and a copy of it"
+            "shape", message, f"a schedule without 'stage {name}: tma', or a whole array and a copy of it"
         )
     if argument.window is not None:
         _check_window(name, argument.axes, extents, argument.window)

@@ -65,7 +65,7 @@ def find(program: str) -> Path:
     raise MissingToolError(program, f"pip install {WHEELS.get(program, 'the CUDA toolkit')}")
 
 
-def assemble(ptx: str, arch: str, entry: str | None = None, maxregs: int | None = None) -> Assembly:
+def assemble(ptx: str, arch: str, entry: str | None = None, maxnreg: int | None = None) -> Assembly:
     """Assembles `ptx` for `arch` (`sm_90a`); the figures are those of `entry`, else of the first one.
 
     Raises LaunchError `ptx` with the log, which names the PTX lines, when it is not legal; DeviceError `tool` where
@@ -75,8 +75,8 @@ def assemble(ptx: str, arch: str, entry: str | None = None, maxregs: int | None 
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
         command = [str(find("ptxas")), "-v", f"-arch={arch}", str(source), "-o", str(target)]
-        if maxregs is not None:
-            command.append(f"-maxrregcount={maxregs}")
+        if maxnreg is not None:
+            command.append(f"-maxrregcount={maxnreg}")
         done = _run(command)
         log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx").strip()
         if done.returncode < 0:

@@ -16,6 +16,7 @@ from dsl.lowering.ir.choices import is_key
 from dsl.lowering.ir.location import Errors, Loc, TileError, closest
 from dsl.lowering.ir.types import DTYPES
 from dsl.schedules.properties import Setting, rows_of, settings_of
+from dsl.text import renamed
 from dsl.text import tree as ast
 from dsl.text.program import Program
 from dsl.text.tree import names_in
@@ -193,6 +194,8 @@ def _defined(line: ast.Assign | ast.Tune | ast.Property, caller: Loc | None, par
         key, values = line.subject[0], line.values
         if not isinstance(key, ast.Attribute | ast.Index):
             raise TileError("schedule", key.loc, "a choice has a key", "choose swizzle.s: none; 'dsl why' lists them")
+        if new := renamed.new_key(ast.choice_key(key)):
+            raise TileError("choice", key.loc, f"no choice has the key '{ast.choice_key(key)}'", renamed.hint(new))
         option = values[0] if len(values) == 1 else ast.Sequence(values[0].loc.to(values[-1].loc), values)
         yield Definition(ast.choice_key(key), key.loc, [option], False, None, caller, part)
         return

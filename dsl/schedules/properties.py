@@ -17,6 +17,7 @@ from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.plugins import Added, Plugins
 from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
 from dsl.lowering.ir.targets import LEAST_REGISTERS, MOST_REGISTERS
+from dsl.text import renamed
 from dsl.text import tree as ast
 from dsl.text.program import ELSEWHERE
 from dsl.values.numbers import Numbers
@@ -141,7 +142,8 @@ class Switch(Takes):
                 raise
             value = None
         if not isinstance(value, bool):
-            near = closest(node.id, self.words) if isinstance(node, ast.Name) else None
+            word = node.id if isinstance(node, ast.Name) else ""
+            near = renamed.new_option(setting.row.name, word) or closest(word, self.words)
             message = f"{setting.row.name} is one of {', '.join(self.words)}, true, false"
             raise TileError("schedule", node.loc, message, near)
         return self.words[value]
@@ -405,11 +407,11 @@ _ROWS = (
         "contract fast",
     ),
     PropertyRow(
-        "maxregs",
+        "maxnreg",
         None,
         Whole(LEAST_REGISTERS, MOST_REGISTERS),
         "Registers of a thread at most; more than the assembler chose by itself may end spills.",
-        "maxregs 128",
+        "maxnreg 128",
     ),
     PropertyRow("blocks_per_sm", None, Whole(1, 32), "Blocks that a multiprocessor must hold.", "blocks_per_sm 2"),
     PropertyRow(
@@ -417,34 +419,16 @@ _ROWS = (
         None,
         Whole(1, 16),
         "Blocks of a cluster along the grid's first axis, which is a multiple of it (sm_90 and later; over 8 only "
-        "where the device allows it). With `stage … : bulk` they copy boxes for each other, of any number of tiles.",
+        "where the device allows it). With `stage … : tma` they copy boxes for each other, of any number of tiles.",
         "cluster 2",
     ),
     PropertyRow(
-        "grouped",
+        "l2_group",
         None,
         Whole(1, 1024),
         "Blocks take the tiles of a grid of two or three axes in groups of N along the first one, so that those that "
         "run at once share both operands in the L2. By itself 8 for products; 1: in the order of the grid.",
-        "grouped 8",
-    ),
-    PropertyRow(
-        "order",
-        None,
-        Word("ascending", "descending"),
-        "In which order blocks take the tiles along the grid's first axis. By itself descending where the rounds of a "
-        "loop grow with `block(0)` and no block may wait for another one: the longest blocks start first, so that none "
-        "is left to run alone.",
-        "order descending",
-    ),
-    PropertyRow(
-        "columns",
-        None,
-        Whole(1, 1024),
-        "Blocks take the tiles of N columns of a grid of two axes (`block(1)`) side by side: of each the first, then "
-        "of each the next. By itself 4 where blocks differ in their rounds and each column begins with the longest "
-        "one: so the longest of several columns start first. 1: one column after another.",
-        "columns 4",
+        "l2_group 8",
     ),
     PropertyRow(
         "persistent",
@@ -465,20 +449,20 @@ _ROWS = (
         "split p: 4",
     ),
     PropertyRow(
-        "tabulate",
+        "precompute",
         "values",
         NameOf("COUNTER"),
         "These flags come from bits that are computed before the loop over COUNTER, one a round.",
-        "tabulate inside: t",
+        "precompute inside: t",
     ),
     PropertyRow(
         "stage",
         "names",
-        Switch("registers", "shared", "bulk"),
-        "`shared`: what loops load of these tensors goes through shared memory, by copies; `bulk`: by copies of whole "
+        Switch("registers", "shared", "tma"),
+        "`shared`: what loops load of these tensors goes through shared memory, by copies; `tma`: by copies of whole "
         "boxes (TMA, sm_90), which a warp of its own starts, and of what is stored by boxes that leave while the block "
         "goes on, as `shared` where its rows may end in the middle of 16 bytes; `registers`: it does not; "
-        "`where(n % 8 == 0, bulk, shared)` chooses. By itself, what feeds products does where 4 aligned bytes or more "
+        "`where(n % 8 == 0, tma, shared)` chooses. By itself, what feeds products does where 4 aligned bytes or more "
         "are copied at a time. A value that `loop` does in parts stays there from loop to loop.",
         "stage a, b: shared",
     ),
@@ -488,25 +472,25 @@ _ROWS = (
         Whole(1, 16),
         "The copies of this loop run ahead, into a ring of N slots. Of a loop in a loop that is named too, they go on "
         "from the last round of one to the first of the next. By itself 3 slots, 2 where no more fit. 1: no ring. What "
-        "each tile of a `persistent` block copies in bulk is of `tile`.",
+        "each tile of a `persistent` block copies by TMA is of `tile`.",
         "pipeline p: 4",
     ),
     PropertyRow(
-        "fragments",
+        "prefetch_fragments",
         "counters",
         Word("whole", "early", "late"),
         "The products of this pipelined loop go step by step along k, the k of one instruction: a step's fragments are "
         "read before the products of the step before it (`early`), or where the fragment in its registers is used last "
         "(`late`, fewer registers). `whole`: a round reads all of its operands first.",
-        "fragments p: late",
+        "prefetch_fragments p: late",
     ),
     PropertyRow(
-        "turns",
+        "pingpong",
         "value",
         Condition(),
         "Groups of four warps make this value, and begin the products that take it, one after the other: one "
-        "multiplies while another one computes. Of a round whose copies are `bulk`; with a condition, where it holds.",
-        "turns e",
+        "multiplies while another one computes. Of a round whose copies are `tma`; with a condition, where it holds.",
+        "pingpong e",
     ),
     PropertyRow(
         "math",
@@ -517,13 +501,13 @@ _ROWS = (
         "math exp: fast",
     ),
     PropertyRow(
-        "parts",
+        "subtile",
         "value",
         ExtentsSetting(),
         "This tile and all that is computed with it is done as tiles of so many elements along each axis, without a "
         "loop; loops carry all of them. Its extents are any multiples of these. By itself a sum of products "
         "is done in four, where a warp has 32 x 32 of each.",
-        "parts acc: 128, 64",
+        "subtile acc: 128, 64",
     ),
     PropertyRow(
         "align",
@@ -561,14 +545,6 @@ _ROWS = (
         "its end. With a flag that the loop computes: the rounds before the first one in which an element of it is "
         "off, so that none of these computes it.",
         "peel p",
-    ),
-    PropertyRow(
-        "recompute",
-        "values",
-        Nothing(),
-        "These conversions from 16-bit floats are made anew at each use, so that registers hold the narrow values "
-        "meanwhile. A value that `loop` does in parts is made anew in each loop in any case.",
-        "recompute v",
     ),
     PropertyRow(
         "evict",
@@ -630,7 +606,7 @@ def settings_of(
         return {("layout", name): Setting(row, node, [], at, line.parts, caller) for name, node in named.items()}
     if line.name not in rows:
         known = ["like", *rows]
-        hint = ELSEWHERE.get(line.name) or closest(line.name, known) or ", ".join(known)
+        hint = _new_name(line) or ELSEWHERE.get(line.name) or closest(line.name, known) or ", ".join(known)
         raise TileError("schedule", line.loc, f"a schedule has no property '{line.name}'", hint)
     row, subjects, values = rows[line.name], line.subject, line.values
     if row.subject is not None and not subjects and row.takes.count in (None, 0):
@@ -654,6 +630,14 @@ def settings_of(
             raise TileError("schedule", subject.loc, f"'{row.name}' takes names: {row.usage}", row.example)
         out[row.name, subject.id] = Setting(row, subject, values, line.loc, None, caller)
     return out
+
+
+def _new_name(line: ast.Property) -> str | None:
+    """What says what a property of version 0.1 said."""
+    if line.name not in {*renamed.PROPERTIES, *renamed.BY_CHOICE}:
+        return None
+    written = "; ".join(renamed.new_lines(line.name, line.loc.text.partition(line.name)[2].strip()))
+    return renamed.hint(written)
 
 
 def table() -> str:

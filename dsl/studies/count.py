@@ -277,7 +277,7 @@ class Counter:
         report.file, report.example, report.device = file, None, self.request.device
         report.chip, report.guessed = f"{facts.name}, {arch}", dict(launched.guessed)
         launch = LaunchReport(launched.label, launched.schedule, list(launched.grid), prod(launched.block), 0)
-        launch.shared_bytes, launch.maxregs = launched.shared_bytes, launched.maxregs
+        launch.shared_bytes, launch.maxnreg = launched.shared_bytes, launched.maxnreg
         report.launches = [launch]
         said = {name: described(value) for name, value in zip(launched.names, launched.values, strict=True)}
         foreign, block, cluster = launched.is_foreign, list(launched.block), list(launched.cluster)

@@ -56,7 +56,7 @@ class LaunchedText(Protocol):
     label: str
     schedule: str | None
     arch: str
-    maxregs: int | None
+    maxnreg: int | None
     grid: Extents
     block: Extents
     cluster: Extents
@@ -152,7 +152,7 @@ class ForeignText:
         except LaunchError as error:
             raise TileError(error.code, None, f"{file}: {error.message}", error.hint or "--entry NAME") from None
         self.ptx, self.entry, self.label = text, self.kernel.entry, self.kernel.entry
-        self.arch, self.maxregs = self.kernel.target, self.kernel.maxregs
+        self.arch, self.maxnreg = self.kernel.target, self.kernel.maxnreg
         self.values, self.names = self.bound(asked.arguments, given)
         grid = self.extents(asked.grid, "--grid")
         if grid is None:
@@ -296,7 +296,7 @@ class OwnText:
         self.kernel = Kernel(text, entry, "emulator")
         header = self.header = self.kernel.header
         self.ptx, self.entry, self.schedule = text, header.entry, header.schedule
-        self.label, self.arch, self.maxregs = header.kernel, header.arch, header.maxregs
+        self.label, self.arch, self.maxnreg = header.kernel, header.arch, header.maxnreg
         self.block, self.cluster = (header.threads, 1, 1), (header.cluster, 1, 1)
         self.shared_bytes = header.shared_bytes
         self.guessed: Mapping[str, int] = {}

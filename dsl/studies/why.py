@@ -52,7 +52,7 @@ class ExplainedKernel:
         try:
             made = compile_variant(self.program, request)
             header = made.header
-            code = assemble(made.ptx, header.arch, header.entry, header.maxregs)
+            code = assemble(made.ptx, header.arch, header.entry, header.maxnreg)
         except (TileError, LaunchError) as error:
             return f"none: {str(error).splitlines()[0]}"
         spilled, count = code.spill_stores + code.spill_loads, machine_code(code.cubin, header.entry).instructions

@@ -24,9 +24,9 @@ KNOWN = {
 """When a term is known, and who tells it then."""
 CHOICE, COPY = "choice", "copy"
 IN_REGISTERS = (
-    *("matrix", "vector", "partial", "exchange", "unroll", "parts", "fragments", "loop", "peel", "recompute", "chain"),
-    *("instruction", "warps", "contiguous", "layout", "copy", "registers", "math", "pairs", "bytes", "tabulate"),
-    *("hoist", "address", "stage", "access", "pipeline", "index", "divisor", "level"),
+    *("matrix", "vector", "partial", "convert_layout", "unroll", "subtile", "prefetch_fragments", "loop", "peel"),
+    *("recompute", "chain", "instruction", "warps", "contiguous", "layout", "copy", "registers", "math", "pairs"),
+    *("bytes", "precompute", "hoist", "address", "stage", "access", "pipeline", "index", "divisor", "level"),
 )
 """Choices of these kinds decide registers, and how many instructions there are."""
 
@@ -74,7 +74,7 @@ _ROWS = (
     ),
     Term(
         *("shared", None, "bytes a block", COMPILED, "the kernel's header"),
-        ("place", "stage", "pipeline", "parts", "split", "exchange"),
+        ("place", "stage", "pipeline", "subtile", "split", "convert_layout"),
         *("Dynamic shared memory of a block.", "shared <= 49152", "shared"),
     ),
     Term(
@@ -85,13 +85,13 @@ _ROWS = (
     ),
     Term(
         *("conflicts", None, "a block", COUNTED, "the emulator"),
-        ("swizzle", "matrix", "vector", "access", "exchange", "layout"),
+        ("swizzle", "matrix", "vector", "access", "convert_layout", "layout"),
         "Passes over the banks beyond those that the same accesses take wherever their words lie.",
         *("conflicts == 0", "conflicts"),
     ),
     Term(
         *("wavefronts", None, "times the fewest", COUNTED, "the emulator"),
-        ("swizzle", "matrix", "vector", "access", "exchange", "copy", "layout"),
+        ("swizzle", "matrix", "vector", "access", "convert_layout", "copy", "layout"),
         "Passes over the banks, over those that the same accesses take without conflicts: 1 where `conflicts` is 0.",
         *("wavefronts <= 1.0", "wavefronts"),
     ),
@@ -109,12 +109,12 @@ _ROWS = (
     ),
     Term(
         *("barriers", None, "a block", COUNTED, "the emulator"),
-        ("barrier", "place", "exchange", "stage", "pipeline"),
+        ("barrier", "place", "convert_layout", "stage", "pipeline"),
         *("Barriers of the block that it comes to.", "barriers == 2", "barriers"),
     ),
     Term(
         *("barriers", "counter", "a round", COMPILED, "the code of the loop"),
-        ("barrier", "place", "exchange", "stage", "pipeline"),
+        ("barrier", "place", "convert_layout", "stage", "pipeline"),
         *("Barriers of the block in a round of this loop.", "barriers(k) == 1", "barriers_in"),
     ),
     Term(

@@ -418,7 +418,6 @@ ELSEWHERE = {
     "num_warps": "'warps = 4' is how many warps a block has",
     "num_stages": "'pipeline p: 3', of the loop over p: three slots of what its rounds copy",
     "num_ctas": "'cluster 2' launches blocks in clusters of two",
-    "maxnreg": "'maxregs 128' is the most that a thread has",
 }
 """What other languages call a line of a schedule."""
 

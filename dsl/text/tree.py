@@ -283,7 +283,7 @@ class LayoutLine:
 
 @node
 class Property:
-    """`maxregs 64`, `evict x: first`: the values before and after the colon. is_static: those stand behind `static`."""
+    """`maxnreg 64`, `evict x: first`: the values before and after the colon. is_static: those stand behind `static`."""
 
     loc: Loc
     name: str

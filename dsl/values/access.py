@@ -251,11 +251,11 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
 
 
 def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> list[Subscript] | str | None:
-    """The subscripts of a tensor whose boxes the schedule has copied in bulk, or why they are none of a box."""
+    """The subscripts of a tensor whose boxes the schedule has copied by TMA, or why they are none of a box."""
     memory, found, spans = access.memory, [], 0
     if not isinstance(memory, Tensor):
         return None
-    if builder.function.by_subject("stage", str).get(memory.parameter.name) != "bulk":
+    if builder.function.by_subject("stage", str).get(memory.parameter.name) != "tma":
         return None
     if memory.axes is None:
         return "it is read through a view that has other axes"

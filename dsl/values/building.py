@@ -203,7 +203,7 @@ class Building(Walk):
     def has_parts(self, extent: int) -> bool:
         """Whether a tile of this extent may be one that the schedule does in parts; `loop` refuses one that is not."""
         several = [part for _, part, _ in self.function.by_subject("loop", tuple).values()]
-        several += [part for each in self.function.by_subject("parts", tuple).values() for part in each]
+        several += [part for each in self.function.by_subject("subtile", tuple).values() for part in each]
         return usual_part(extent) > 1 or any(extent % part == 0 for part in several)
 
     def check_divisor(self, divisor: Value, loc: Loc) -> None:

@@ -259,7 +259,7 @@ kernel big(y: f32[n], x: f32[n]; N = 4096):
     store(y[0 : N], cumsum(v * w) + v / w + w)
 
 schedule capped of big:
-    maxregs 32
+    maxnreg 32
 
 schedule free of big:
     warps = 4
@@ -295,7 +295,7 @@ schedule of_few of k:
 @pytest.mark.parametrize(
     "line",
     [
-        "maxregs 20 + s",  # too few for both numbers that are tried
+        "maxnreg 20 + s",  # too few for both numbers that are tried
         "TM = where(given(w), 48, 32)",  # right without w
         "warps = s",  # a power of two, where s is 2
     ],
@@ -306,7 +306,7 @@ def test_what_no_guess_suits_is_a_note_where_it_differs_with_the_guess(tmp_path:
     assert check_file(path).errors == []
 
 
-@pytest.mark.parametrize("line", ["maxregs 7", "TM = 48", "layout z: vector [4]", "warps = 3", "stage z: bulk"])
+@pytest.mark.parametrize("line", ["maxnreg 7", "TM = 48", "layout z: vector [4]", "warps = 3", "stage z: tma"])
 def test_what_is_wrong_for_all_guesses_is_an_error(tmp_path: Path, line: str) -> None:
     path = tmp_path / "a.tile"
     path.write_text(GUESSED.format(line=line))

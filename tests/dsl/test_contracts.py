@@ -166,7 +166,7 @@ REGRESSIONS: list[tuple[str, str, Regression, str]] = [
     (WARPS, "barriers == {}", rule("barrier", "block"), "barrier.s.load is block"),
     (PRODUCT, "barriers == {}", {"pipeline.p": "1"}, "pipeline.p is 1 by --choose"),
     (PRODUCT, "shared <= {}", rule("pipeline", "5"), "pipeline.p is 5"),
-    (PRODUCT, "spills == {}", ("TM = 64\n", "TM = 64\n    maxregs 32\n"), "line 12: maxregs 32"),
+    (PRODUCT, "spills == {}", ("TM = 64\n", "TM = 64\n    maxnreg 32\n"), "line 12: maxnreg 32"),
     (PRODUCT, "occupancy >= {}", rule("vector", "1"), "vector.sa.copy"),
     (ROWS, "instructions <= {}", {"math.exp": "exact"}, "math.exp is exact by --choose; the rule takes fast"),
     (ROWS, "sectors(x) <= {}", ("[1, 8], lanes [1, 32]", "[1, 1], lanes [4, 8]"), "layout.v is pinned by"),

@@ -82,13 +82,13 @@ kernel k(y: s32[n], flags: s32[n]):
 
 schedule s of k:
     warps = 1
-    order {order}
+    choose tile_order.grid: {order}
 """
 
 
 def test_a_wait_for_a_later_block_names_the_line_that_starts_it_later(tmp_path: Path) -> None:
     text = told(CHAIN.format(order="descending"), tmp_path / "k.tile", np.zeros(4, np.int32), np.zeros(4, np.int32))
-    assert "comes later in the grid" in text and "hint: 'order descending' (line 12)" in text
+    assert "comes later in the grid" in text and "hint: 'choose tile_order.grid: descending' (line 12)" in text
     module = dsl.parse(CHAIN.format(order="ascending"), device="emulator")
     module.k(np.zeros(4, np.int32), flags := np.zeros(4, np.int32))
     assert (flags == 1).all()

@@ -226,5 +226,5 @@ def test_samples_work_in_place() -> None:
 
 def test_copies_that_run_by_themselves_are_refused() -> None:
     """A store by boxes reads shared memory later: who comes first is not told."""
-    module = dsl.parse(TEXT + "\nschedule boxes of rows:\n    stage y: bulk\n", device="emulator", arch="sm_90a")
+    module = dsl.parse(TEXT + "\nschedule boxes of rows:\n    stage y: tma\n", device="emulator", arch="sm_90a")
     assert module.compile("rows", "boxes", n=128).header.in_place == ()

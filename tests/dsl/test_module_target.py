@@ -50,7 +50,7 @@ def test_an_unknown_target_is_told_when_the_file_is_loaded() -> None:
 
 
 SMALL = [str(SAMPLE), "rows=2", "cols=64", "--example", "log"]
-BULK = [str(SAMPLE.with_name("matmul.tile")), "m=64", "n=64", "k=64", "--schedule", "bulk"]
+TMA = [str(SAMPLE.with_name("matmul.tile")), "m=64", "n=64", "k=64", "--schedule", "tma"]
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_the_command_line_runs_as_on_a_device_of_the_target(arch: str, device: s
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["run", *BULK, "--device", "emulator"], "sm_80 has no such copies"),
-        (["verify", *BULK, "--given-only"], "sm_80 has no such copies"),
+        (["run", *TMA, "--device", "emulator"], "sm_80 has no such copies"),
+        (["verify", *TMA, "--given-only"], "sm_80 has no such copies"),
         (["run", "saved.ptx"], "--arch is for a .tile file"),
     ],
 )

@@ -26,7 +26,7 @@ kernel centred(y: f16[m, n], x: f16[m, n]):
 schedule all of centred:
     warps = 4
     layout v: vector [1, 8], lanes [4, 8], warps [4, 1]
-    recompute v
+    choose recompute.v: anew
     unroll k: 2
     swizzle s: 2, 4, 3
 """
@@ -126,7 +126,7 @@ schedule held of halves:
     warps = 4
 schedule anew of halves:
     like held
-    recompute v
+    choose recompute.v: anew
 """
     counts = [code(text, Request("halves", name, {"n": 1024}, {})).count("cvt.f32.f16") for name in ("held", "anew")]
     assert counts == [8, 16]
@@ -135,7 +135,7 @@ schedule anew of halves:
 def test_a_name_that_is_inside_alone_is_the_one_inside() -> None:
     """A def's own name goes on to be one: what it returns is called otherwise only where the schedule says so."""
     text = moved(CENTRED, FIRST, "first(x)", "v", "w")
-    inside = text.replace("layout v:", "layout w:").replace("recompute v", "recompute w")
+    inside = text.replace("layout v:", "layout w:").replace("choose recompute.v: anew", "choose recompute.w: anew")
     code(inside, Request("centred", "all", {"m": 16, "n": 64}, {}))
     with pytest.raises(TileError, match="no value 'u' to lay out"):
         code(inside.replace("layout w:", "layout u:"), Request("centred", "all", {"m": 16, "n": 64}, {}))

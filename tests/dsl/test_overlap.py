@@ -196,17 +196,17 @@ kernel product(c: f32[m, n], a: f16[m, k], b: f16[k, n]; TM, TN, TK):
         acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)
     c[i : i + TM, j : j + TN] = acc
 
-schedule bulk of product:
+schedule tma of product:
     warps = 4
     TM, TN, TK = 64, 64, 32
-    stage a, b: bulk
+    stage a, b: tma
     pipeline p: 2
 
 dispatch doubled(c, x, b):
     t = workspace(f16[m, k])
     otherwise:
         first(t, x)
-        product(c, t, b) with bulk
+        product(c, t, b) with tma
 """
 
 

@@ -255,18 +255,18 @@ def test_what_was_tuned_under_one_serves_it_alone(tmp_path: Path) -> None:
 
 
 def test_a_cost_below_the_rules_wins_and_preferred_always(write: Write) -> None:
-    text = '@option("grouped")\ndef rows(about):\n    assert about.rule == "8" and about.of.name == "product"\n'
+    text = '@option("l2_group")\ndef rows(about):\n    assert about.rule == "8" and about.of.name == "product"\n'
     program = Path(__file__).parents[2] / "samples" / "matmul.tile"
 
     def said(option: str) -> str:
         path = write(f"{text}    return Option('three', 3, {option})\n")
-        return command("why", program, "--plugin", path, "--choice", "grouped", "--all")[1]
+        return command("why", program, "--plugin", path, "--choice", "l2_group", "--all")[1]
 
     assert "three*" in said("preferred=True, because='odd'") and "odd (mine.py:4)" in said(
         "preferred=True, because='odd'"
     )
     offered = said("cost=1.0")  # the choice has no costs
-    assert "8*" in offered and "three: 1" in offered and "choose grouped.grid: three" in offered
+    assert "8*" in offered and "three: 1" in offered and "choose l2_group.grid: three" in offered
     swizzle = """
 @option("swizzle")
 def worse(about):
@@ -280,10 +280,10 @@ def worse(about):
 
 def test_a_change_of_layout_goes_by_another(write: Write) -> None:
     """By the layout that it has and by the one that it gets; results stay."""
-    path = write('@option("exchange")\ndef via(about):\n    return Option("via", about.of.layout)\n')
+    path = write('@option("convert_layout")\ndef via(about):\n    return Option("via", about.of.layout)\n')
     sample = Path(__file__).parents[2] / "samples" / "attention.tile"
     status, said = command(
-        "run", "--device", "emulator", sample, "s=32", "t=32", "--plugin", path, "--choose", "exchange=via"
+        "run", "--device", "emulator", sample, "s=32", "t=32", "--plugin", path, "--choose", "convert_layout=via"
     )
     assert status == 0, said
 

@@ -99,7 +99,7 @@ kernel many(y: f32[n], x: f32[n]; BLOCK = 2048):
     y[i] = v * sum(v)
 
 schedule capped of many:
-    maxregs {cap}
+    maxnreg {cap}
 
 example:
     n = 4096
@@ -124,10 +124,10 @@ def test_a_cap_that_spills_is_told_without_being_asked(cap: int, spills: bool, t
     path.write_text(CAPPED.format(cap=cap))
     result = CliRunner().invoke(cli, ["run", str(path), "--device", "emulator"])
     assert result.exit_code == 0
-    assert (f"'maxregs {cap}' is not enough" in result.stdout) == spills
+    assert (f"'maxnreg {cap}' is not enough" in result.stdout) == spills
     assert f"{'' if spills else '0 '}bytes spilled" in result.stdout
 
 
 def test_a_cap_that_the_assembler_raises_is_an_error() -> None:
-    with pytest.raises(TileError, match="maxregs is from 24 to 255; this is 23"):
+    with pytest.raises(TileError, match="maxnreg is from 24 to 255; this is 23"):
         dsl.parse(CAPPED.format(cap=23), device="emulator").compile("many")

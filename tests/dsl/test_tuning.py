@@ -216,7 +216,7 @@ def test_spills_are_thrown_out_where_ptxas_tells(double: Path) -> None:
     except DeviceError:
         pytest.skip("ptxas is not installed")
     capped = DOUBLE.replace(
-        "    tune BLOCK in warps * 32, warps * 64", "    BLOCK = 4096\n    tune CAP in 255, 24\n    maxregs CAP"
+        "    tune BLOCK in warps * 32, warps * 64", "    BLOCK = 4096\n    tune CAP in 255, 24\n    maxnreg CAP"
     )
     double.write_text(capped)
     found = {p["steps"][0]["constants"]["CAP"]: p for p in tuned_json(double, "warps=1")["points"]}

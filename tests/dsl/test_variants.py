@@ -167,12 +167,12 @@ def test_each_candidate_is_bound_and_lowered_once(counted_calls: dict[str, int])
     assert counted_calls == {"lower": 3, "resolve_schedule": 3, "bind": 3, "describe": 2}
 
 
-@pytest.mark.parametrize(("k", "schedule", "lowered"), [(8192, "bulk", 1), (8194, "groups", 2), (8193, "large", 3)])
+@pytest.mark.parametrize(("k", "schedule", "lowered"), [(8192, "tma", 1), (8194, "groups", 2), (8193, "large", 3)])
 def test_what_a_product_fits_as_is_what_is_launched(
     counted_calls: dict[str, int], k: int, schedule: str, lowered: int
 ) -> None:
-    """Each schedule that is asked is lowered once, then what is launched: `bulk` takes rows that begin at multiples of
-    16 bytes, `groups` of 4. `products` is asked: `matmul` copies such rows to aligned ones first, for `bulk`."""
+    """Each schedule that is asked is lowered once, then what is launched: `tma` takes rows that begin at multiples of
+    16 bytes, `groups` of 4. `products` is asked: `matmul` copies such rows to aligned ones first, for `tma`."""
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator", arch="sm_90")
     result, given = ArrayFacts((8192, 8192), "f16"), ArrayFacts((8192, k), "f16")
     others = dict.fromkeys(("scale", "bias", "residual", "row_scale"))

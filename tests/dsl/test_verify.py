@@ -54,7 +54,7 @@ kernel rows(y: f32[rows, cols], x: f16[rows, cols]; COLS = 256):
 schedule four of rows:
     warps = 4
     unroll i: 2
-    recompute wide
+    choose recompute.wide: anew
 
 kernel product(c: f32[m, n], a: f16[m, k], b: f16[k, n], d: s8[m, k], o: s32[k]; STEP = 32):
     grid 1
@@ -91,10 +91,10 @@ schedule four of groups:
     pipeline p: 2
     instruction acc: wgmma
 """
-TEXT += TEXT[TEXT.index("kernel groups") :].replace("groups", "boxes") + "    stage a, b: bulk\n"
+TEXT += TEXT[TEXT.index("kernel groups") :].replace("groups", "boxes") + "    stage a, b: tma\n"
 """And the same by copies of boxes."""
-TEXT += TEXT[TEXT.index("kernel boxes") :].replace("boxes", "stored") + "    stage c: bulk\n"
-"""And with the result stored in bulk."""
+TEXT += TEXT[TEXT.index("kernel boxes") :].replace("boxes", "stored") + "    stage c: tma\n"
+"""And with the result stored by TMA."""
 
 
 def given_rows() -> dict[str, Any]:
@@ -306,23 +306,23 @@ FAULTS = [
     Fault("check_names", "product", swapped("dot"), "acc", lane=False),
     Fault("grid", "rows", renamed("mul", "add", -1), "acc", lane=False),
     Fault("split", "product", swapped("dot"), "acc", lane=False),
-    Fault("tabulate", "rows", swapped("div"), "out", lane=False),
-    Fault("parts", "product", swapped("dot"), "acc", lane=False),
+    Fault("precompute", "rows", swapped("div"), "out", lane=False),
+    Fault("subtile", "product", swapped("dot"), "acc", lane=False),
     Fault("align", "rows", swapped("sub", 0), "e", lane=False),
     Fault("loop", "rows", swapped("sub", 0), "e", lane=False),
     Fault("turned", "product", swapped("dot"), "acc", lane=False),
     Fault("earlier_rounds", "rows", swapped("div"), "out", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),
-    Fault("bulk_stores", "stored", dropped("bulk_wait"), "c", lane=False),
-    Fault("bulk_stores", "stored", changed("bulk_store", "box", turned), "c", lane=False),
+    Fault("tma_stores", "stored", dropped("bulk_wait"), "c", lane=False),
+    Fault("tma_stores", "stored", changed("bulk_store", "box", turned), "c", lane=False),
     Fault("pipeline", "product", swapped("dot"), "acc", lane=False),
     Fault("pipeline", "boxes", changed("bulk_copy", "box", turned), "acc", lane=False),
     Fault("pipeline", "boxes", swapped("bulk_copy", at=(4, 5)), "acc", lane=False),
     Fault("pipeline", "boxes", early, "acc", lane=False),
     Fault("peel", "rows", swapped("div"), "out", lane=False),
-    Fault("turns", "rows", swapped("div"), "out", lane=False),
+    Fault("pingpong", "rows", swapped("div"), "out", lane=False),
     Fault("peel_loops", "rows", swapped("div"), "out", lane=False),
-    Fault("fragments", "product", swapped("dot"), "acc", lane=False),
+    Fault("prefetch_fragments", "product", swapped("dot"), "acc", lane=False),
     Fault("fold_again", "rows", renamed("maximum", "minimum"), "top", lane=False),
     Fault("unroll_loops", "rows", renamed("mul", "sub", -1), "acc", lane=False),
     Fault("unroll_loops", "rows", renamed("add", "sub", -1), "acc", lane=False),
@@ -355,7 +355,7 @@ FAULTS = [
     Fault("insert_barriers", "groups", dropped("barrier", 0), "acc"),
     Fault("place_waits", "groups", not_waited, "acc"),
     Fault("place_shared", "product", moved("sb"), "acc"),
-    Fault("check_turns", "product", moved("sb"), "acc"),
+    Fault("check_pingpong", "product", moved("sb"), "acc"),
     Fault("overlap", "product", moved("sb"), "acc"),
     Fault("marks", "product", moved("sb"), "acc"),
     Fault("place_shared", "product", changed("shared_alloc", "offset", lambda o: o - 16, 1), "sa"),

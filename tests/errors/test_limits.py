@@ -121,7 +121,7 @@ kernel p(c: f32[m, n], a: f16[m, k], b: f16[n, k]):
     store(c[0 : 64, 0 : 64], acc)
 
 schedule s of p:
-    parts acc: 1, 1
+    subtile acc: 1, 1
 """
 
 

@@ -106,7 +106,7 @@ schedule plain of histogram:
     BLOCK = 256
     warps = 8
     evict x: first
-    maxregs 64
+    maxnreg 64
     layout v: vector [1], lanes [32], warps [8]
 
 dispatch count(h, x):

@@ -150,7 +150,7 @@ def may_be_any(at: tuple[Any, ...]) -> bool:
     """Fields that take several kinds of values: expressions, constants, dims, and what may be null."""
     if at[0] in ("grid", "moves", "computes", "constants"):
         return True
-    return at[-1] in ("schedule", "hint", "maxregs") or "dims" in at or "expr" in at
+    return at[-1] in ("schedule", "hint", "maxnreg") or "dims" in at or "expr" in at
 
 
 def try_header(number: int, folder: Path) -> None:

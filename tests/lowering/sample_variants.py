@@ -62,7 +62,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         {**square(1000), **ALONG_K},
         {**square(4096), **ALONG_K, **FUSED},
     ],
-    ("product", "bulk"): [
+    ("product", "tma"): [
         {**square(4096), **ALONG_K},
         {**square(512), **ALONG_K},
         {**square(1008), **ALONG_K},
@@ -77,10 +77,10 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         square(512),
     ],
     ("product", "across"): [square(512), square(2048)],
-    **{("grouped", name): [{**square(512), "g": 3, "t": 7}] for name in ("tile", "bulk")},
+    **{("grouped", name): [{**square(512), "g": 3, "t": 7}] for name in ("tile", "tma")},
     ("deal", "warp"): [{"g": 3, "t": 7}],
-    **{("by_blocks", name): [{**square(512), "kb": 4, "nb": 4}] for name in ("tile", "bulk", "pairs")},
-    **{("quantised", name): [{**square(512), "k": 1024, "kh": 512, "groups": 8}] for name in ("tile", "bulk")},
+    **{("by_blocks", name): [{**square(512), "kb": 4, "nb": 4}] for name in ("tile", "tma", "pairs")},
+    **{("quantised", name): [{**square(512), "k": 1024, "kh": 512, "groups": 8}] for name in ("tile", "tma")},
     ("attend", "groups"): [heads(1024, 1024, 64), heads(1000, 1000, 128)],
     ("attend", "tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("attend", "small"): [heads(77, 300, 256)],
@@ -98,7 +98,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         innermost(512, 7, 100, 3),
     ],
     ("conv", "groups"): [images(256, 14, 256, 3), images(512, 7, 512, 3)],
-    ("conv_nhwc", "bulk"): [innermost(256, 14, 256, 3), innermost(512, 7, 1000, 3), innermost(256, 7, 512, 1)],
+    ("conv_nhwc", "tma"): [innermost(256, 14, 256, 3), innermost(512, 7, 1000, 3), innermost(256, 7, 512, 1)],
     ("conv_nhwc", "taps"): [innermost(64, 56, 64, 3), innermost(32, 13, 48, 5)],
     ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     ("tiled", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
@@ -164,7 +164,7 @@ TYPES = {
         {"T": "e4m3", "O": "bf16", "B": "f32"},
     ],
     ("product", "groups"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "e4m3", "O": "bf16", "B": "f32"}],
-    ("product", "bulk"): [
+    ("product", "tma"): [
         {"T": "s8", "O": "s32", "B": "f32"},
         {"T": "f32", "O": "f32", "B": "f32"},
         {"T": "e4m3", "O": "bf16", "B": "f32"},
@@ -175,7 +175,7 @@ TYPES = {
 }
 """Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""
 
-FIRST = {("conv", "groups"): 1, ("conv_nhwc", "bulk"): 3, ("conv_nhwc", "taps"): 3}
+FIRST = {("conv", "groups"): 1, ("conv_nhwc", "tma"): 3, ("conv_nhwc", "taps"): 3}
 """How many of the first types a schedule takes, if not all: warp groups multiply no s4, nothing that is converted."""
 OTHERS = {("product", "across")}
 """Schedules of TYPES alone."""

@@ -49,7 +49,7 @@ CASES = {
             {"T": "s8"},
             TILES,
             SIZES,
-            choices={"fragments": "whole", "tabulate": "computed"},
+            choices={"prefetch_fragments": "whole", "precompute": "computed"},
             absent=frozenset({"z"}),
         ),
     ),

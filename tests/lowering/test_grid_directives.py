@@ -20,7 +20,7 @@ kernel order(y: s32[rows, columns, parts]):
 
 schedule s of order:
     warps = 1
-    grouped {group}
+    l2_group {group}
 """
 
 
@@ -43,7 +43,7 @@ kernel tiles(y: s32[blocks, 2]; ROWS):
 schedule s of tiles:
     warps = 1
     ROWS = {rows}
-    grouped 2
+    l2_group 2
 """
 
 
@@ -75,8 +75,8 @@ def test_products_are_grouped_by_themselves() -> None:
     args = {"a": np.ones((150, 24), np.float16), "b": np.ones((40, 24), np.float16)}
     args |= {"c": np.zeros((150, 40), np.float32)}
     kernel = compile_kernel(PRODUCT.format(first=0, second=1), args)
-    made = kernel.variant.function.choices.keyed()["grouped.grid"]
-    assert made.taken == "8" and made.line == "grouped {option}"
+    made = kernel.variant.function.choices.keyed()["l2_group.grid"]
+    assert made.taken == "8" and made.line == "l2_group {option}"
     launch(kernel, args)
     assert (args["c"] == 24).all()
 
@@ -99,9 +99,9 @@ def test_a_row_of_tiles_is_no_grid_of_two_axes() -> None:
     """Where both operands hang on one axis, nothing is decided; and the schedule cannot ask for it."""
     text = PRODUCT.format(first=0, second=0).replace("cdiv(m, TM), cdiv(n, TN)", "cdiv(m, TM)")
     args = {"a": np.ones((32, 16), np.float16), "b": np.ones((32, 16), np.float16), "c": np.zeros((32, 32), np.float32)}
-    assert "grouped.grid" not in compile_kernel(text, args).variant.function.choices.keyed()
+    assert "l2_group.grid" not in compile_kernel(text, args).variant.function.choices.keyed()
     with pytest.raises(TileError, match="does not read block") as caught:
-        compile_kernel(text + "    grouped 4\n", args)
+        compile_kernel(text + "    l2_group 4\n", args)
     assert caught.value.loc is not None and caught.value.loc.line == 12
 
 
@@ -157,7 +157,7 @@ ROUNDS = {"k": "0, k, TK", "few": "0, 16, TK", "by tile": "0, minimum(k, i + TK)
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-@pytest.mark.parametrize("lines", ["persistent 1", "persistent 1\n    pipeline p: 4", "persistent 1\n    grouped 1"])
+@pytest.mark.parametrize("lines", ["persistent 1", "persistent 1\n    pipeline p: 4", "persistent 1\n    l2_group 1"])
 @pytest.mark.parametrize(("m", "n", "k"), [(272, 160, 64), (33, 17, 8), (272, 130, 40), (200, 200, 0)])
 def test_copies_go_on_from_tile_to_tile(rounds: str, lines: str, m: int, n: int, k: int) -> None:
     """170 tiles for 132 blocks, also where a tile has fewer rounds than the ring has slots, or none. A tile begins
@@ -228,7 +228,14 @@ def test_verify_takes_persistent_products() -> None:
 # ---- order ----
 
 
-@pytest.mark.parametrize("lines", ["order descending", "order ascending", "order descending\n    persistent 1"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "choose tile_order.grid: descending",
+        "choose tile_order.grid: ascending",
+        "choose tile_order.grid: descending\n    persistent 1",
+    ],
+)
 @pytest.mark.parametrize("group", [1, 3])
 @pytest.mark.parametrize("grid", [(1, 1, 1), (5, 7, 2), (16, 9, 1)])
 def test_each_tile_is_taken_once_in_either_order(lines: str, group: int, grid: tuple[int, int, int]) -> None:
@@ -240,7 +247,7 @@ def test_each_tile_is_taken_once_in_either_order(lines: str, group: int, grid: t
 
 def test_the_first_block_takes_the_last_tile() -> None:
     args = {"y": np.zeros((15, 2), np.int32)}
-    text = TILES.format(rows=5).replace("grouped 2", "grouped 1\n    order descending")
+    text = TILES.format(rows=5).replace("l2_group 2", "l2_group 1\n    choose tile_order.grid: descending")
     launch(compile_kernel(text, args), args)
     assert [tuple(tile) for tile in args["y"].tolist()] == [(4 - i, j) for j in range(3) for i in range(5)]
 
@@ -271,7 +278,7 @@ GROWS = {
 
 def order_of(text: str) -> str | None:
     args = {"y": np.zeros((8, 32), np.float32), "x": np.ones((8, 32), np.float32), "done": np.zeros(1, np.uint32)}
-    made = compile_kernel(text, args).variant.function.choices.keyed().get("order.grid")
+    made = compile_kernel(text, args).variant.function.choices.keyed().get("tile_order.grid")
     return None if made is None else made.taken
 
 
@@ -291,7 +298,7 @@ def test_blocks_that_may_wait_for_others_start_in_their_order_by_themselves(wait
     """The last one first would wait for one that starts later: look-back hung so on a full GPU."""
     text = GROWING.format(rounds="0, i + 1", more=ASKS[waits])
     assert order_of(text) is None
-    assert order_of(text + "    order descending\n") == "descending"
+    assert order_of(text + "    choose tile_order.grid: descending\n") == "descending"
     counts = GROWING.format(rounds="0, i + 1", more="\n    atomic_add(done[0], 1, order=relaxed)")
     assert order_of(counts) == "descending"
 
@@ -304,7 +311,7 @@ def test_tiles_of_blocks_that_may_wait_for_others_keep_the_order_of_the_grid(rou
     """Neither groups of rows nor columns side by side by themselves: either puts a later tile ahead of an earlier."""
     args = {"c": np.ones((48, 48), np.float32)} | dict.fromkeys("ab", np.ones((48, 48), np.float16))
     text = PRODUCT.format(first=0, second=1).replace("0, k, TK", rounds)
-    orders = {"grouped.grid", "columns.grid", "order.grid"}
+    orders = {"l2_group.grid", "tile_columns.grid", "tile_order.grid"}
     assert orders & {*compile_kernel(text, args).variant.function.choices.keyed()}
     waits = text.replace("    acc = zeros", WORD + "    acc = zeros")
     assert not orders & {*compile_kernel(waits, args).variant.function.choices.keyed()}
@@ -313,8 +320,8 @@ def test_tiles_of_blocks_that_may_wait_for_others_keep_the_order_of_the_grid(rou
 def test_blocks_that_wait_for_others_start_in_their_order() -> None:
     text = GROWING.format(rounds="0, i + 1", more="\n    before = atomic_add(done[0], 1, order=acq_rel)")
     assert order_of(text) is None
-    with pytest.raises(TileError, match="they start in their order") as caught:
-        order_of(text + "    order descending\n")
+    with pytest.raises(TileError, match="they start in grid order") as caught:
+        order_of(text + "    choose tile_order.grid: descending\n")
     assert caught.value.loc is not None and caught.value.loc.line == 12
 
 
@@ -344,8 +351,15 @@ def rounds_of_blocks(rounds: str, lines: str, grid: tuple[int, int, int]) -> lis
     return made
 
 
-@pytest.mark.parametrize("lines", ["columns {}", "persistent 1\n    columns {}", "persistent 0\n    columns {}"])
-@pytest.mark.parametrize("columns", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "choose tile_columns.grid: {}",
+        "persistent 1\n    choose tile_columns.grid: {}",
+        "persistent 0\n    choose tile_columns.grid: {}",
+    ],
+)
+@pytest.mark.parametrize("columns", [1, 2, 4])
 @pytest.mark.parametrize("rounds", ["0, i + 1", "0, rows - i"])
 @pytest.mark.parametrize("grid", [(1, 1, 1), (5, 7, 3), (16, 9, 1)])
 def test_columns_side_by_side_take_each_tile_once(
@@ -358,7 +372,15 @@ def test_columns_side_by_side_take_each_tile_once(
 def test_a_row_of_columns_goes_ahead_of_the_next_one(order: str) -> None:
     """5 rows of tiles, 3 columns of which 2 go side by side: what blocks 0, 1, 2 … of the machine take."""
     args = {"y": np.zeros((15, 2), np.int32)}
-    launch(compile_kernel(TILES.format(rows=5).replace("grouped 2", f"columns 2\n    order {order}"), args), args)
+    launch(
+        compile_kernel(
+            TILES.format(rows=5).replace(
+                "l2_group 2", f"choose tile_columns.grid: 2\n    choose tile_order.grid: {order}"
+            ),
+            args,
+        ),
+        args,
+    )
     rows = range(5) if order == "ascending" else range(4, -1, -1)
     wanted = [(row, column) for columns in ((0, 1), (2,)) for row in rows for column in columns]
     assert [tuple(tile) for tile in args["y"].tolist()] == wanted
@@ -375,17 +397,17 @@ def test_blocks_get_a_long_tile_with_a_short_one(rounds: str, grid: tuple[int, i
 
 
 def test_tiles_are_dealt_in_turn_where_that_is_chosen() -> None:
-    made = rounds_of_blocks("0, i + 1", "persistent 1\n    choose deal.grid: turns", (16, 40, 1))
+    made = rounds_of_blocks("0, i + 1", "persistent 1\n    choose deal.grid: round_robin", (16, 40, 1))
     assert len({count % 17 for count in made}) > 2
 
 
 def test_columns_of_a_grid_of_one_axis_are_refused() -> None:
-    text = GROWING.format(rounds="0, i + 1", more="") + "    columns 2\n"
+    text = GROWING.format(rounds="0, i + 1", more="") + "    choose tile_columns.grid: 2\n"
     with pytest.raises(TileError, match="no order of tiles to choose"):
         order_of(text)
-    text = TRIANGLE.format(rounds="0, i + 1", lines="columns 2").replace("relaxed", "acq_rel")
+    text = TRIANGLE.format(rounds="0, i + 1", lines="choose tile_columns.grid: 2").replace("relaxed", "acq_rel")
     args = {"y": np.zeros((2, 2, 2), np.int32), "made": np.zeros(4, np.int32), "z": np.zeros(2, np.int32)}
-    with pytest.raises(TileError, match="they start in their order"):
+    with pytest.raises(TileError, match="they start in grid order"):
         compile_kernel(text, args)
 
 

@@ -45,12 +45,12 @@ schedule taps of conv:
     warps = HIGH / 2
     instruction acc: wgmma
     unroll t: all
-    stage x, f: bulk
+    stage x, f: tma
     pipeline c0: 2
     persistent 1
     specialize h, w, p, q, c, k, r, s
 """
-STORED = TEXT.replace("stage x, f: bulk", "stage x, f, y: bulk")
+STORED = TEXT.replace("stage x, f: tma", "stage x, f, y: tma")
 DEVICES = ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)]
 TYPES: dict[str, tuple[Any, str]] = {"s8": (np.int8, "s32"), "f16": (np.float16, "f32")}
 
@@ -124,7 +124,7 @@ def test_all_stages_mean_the_same(name: str, again: str) -> None:
     arrays = {key: each[:3] if key != "f" else each for key, each in arrays.items()}
     dims = {key: value for key, value in given.items() if key in "nhwcpqkrs"} | {"n": len(arrays["x"])}
     rest = {key: value for key, value in given.items() if key not in "nhwcpqkrsTO"}
-    choose = f"    choose again.f: {again}\n" if name == "many tiles a block" else ""
+    choose = f"    choose reload.f: {again}\n" if name == "many tiles a block" else ""
     program = parse_program(STORED + choose, "conv.tile")
     request = Request("conv", "taps", dims, {"T": given["T"], "O": given["O"]}, rest, arch="sm_90a")
     found = verify_kernel(program, request, arrays)
@@ -148,7 +148,7 @@ kernel blur(y: f32[h, w, c], x: f32[h, w, c]; R = 8, W = 16, TC = 32):
 schedule boxes of blur:
     warps = 4
     unroll t: all
-    stage x: bulk
+    stage x: tma
     pipeline c0: 2
     persistent 2
 """
@@ -193,7 +193,7 @@ def test_threads_copy_no_halo(tmp_path: Path) -> None:
 def test_what_all_rounds_copy_is_copied_once(again: str, at_once: int) -> None:
     """Behind the first wait for a free slot, and ahead of the loops, stand those that are done once."""
     arrays, wanted, given = problem("many tiles a block")
-    made = dsl.parse(f"{TEXT}    choose again.f: {again}\n", device="emulator", arch="sm_90a").compile("conv", **given)
+    made = dsl.parse(f"{TEXT}    choose reload.f: {again}\n", device="emulator", arch="sm_90a").compile("conv", **given)
     Kernel(few_blocks(made.ptx, 3), device="emulator")(*arrays.values())
     np.testing.assert_array_equal(arrays["y"], wanted)
     assert made.ptx.count("mbarrier.arrive.expect_tx") == 1 + (at_once > 0)

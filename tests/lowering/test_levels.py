@@ -1,4 +1,4 @@
-"""Copies in bulk of several loops in one another: those of a block's tiles, and of the rounds of each."""
+"""TMA copies of several loops in one another: those of a block's tiles, and of the rounds of each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ kernel scores(y: f32[m], a: f16[m, 64], b: f16[n, 64]):
 schedule boxes of scores:
     warps = 8
     instruction x: wgmma
-    stage a, b: bulk
+    stage a, b: tma
     pipeline j: 3
     pipeline tile: {slots}
     persistent 1
@@ -44,7 +44,7 @@ kernel sums(y: f32[m, 32], a: f32[m, 32], b: f32[n, 32]):
 
 schedule boxes of sums:
     warps = 2
-    stage a, b: bulk
+    stage a, b: tma
     pipeline j: 2
     pipeline tile: {slots}
     persistent 1
@@ -119,7 +119,7 @@ kernel twice(y: f32[n, 32], a: f32[n, 32], b: f32[n, 32]):
 
 schedule boxes of twice:
     warps = 2
-    stage a, b: bulk
+    stage a, b: tma
     pipeline i: 2
     pipeline j: 2
 """
@@ -138,7 +138,7 @@ def test_a_ring_of_tiles_is_of_persistent_blocks() -> None:
 
 
 def test_a_ring_of_tiles_that_copy_nothing_is_refused() -> None:
-    text = TEXT.format(slots=2).replace("stage a, b: bulk", "stage b: bulk")
+    text = TEXT.format(slots=2).replace("stage a, b: tma", "stage b: tma")
     with pytest.raises(TileError, match="copies nothing at the head of each of its tiles") as caught:
         dsl.parse(text, device="emulator", arch="sm_90a").compile("sums", m=300, n=100)
     assert caught.value.loc is not None

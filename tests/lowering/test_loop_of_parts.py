@@ -31,7 +31,7 @@ schedule s of k:
 WAYS = {
     "static": "loop v, 1: static 128",
     "loop": "loop v, 1: 128",
-    "again": "loop v, 1: 64\n    recompute v",
+    "again": "loop v, 1: 64\n    choose recompute.v: anew",
     "kept": "loop v, 1: 128\n    stage v: shared",
     "both": "loop v, 1: 128\n    stage v, d: shared",
 }

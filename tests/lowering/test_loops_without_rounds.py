@@ -30,21 +30,24 @@ schedule s of k:
     specialize k
 {schedule}
 """
-BULK = ("stage a, b: bulk", "stage c: bulk")
+TMA = ("stage a, b: tma", "stage c: tma")
 KNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
-    "constants": ("for p in range(128, 64, 128):", (*BULK, "columns 2", "order descending")),
-    "a specialised dim": ("for p in range(64, k, 128):", (*BULK, "persistent 1")),
-    "of a range": ("for p in range(0, minimum(k, 0), 128):", ("stage a, b: bulk", "stage c: shared")),
-    "copies of threads": ("for p in range(128, 64, 128):", ("stage c: bulk", "parts acc: 64, 32")),
-    "blocks share it": ("for p in range(128, 64, 128):", ("stage a, b: bulk", "split p: 2")),
-    "in a loop": ("for u in range(q.to(index)):\n      for p in range(64, k, 128):", BULK),
-    "around a loop": ("for u in range(0, minimum(k, 0)):\n      for p in range(0, k, 128):", BULK),
+    "constants": (
+        "for p in range(128, 64, 128):",
+        (*TMA, "choose tile_columns.grid: 2", "choose tile_order.grid: descending"),
+    ),
+    "a specialised dim": ("for p in range(64, k, 128):", (*TMA, "persistent 1")),
+    "of a range": ("for p in range(0, minimum(k, 0), 128):", ("stage a, b: tma", "stage c: shared")),
+    "copies of threads": ("for p in range(128, 64, 128):", ("stage c: tma", "subtile acc: 64, 32")),
+    "blocks share it": ("for p in range(128, 64, 128):", ("stage a, b: tma", "split p: 2")),
+    "in a loop": ("for u in range(q.to(index)):\n      for p in range(64, k, 128):", TMA),
+    "around a loop": ("for u in range(0, minimum(k, 0)):\n      for p in range(0, k, 128):", TMA),
 }
 UNKNOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     "equal ends": ("z = q.to(index)\n    for p in range(z, z, 128):", ("stage a, b: shared",)),
-    "bits": ("for p in range(0, ((q & 7) >> 3).to(index), 128):", ("stage a, b: bulk", "split p: 2")),
-    "what cancels": ("for p in range(0, (block(0) * 2 // 2 - block(0)) * 128, 128):", ("stage a, b: bulk",)),
-    "a difference": ("for p in range(0, (q ^ q).to(index), 128):", ("stage a, b: shared", "stage c: bulk")),
+    "bits": ("for p in range(0, ((q & 7) >> 3).to(index), 128):", ("stage a, b: tma", "split p: 2")),
+    "what cancels": ("for p in range(0, (block(0) * 2 // 2 - block(0)) * 128, 128):", ("stage a, b: tma",)),
+    "a difference": ("for p in range(0, (q ^ q).to(index), 128):", ("stage a, b: shared", "stage c: tma")),
 }
 """What is not known here, and to ptxas."""
 
@@ -83,13 +86,13 @@ def test_the_assembler_does_not_find_products_dead(case: str) -> None:
 
 def test_the_assembler_does_not_find_shares_of_nothing_dead() -> None:
     """Blocks that share range(k, k) have bounds that it finds to be equal: 768 of 7,680 sums were wrong on an H200."""
-    text = source("for p in range(k, k, 128):", ("stage a, b: bulk", "split p: 5")).replace("    specialize k\n", "")
+    text = source("for p in range(k, k, 128):", ("stage a, b: tma", "split p: 5")).replace("    specialize k\n", "")
     made = dsl.parse(text, device="emulator", arch="sm_90a").compile("k", "s", m=128, n=256, k=128)
     assert "IGMMA" in sass(assemble(made.ptx, "sm_90a").cubin)
 
 
 def test_a_loop_that_may_have_rounds_is_written_as_it_is() -> None:
     """What hangs on a dim the assembler cannot decide."""
-    text = source("for p in range(0, k, 128):", BULK).replace("    specialize k\n", "")
+    text = source("for p in range(0, k, 128):", TMA).replace("    specialize k\n", "")
     made = dsl.parse(text, device="emulator", arch="sm_90a").compile("k", "s", m=128, n=256, k=64)
     assert "wgmma" in made.ptx and not re.search(r"shr\.u32\s.*, 31;", made.ptx)

@@ -168,7 +168,7 @@ def test_every_kind_of_attribute_and_type() -> None:
     ir.op("convert_layout", [args[4]], layout=layout)
     ir.op("asm", text='mov.b32 $0, "\\\n\t";', types=[F32, INDEX])
     ir.op("shared_alloc", type=args[3].type, name="s", more=[[1, [2.5, None]], {"a": F32, "b": ()}])
-    function = Function("k", [], {}, ir.block, 4, attrs={"unroll": {"i": 4}, "maxregs": None})
+    function = Function("k", [], {}, ir.block, 4, attrs={"unroll": {"i": 4}, "maxnreg": None})
     printed = str(round_trip(function))
     assert str(read(printed)) == printed
     assert str(round_trip(function, annotate=True)) == printed

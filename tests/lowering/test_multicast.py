@@ -1,4 +1,4 @@
-"""`cluster 2` with copies in bulk: what both blocks of a cluster need is copied once, by halves."""
+"""`cluster 2` with copies by TMA: what both blocks of a cluster need is copied once, by halves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_turns import DEVICES, arrays, changed, skip_without_boxes
+from test_pingpong import DEVICES, arrays, changed, skip_without_boxes
 from warpgroup_products import CASES, check, of_case, text
 from warpgroup_products import arrays as matrices
 
@@ -26,8 +26,8 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 MORE: dict[str, list[str]] = {
     "a block a tile": [],
     "persistent": ["persistent 1"],
-    "in groups": ["persistent 1", "grouped 4"],
-    "in groups, a block a tile": ["grouped 2"],
+    "in groups": ["persistent 1", "l2_group 4"],
+    "in groups, a block a tile": ["l2_group 2"],
     "through shared memory": ["stage c: shared"],
     "shared among blocks": ["split p: 2"],
 }
@@ -42,12 +42,12 @@ def variants() -> list[tuple[str, str]]:
 
 
 def clustered(*lines: str, **orders: str) -> str:
-    return text(64, 64, 64, 4, "stage a, b: bulk", "pipeline p: 3", "cluster 2", *lines, **orders)
+    return text(64, 64, 64, 4, "stage a, b: tma", "pipeline p: 3", "cluster 2", *lines, **orders)
 
 
 @pytest.mark.parametrize(("case", "more"), variants())
 def test_products_are_numpys(case: str, more: str) -> None:
-    source, c, a, b, wanted = of_case(case, "stage a, b: bulk", "cluster 2", *MORE[more])
+    source, c, a, b, wanted = of_case(case, "stage a, b: tma", "cluster 2", *MORE[more])
     dsl.parse(source, device="emulator").product(c, a, b)
     check(c, wanted)
 
@@ -56,7 +56,7 @@ def test_products_are_numpys(case: str, more: str) -> None:
 @pytest.mark.parametrize(("case", "more"), variants())
 def test_products_are_numpys_on_a_device(case: str, more: str) -> None:
     skip_without_boxes("cuda")
-    source, c, a, b, wanted = of_case(case, "stage a, b: bulk", "cluster 2", *MORE[more])
+    source, c, a, b, wanted = of_case(case, "stage a, b: tma", "cluster 2", *MORE[more])
     dsl.parse(source, device="cuda").product(c, a, b)
     check(c, wanted)
 
@@ -110,7 +110,7 @@ def test_a_block_without_a_tile_writes_nothing(rows: int, more: str, device: str
 def test_groups_take_turns_in_each_block(m: int, n: int, device: str) -> None:
     skip_without_boxes(device)
     o, a, b, v, wanted = arrays(m, n)
-    dsl.parse(changed({"turns e": "turns e\n    cluster 2"}), device=device).weigh(o, a, b, v)
+    dsl.parse(changed({"pingpong e": "pingpong e\n    cluster 2"}), device=device).weigh(o, a, b, v)
     np.testing.assert_array_equal(o, wanted)
 
 
@@ -121,7 +121,7 @@ def test_queries_share_keys(s: int, t: int, device: str) -> None:
     skip_without_boxes(device)
     source = (SAMPLES / "attention.tile").read_text()
     many = "cdiv(s, 128) * heads * batch >= sms and fits(attend with groups)"
-    turn = "    turns e: D <= 128 and not FOUR\n"
+    turn = "    pingpong e: D <= 128 and not FOUR\n"
     lines = {many: "true", turn: f"    cluster 2\n{turn}"}
     module = dsl.parse(changed(lines, source), device=device, **({} if device == "cuda" else {"arch": "sm_90a"}))
     random = np.random.default_rng(s)
@@ -142,7 +142,7 @@ def test_pixels_share_filters(images: int, device: str) -> None:
     """The sample's convolution: boxes of the images are windows, those of the filters the same for neighbours."""
     skip_without_boxes(device)
     source = (SAMPLES / "int8_conv.tile").read_text()
-    many = "many and cg * size(T) >= 128 and k * size(T) >= 128 and fits(conv_nhwc with bulk)"
+    many = "many and cg * size(T) >= 128 and k * size(T) >= 128 and fits(conv_nhwc with tma)"
     lines = {many: "true", "    persistent AT_ONCE\n": "    persistent AT_ONCE\n    cluster 2\n"}
     module = dsl.parse(changed(lines, source), device=device, **({} if device == "cuda" else {"arch": "sm_90a"}))
     random = np.random.default_rng(images)
@@ -229,7 +229,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         "that has no tile would do 'asm'",
     ),
     "persistent, without boxes": (
-        {"stage a, b: bulk": "stage a, b: shared", "cluster 2": "cluster 2\n    persistent 1"}, "launched together",
+        {"stage a, b: tma": "stage a, b: shared", "cluster 2": "cluster 2\n    persistent 1"}, "launched together",
     ),
 }  # fmt: skip
 
@@ -294,7 +294,7 @@ def test_large_products_spill_nothing(dtype: str, size: int) -> None:
     source, count = re.subn(r"    cluster where\(.*\n", "    cluster 2\n", (SAMPLES / "matmul.tile").read_text())
     assert count == 1
     kernel = dsl.parse(source, device="emulator", arch="sm_90a").compile(
-        "product", "bulk", m=size, n=size, k=size,
+        "product", "tma", m=size, n=size, k=size,
         types={"T": dtype, "O": "f16" if dtype == "f16" else "s32", "B": "f32"},
         absent={"scale", "bias", "residual", "row_scale"}, strides={"a": (size, 1), "b": (1, size)},
         align=dict.fromkeys("abc", 16),

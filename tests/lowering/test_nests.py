@@ -54,7 +54,11 @@ def loops(kernel: Kernel) -> int:
     return sum(op.spec.counters and op.attrs["unroll"] == 1 for op in kernel.ops)
 
 
-WAYS = ["pipeline c, t: 3", "pipeline c, t: 2\n    fragments t: late", "pipeline c, t: 5\n    fragments t: whole"]
+WAYS = [
+    "pipeline c, t: 3",
+    "pipeline c, t: 2\n    prefetch_fragments t: late",
+    "pipeline c, t: 5\n    prefetch_fragments t: whole",
+]
 
 
 @pytest.mark.parametrize("lines", WAYS)

@@ -40,7 +40,7 @@ def masks(kernel: Kernel) -> list[bool]:
     return ["mask" in op.attrs["has"] for op in kernel.ops if op.name == "load"]
 
 
-WAYS = {"none": "maxregs 255", "peel": "peel p", "unroll": "unroll p: 2", "both": "peel p\n    unroll p: 2"}
+WAYS = {"none": "maxnreg 255", "peel": "peel p", "unroll": "unroll p: 2", "both": "peel p\n    unroll p: 2"}
 LOADS = {"none": "mm", "peel": "..mm", "unroll": "....mm", "both": "......mm"}
 """Loads with and without a mask: whole rounds first, what is left after them, the round that is not whole last."""
 
@@ -65,7 +65,7 @@ def test_odd_extents_and_no_rounds(way: str, k: int) -> None:
 def test_whole_rounds_load_as_wide_as_if_there_were_no_mask() -> None:
     """Of f16, where 1 divides all that is known of k but a tile does not."""
     peeled, _ = product("peel p", 32, 16, 104)
-    whole, _ = product("maxregs 255", 32, 16, 128)
+    whole, _ = product("maxnreg 255", 32, 16, 128)
     widths = [Counter(re.findall(r"ld\.global\S*", kernel.ptx)) for kernel in (whole, peeled)]
     assert widths[0] and widths[0] <= widths[1]
 

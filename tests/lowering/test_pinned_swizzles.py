@@ -135,7 +135,7 @@ kernel f(y: f32[TR, 64], x: f16[n, TR, 64]; TR=32):
         total = total + x[p, 0 : TR, 0 : 64].to(f32)
     y[0 : TR, 0 : 64] = total
 schedule boxes of f:
-    stage x: bulk
+    stage x: tma
     pipeline p: 2
     swizzle sx: {bits}
 """

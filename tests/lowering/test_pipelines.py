@@ -23,7 +23,7 @@ kernel k(c: f32[m, n], a: {type}[m, k], b: {type}[n, k]; TM = 32, TN = 16, TK = 
 
 schedule s of k:
     warps = 2
-    fragments p: whole
+    prefetch_fragments p: whole
     {lines}
 """
 TYPES = {"f16": np.float16, "s8": np.int8}
@@ -186,7 +186,7 @@ kernel k(c: f32[m, 16], a: f16[m, k], b: f16[16, k]; TM = 16, TK = 16):
 
 schedule s of k:
     unroll p: 1
-    fragments p: whole
+    prefetch_fragments p: whole
 """
     random = np.random.default_rng(0)
     args = {"a": random.integers(-3, 4, (20, 40)).astype(np.float16), "c": np.zeros((20, 16), np.float32)}
@@ -311,7 +311,7 @@ kernel k(c: f32[m, n], a: f16[m, k; strided], b: f16[k, n; strided]; TM = 32, TN
 schedule s of k:
     warps = 2
     unroll p: 1
-    fragments p: whole
+    prefetch_fragments p: whole
 """
     random = np.random.default_rng(0)
     arrays = {"a": random.integers(-3, 4, (64, 96)), "b": random.integers(-3, 4, (96, 64))}

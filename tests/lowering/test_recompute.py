@@ -18,7 +18,7 @@ schedule held of centred:
     layout v: vector [1, 8], lanes [4, 8], warps [4, 1]
 schedule anew of centred:
     like held
-    recompute v
+    choose recompute.v: anew
 """
 TYPES = {"f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16)}
 

@@ -1,4 +1,4 @@
-"""Copies in bulk (`stage a, b: bulk`): a warp of its own copies boxes into a channel, others multiply what is there."""
+"""TMA copies (`stage a, b: tma`): a warp of its own copies boxes into a channel, others multiply what is there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def variants() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("case", "more"), variants())
 def test_products_are_numpys(case: str, more: str) -> None:
-    source, c, a, b, wanted = of_case(case, "stage a, b: bulk", *MORE[more])
+    source, c, a, b, wanted = of_case(case, "stage a, b: tma", *MORE[more])
     dsl.parse(source, device="emulator").product(c, a, b)
     check(c, wanted)
 
@@ -48,13 +48,13 @@ def test_products_are_numpys_on_a_device(case: str, more: str) -> None:
         pytest.skip("wgmma is sm_90a's")
     if case == more or (case in SAID and more != "as they are"):
         pytest.skip("the case says so itself")
-    source, c, a, b, wanted = of_case(case, "stage a, b: bulk", *MORE[more])
+    source, c, a, b, wanted = of_case(case, "stage a, b: tma", *MORE[more])
     dsl.parse(source, device="cuda").product(c, a, b)
     check(c, wanted)
 
 
 NAMED = "    instruction acc: wgmma\n"
-WARPS = text(64, 64, 32, 4, "stage a, b: bulk", "pipeline p: 3", "persistent 1").replace(NAMED, "")
+WARPS = text(64, 64, 32, 4, "stage a, b: tma", "pipeline p: 3", "persistent 1").replace(NAMED, "")
 
 
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -72,7 +72,7 @@ def test_products_of_single_warps(dtype: str, device: str) -> None:
     assert "mma.sync" in kernel.ptx and "setmaxnreg" not in kernel.ptx
 
 
-CLUSTER = text(64, 128, 64, 4, "stage a, b: bulk", "cluster 2", b="across")
+CLUSTER = text(64, 128, 64, 4, "stage a, b: tma", "cluster 2", b="across")
 
 
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -97,7 +97,7 @@ def test_a_rank_in_a_descriptor_is_found() -> None:
 
 
 def ptx(*lines: str, k: int = 1024) -> str:
-    module = dsl.parse(text(64, 64, 64, 4, "stage a, b: bulk", *lines), device="emulator")
+    module = dsl.parse(text(64, 64, 64, 4, "stage a, b: tma", *lines), device="emulator")
     return module.compile("product", m=64, n=64, k=k, T="f16", O="f32").ptx
 
 
@@ -107,7 +107,7 @@ def ptx(*lines: str, k: int = 1024) -> str:
 def test_nothing_spills_and_registers_change_hands(dtype: str, more: list[str]) -> None:
     size = {"f16": 64, "bf16": 64, "s8": 128, "f32": 32}[dtype]
     out = "f16" if dtype == "f16" else TYPES[dtype][1]
-    lines = ["stage a, b: bulk", f"pipeline p: {3 if more else 4}", *more]
+    lines = ["stage a, b: tma", f"pipeline p: {3 if more else 4}", *more]
     module = dsl.parse(text(128, 256, size, 8, *lines), device="emulator")
     kernel = module.compile("product", m=4096, n=4096, k=4096, T=dtype, O=out)
     made = assemble(kernel.ptx, "sm_90a")
@@ -118,7 +118,7 @@ def test_nothing_spills_and_registers_change_hands(dtype: str, more: list[str]) 
 
 def test_two_blocks_share_the_registers() -> None:
     """80 a thread at the start, of 384 threads; those that copy keep 24."""
-    module = dsl.parse(text(128, 64, 64, 8, "stage a, b: bulk", "blocks_per_sm 2"), device="emulator")
+    module = dsl.parse(text(128, 64, 64, 8, "stage a, b: tma", "blocks_per_sm 2"), device="emulator")
     made = module.compile("product", m=4096, n=4096, k=4096, T="f16", O="f16").ptx
     assert "setmaxnreg.inc.sync.aligned.u32 104" in made and ".minnctapersm 2" in made
     c, a, b, wanted = arrays("f16", 128, 64, 256)
@@ -128,7 +128,7 @@ def test_two_blocks_share_the_registers() -> None:
 
 def test_a_product_has_its_registers_at_the_start() -> None:
     """ptxas 13.0 refuses 89 for 128 columns (C7602), whatever `setmaxnreg` gives later; four warps more are enough."""
-    lines = "stage a, b: bulk", "pipeline p: 2", "blocks_per_sm 2"
+    lines = "stage a, b: tma", "pipeline p: 2", "blocks_per_sm 2"
     message = "a product of 128 columns takes 90 registers of a thread, and 2 blocks of 384 threads have 80 for it"
     check_refused(text(128, 128, 64, 8, *lines), {}, message)
     made = dsl.parse(text(64, 128, 64, 4, *lines), device="emulator").compile(
@@ -141,7 +141,7 @@ def test_a_product_has_its_registers_at_the_start() -> None:
 def test_adjacent_parts_are_one_product(dtype: str, b: str) -> None:
     """Three of 64 columns are one of 192, which reads the left operand once."""
     out, size = TYPES[dtype][1], 128 // np.dtype(TYPES[dtype][0]).itemsize
-    lines = "stage a, b: bulk", "parts acc: 64, 64", "pipeline p: 2"
+    lines = "stage a, b: tma", "subtile acc: 64, 64", "pipeline p: 2"
     module = dsl.parse(text(64, 192, size, 4, *lines, b=b), device="emulator")
     made = module.compile("product", m=64, n=192, k=512, T=dtype, O=out).ptx
     assert "m64n192k" in made and "m64n64k" not in made
@@ -151,7 +151,7 @@ def test_adjacent_parts_are_one_product(dtype: str, b: str) -> None:
 @pytest.mark.parametrize("part", [32, 64])
 def test_parts_that_begin_at_zero_become_products_of_128_columns(part: int) -> None:
     """Their sums are added to others in registers, which have room for no more."""
-    kernel = text(64, 256, 128, 4, "stage a, b: bulk", f"parts acc: 64, {part}", "pipeline p: 2")
+    kernel = text(64, 256, 128, 4, "stage a, b: tma", f"subtile acc: 64, {part}", "pipeline p: 2")
     old = "acc = dot(factor(a[i : i + TM, p : p + TK], T=T), factor(b[j : j + TN, p : p + TK].T, T=T), acc)"
     assert old in kernel
     kernel = kernel.replace(old, "part = " + old[6:].replace(", acc)", ")") + "\n        acc = acc + part")
@@ -164,7 +164,7 @@ def test_parts_that_begin_at_zero_become_products_of_128_columns(part: int) -> N
 
 
 def test_what_is_read_behind_a_product_is_read_while_it_runs() -> None:
-    kernel = text(64, 64, 64, 4, "stage a, b: bulk", "pipeline p: 2")
+    kernel = text(64, 64, 64, 4, "stage a, b: tma", "pipeline p: 2")
     old = "acc = dot(factor(a[i : i + TM, p : p + TK], T=T), factor(b[j : j + TN, p : p + TK].T, T=T), acc)"
     kernel = kernel.replace(old, old + "\n        acc = acc + c[0, 0].to(f32) * p.to(f32)")
     kernel = kernel.replace("c: O[m, n], a:", "c: O[m, n], s: f32[k], a:").replace("c[0, 0].to(f32)", "s[p]")
@@ -243,7 +243,7 @@ def test_what_goes_wrong_is_found(name: str) -> None:
 
 def tile(*extents: int) -> str:
     """A schedule without warp groups."""
-    return text(*extents, "stage a, b: bulk").replace(NAMED, "")
+    return text(*extents, "stage a, b: tma").replace(NAMED, "")
 
 
 PLAIN = tile(64, 64, 64, 4)
@@ -269,7 +269,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "places that are data": (changed(PLAIN, BY_DATA), {}, "its place comes from 'load'"),
     "a bound that is a sum of a tile": (changed(PLAIN, {"range(0, k, TK)": "range(0, sum(arange(TK)) + k, TK)"}), {},
                                         "what they copy is found by 'reduce'"),
-    "one of two": (changed(PLAIN, {"stage a, b: bulk": "stage a: bulk"}), {}, "those of 'b' at the same place are not"),
+    "one of two": (changed(PLAIN, {"stage a, b: tma": "stage a: tma"}), {}, "those of 'b' at the same place are not"),
     "rows of 16 bytes": (tile(64, 64, 8, 4), {}, "a box of .* elements of 2 bytes"),
     "too many warps": (tile(128, 128, 32, 32), {}, "32 warps and 4 more"),
     "no loop": (changed(PLAIN, {LOOP: "    x = a[i : i + TM, 0 : TK]\n" + LOOP, LEFT: "x"}), {}, "no loop loads it"),
@@ -293,9 +293,9 @@ kernel f(y: f32[n, m], x: f32[n, m]):
 
 schedule s of f:
     loop v, 0: 1024
-    stage v: bulk
+    stage v: tma
 """
-    with pytest.raises(TileError, match="'v' cannot be copied in bulk: it is no tensor") as told:
+    with pytest.raises(TileError, match="'v' cannot be copied by TMA: it is no tensor") as told:
         dsl.parse(source, device="emulator").compile("f", n=4, m=4096)
     assert told.value.loc is not None and told.value.hint
 
@@ -311,7 +311,7 @@ kernel f(y: f32[n, m], x: f32[n, m]):
     y[block(0), 0 : 64] = acc
 
 schedule s of f:
-    stage x: bulk
+    stage x: tma
     pipeline j: 2
     specialize m
 """
@@ -324,7 +324,7 @@ schedule s of f:
 
 
 def test_a_load_behind_the_loop_is_one_of_its_own() -> None:
-    """Of a tensor that the loop has copied in bulk; what no loop loads is no box."""
+    """Of a tensor that the loop has copied by TMA; what no loop loads is no box."""
     behind = changed(PLAIN, {STORE: "    acc = acc + a[i : i + TM, j : j + TN].to(f32)\n" + STORE})
     c, a, b, wanted = arrays("f16", 72, 64, 128)
     dsl.parse(behind, device="emulator").product(c, a, b)
@@ -335,7 +335,7 @@ def test_a_load_behind_the_loop_is_one_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
-@pytest.mark.parametrize("source", [PLAIN, text(64, 64, 64, 4, "stage a, b: bulk", "persistent 1")])
+@pytest.mark.parametrize("source", [PLAIN, text(64, 64, 64, 4, "stage a, b: tma", "persistent 1")])
 def test_what_both_roles_read_of_a_tensor(source: str, device: str) -> None:
     """Where rows begin, and how many rounds there are, by tensors that nobody writes."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
@@ -353,7 +353,7 @@ def test_what_both_roles_read_of_a_tensor(source: str, device: str) -> None:
 
 
 def test_a_call_whose_rows_begin_anywhere_takes_another_branch() -> None:
-    source = text(64, 64, 64, 4, "stage a, b: bulk") + (
+    source = text(64, 64, 64, 4, "stage a, b: tma") + (
         "schedule plain of product:\n    TM, TN, TK, warps = 64, 64, 64, 4\n\n"
         "dispatch multiply(c, a, b):\n    when fits(product with groups): product with groups\n"
         "    otherwise: product with plain\n"
@@ -449,11 +449,11 @@ def test_a_variant_by_its_strides() -> None:
     request: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096, "T": "f16", "O": "f16", "B": "f32"}
     absent = {"scale", "bias", "residual"}
     with pytest.raises(TileError, match="2 bytes of its rows are known to be aligned"):
-        module.compile("product", "bulk", absent=absent, **request)
-    made = module.compile("product", "bulk", absent=absent, strides={"a": (4096, 1), "b": (1, 4096)}, **request)
+        module.compile("product", "tma", absent=absent, **request)
+    made = module.compile("product", "tma", absent=absent, strides={"a": (4096, 1), "b": (1, 4096)}, **request)
     assert made.ptx.count("shared::cluster.global.tile") == 2
     with pytest.raises(TileError, match="no strided tensor 'c'") as told:
-        module.compile("product", "bulk", absent=absent, strides={"c": (4096, 1)}, **request)
+        module.compile("product", "tma", absent=absent, strides={"c": (4096, 1)}, **request)
     assert told.value.hint == "a, b"
 
 
@@ -466,7 +466,7 @@ kernel total(y: f32[m, k], x: f32[n, m, k; strided]):
     y[0 : 32, 0 : 64] = v
 
 schedule boxes of total:
-    stage x: bulk
+    stage x: tma
     pipeline p: 2
 
 schedule plain of total:
@@ -526,11 +526,11 @@ kernel product(c: f32[m, n], a: f16[m, k], b: f16[g, n, k], firsts: s32[g]):
         acc = dot(a[i : i + 64, p : p + 32], b[group, j : j + 64, p : p + 32].T, acc)
     c[i : i + 64, j : j + 64] = acc
 
-schedule bulk of product:
+schedule tma of product:
     warps = 4
     persistent 1
     instruction acc: wgmma
-    stage a, b: bulk
+    stage a, b: tma
     pipeline p: 3
 """
 

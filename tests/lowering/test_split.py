@@ -85,7 +85,7 @@ def test_the_same_bits_whichever_block_is_the_last() -> None:
 
 
 @pytest.mark.parametrize("rounds", ["0, k, TK", "32, k, TK", "0, minimum(k, i + TK), TK", "i, k, 2 * TK"])
-@pytest.mark.parametrize("lines", ["", "pipeline p: 3", "unroll p: 2", "stage a, b: registers", "peel p", "grouped 4"])
+@pytest.mark.parametrize("lines", ["", "pipeline p: 3", "unroll p: 2", "stage a, b: registers", "peel p", "l2_group 4"])
 def test_other_directives_of_the_shorter_loop(rounds: str, lines: str) -> None:
     args = operands(70, 40, 210)
     text = PRODUCT.format(rounds=rounds, parts=3) + (f"    {lines}\n" if lines else "")

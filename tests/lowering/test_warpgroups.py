@@ -59,7 +59,7 @@ def test_a_product_begins_in_the_registers_of_sums_that_are_added() -> None:
     which spill."""
     spills = {}
     for way in ("behind", "ahead"):
-        module = dsl.load(SAMPLES / "matmul_scaled.tile", device="emulator", arch="sm_90a", choose={"sums": way})
+        module = dsl.load(SAMPLES / "matmul_scaled.tile", device="emulator", arch="sm_90a", choose={"chained_mma": way})
         kernel = module.compile("by_blocks", "pairs", m=4096, n=4096, k=4096, kb=32, nb=32, T="e4m3", O="bf16")
         made = assemble(kernel.ptx, "sm_90a")
         assert "C75" not in made.log, made.log
@@ -72,7 +72,7 @@ def test_products_behind_or_ahead_of_the_sums_before_are_right(way: str, device:
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
     where = ["--device", device] + (["--arch", "sm_90a"] if device == "emulator" else [])
-    asked = ["m=132", "n=384", "k=256", "--schedule", "pairs", "--choose", f"sums={way}", "--json"]
+    asked = ["m=132", "n=384", "k=256", "--schedule", "pairs", "--choose", f"chained_mma={way}", "--json"]
     result = CliRunner().invoke(cli, ["run", str(SAMPLES / "matmul_scaled.tile"), *asked, *where])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["passed"] is True
@@ -92,7 +92,7 @@ kernel k(c: f32[m, n], a: s8[m, k], b: s8[n, k], d: s8[n, k]):
 
 schedule s of k:
     warps = 4
-    stage a, b, d: bulk
+    stage a, b, d: tma
     instruction acc, more: wgmma
 """
 
@@ -115,10 +115,10 @@ def test_products_whose_sums_lie_together_go_one_way(said: str, way: str, device
 
 def test_no_thread_is_given_more_registers_than_there_are() -> None:
     """20 warps of 128 would be 81,920: no launch had room."""
-    source = text(256, 64, 64, 16, "stage a, b: bulk", "maxregs 128")
+    source = text(256, 64, 64, 16, "stage a, b: tma", "maxnreg 128")
     module = dsl.parse(source, device="emulator", arch="sm_90a")
     kernel = module.compile("product", m=256, n=64, k=128, T="f16", O="f32")
-    assert kernel.compiled.header.maxregs == 96 and ".maxnreg 96" in kernel.ptx
+    assert kernel.compiled.header.maxnreg == 96 and ".maxnreg 96" in kernel.ptx
 
 
 def test_copies_are_started_while_products_run() -> None:
@@ -138,7 +138,7 @@ def test_another_instruction_may_be_chosen() -> None:
     assert "wgmma" not in kernel.ptx and "mma.sync" in kernel.ptx
 
 
-@pytest.mark.parametrize("lines", [(), ("stage a, b: bulk",)])
+@pytest.mark.parametrize("lines", [(), ("stage a, b: tma",)])
 def test_what_threads_load_across_k_has_no_conflicts(lines: tuple[str, ...]) -> None:
     """Four rows of a panel of 128 bytes, eight columns of each, two of them a thread's."""
     c, a, b, wanted = arrays("f32", 128, 128, 96, right="across")
@@ -173,7 +173,8 @@ REFUSED = {
         text(64, 64, 64, 4).replace("factor(b[", "twice(b["). replace(".T, T=T), acc)", ".T), acc)"), {},
         r"made by '\+' in line \d+: a left operand alone may be computed",
     ),
-    "step by step": (text(64, 64, 64, 4, "pipeline p: 3", "fragments p: early"), {}, "its (left|right) operand"),
+    "step by step": (text(64, 64, 64, 4, "pipeline p: 3", "prefetch_fragments p: early"),
+                     {}, "its (left|right) operand"),
     "rows that begin anywhere": (text(), {"k": 131}, "rows are multiples of 16 bytes"),
 }  # fmt: skip
 
@@ -192,7 +193,7 @@ MANY = re.compile(r"when many and .* and fits")
     [
         ([], "conv with groups", "nothing"),
         (["--example", "nhwc"], "conv_nhwc with taps", "nothing"),
-        (["--example", "nhwc"], "conv_nhwc with bulk", "    when .*conv_nhwc with taps\n"),
+        (["--example", "nhwc"], "conv_nhwc with tma", "    when .*conv_nhwc with taps\n"),
     ],
 )
 def test_convolutions_by_warp_groups(
@@ -238,7 +239,7 @@ def test_a_product_reads_where_it_stands(device: str, line: str) -> None:
     assert np.array_equal(o, q.astype(np.float64) @ k.T.astype(np.float64) @ v.astype(np.float64))
 
 
-@pytest.mark.parametrize("line", ["stage c: shared", "stage c: bulk"])
+@pytest.mark.parametrize("line", ["stage c: shared", "stage c: tma"])
 def test_a_result_does_not_lie_where_a_product_still_reads(device: str, line: str) -> None:
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")

@@ -157,7 +157,7 @@ kernel k(y: s32[32, 32], x: s8[m, c], n: {name}):
     y[0 : 32, 0 : 32] = total
 schedule s of k:
     warps = 1
-    stage x: bulk
+    stage x: tma
     pipeline t: 2
     specialize c
 """

@@ -1,4 +1,4 @@
-"""Windows of images as boxes (`stage x: bulk`): index tiles that are digits of the number of a pixel."""
+"""Windows of images as boxes (`stage x: tma`): index tiles that are digits of the number of a pixel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ kernel pool(y: f32[n, p, q, c], x: T[n, h, w, c]; T in s8|f16|f32, TN, TC, R, S,
     reshape(y, [n * p * q, c])[first : first + TN, at : at + TC] = total
 
 schedule boxes of pool:
-    stage x: bulk
+    stage x: tma
     pipeline t: 3
     warps = 4
     specialize h, w, p, q, c
@@ -98,7 +98,7 @@ def test_windows_are_what_taps_see(case: str, parts: int, device: str) -> None:
     wanted = pooled(x, constants)
     y = np.full(wanted.shape, np.nan, np.float32)
     channels = min(shape[-1], 64 // TYPES[dtype]().itemsize)
-    module = dsl.parse(f"{TEXT}    parts total: {pixels // min(parts, pixels // 8)}, TC\n", device=device)
+    module = dsl.parse(f"{TEXT}    subtile total: {pixels // min(parts, pixels // 8)}, TC\n", device=device)
     module.pool(y, x, TN=pixels, TC=channels, **constants)
     np.testing.assert_array_equal(y, wanted)
     kernel = module.compile("pool", **dims(shape, constants), TN=pixels, TC=channels, T=dtype, **constants)
@@ -171,8 +171,8 @@ def test_windows_of_tensors_that_lie_otherwise(case: str, parts: str, device: st
     store(y[image[:, None], (spot // q)[:, None], (spot % q)[:, None], {tiles(channels)}], total, mask=there)
 
 schedule boxes of f:
-    parts total: {parts}
-    stage {"u" if "u: s8" in head else "x"}: bulk
+    subtile total: {parts}
+    stage {"u" if "u: s8" in head else "x"}: tma
     pipeline t: 3
     warps = 4
     specialize h, w, p, q, {"b" if "b, 32" in head else "c"}
@@ -197,7 +197,7 @@ kernel f(y: f32[n, q, c], x: f16[n, w, c]; TN, C):
     reshape(y, [n * q, c])[block(0) * TN : block(0) * TN + TN, 0 : C] = total
 
 schedule boxes of f:
-    stage x: bulk
+    stage x: tma
     pipeline t: 2
     warps = 4
     specialize w, q, c
@@ -228,7 +228,7 @@ kernel f(y: f32[r, m], x: f32[k, r, m]; TR, TM):
     y[i : i + TR, j : j + TM] = total
 
 schedule boxes of f:
-    stage x: bulk
+    stage x: tma
     pipeline p: 3
     warps = 4
 """
@@ -246,7 +246,7 @@ def test_boxes_of_few_rows(rows: int, device: str) -> None:
     for columns in (8, 16, 32, 64, 256):
         y = np.full((16, 260), np.nan, np.float32)
         if rows * columns * 4 % 128:
-            with pytest.raises(TileError, match="cannot be copied in bulk"):
+            with pytest.raises(TileError, match="cannot be copied by TMA"):
                 module.f(y, x, TR=rows, TM=columns)
             continue
         module.f(y, x, TR=rows, TM=columns)
@@ -265,14 +265,14 @@ kernel f(y: f32[h], x: f16[n, h, w]; TH=32, TW=128):
 
 schedule boxes of f:
     {line}
-    stage x: bulk
+    stage x: tma
     pipeline p: 3
     warps = 4
 """
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("line", ["loop v, 1: static 32", "parts total: 16", "align v: 8"])
+@pytest.mark.parametrize("line", ["loop v, 1: static 32", "subtile total: 16", "align v: 8"])
 def test_parts_of_boxes_are_boxes(line: str, device: str) -> None:
     skip_without_boxes(device)
     x = np.random.default_rng(6).integers(-9, 10, (5, 40, 120)).astype(np.float16)
@@ -286,7 +286,7 @@ def test_parts_of_boxes_are_boxes(line: str, device: str) -> None:
     [("loop v, 1: 32", "a loop of the run takes it in parts"), ("align v: 16", "its rows begin anywhere")],
 )
 def test_parts_that_are_no_boxes_are_told(line: str, message: str) -> None:
-    with pytest.raises(TileError, match=f"'x' cannot be copied in bulk: {message}") as told:
+    with pytest.raises(TileError, match=f"'x' cannot be copied by TMA: {message}") as told:
         dsl.parse(SUMS.format(line=line), device="emulator").compile("f", n=5, h=40, w=120)
     assert told.value.loc is not None and told.value.hint
 
@@ -363,7 +363,7 @@ kernel f(y: f32[TN, c], x: s8[n, w, c], first: s32; TN=16):
     y[0 : TN, 0 : c] = total
 
 schedule boxes of f:
-    stage x: bulk
+    stage x: tma
     pipeline t: 2
     warps = 4
     specialize w, c
@@ -386,7 +386,7 @@ kernel f(y: f32[32, 32], x: s8[n, h, 16, 32], s: s32):
     y[0 : 32, 0 : 32] = total
 
 schedule boxes of f:
-    stage x: bulk
+    stage x: tma
     pipeline t: 2
     warps = 4
 """
@@ -414,7 +414,7 @@ kernel f(y: f32[16, 32], x: s8[n, b, w, B]; B):
     y[0 : 16, 0 : 32] = total
 
 schedule boxes of f:
-    stage x: bulk
+    stage x: tma
     pipeline t: 2
     warps = 4
     specialize b, w
@@ -440,7 +440,7 @@ kernel f(y: f32[32, 32], x: f16[n, k, w]):
     y[0 : 32, 0 : 32] = total
 
 schedule boxes of f:
-    stage x: bulk
+    stage x: tma
     pipeline t: 2
     warps = 4
     specialize k, w
@@ -468,7 +468,7 @@ kernel f(y: f32[16, 64], x: s8[n, b, w, 32], first: s32):
     y[0 : 16, 0 : 64] = total
 
 schedule boxes of f:
-    stage x: bulk
+    stage x: tma
     pipeline t: 2
     warps = 4
     specialize b, w
@@ -483,7 +483,7 @@ def test_images_behind_the_last_one_are_none(first: int, more: int, parts: str) 
     the last one."""
     x = np.random.default_rng(first).integers(-9, 10, (4, 2, 8, 32)).astype(np.int8)
     y, wanted = np.full((16, 64), np.nan, np.float32), np.zeros((16, 64), np.float32)
-    text = WALKED.replace("MORE", str(more)) + f"    parts total: {parts}\n"
+    text = WALKED.replace("MORE", str(more)) + f"    subtile total: {parts}\n"
     dsl.parse(text, device="emulator").f(y, x, first)
     for row in range(16):
         i, j = (first + row) // 8 + more, (first + row) % 8

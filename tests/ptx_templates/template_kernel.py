@@ -61,7 +61,7 @@ def header(rows: Sequence[Instruction], target: str, image: int, warps: int) -> 
         threads=LANES,
         cluster=1,
         shared_bytes=image,
-        maxregs=None,
+        maxnreg=None,
         dims=(),
         params=tuple(
             HeaderTensor(name, "u8", (max(size, 1),), strided=False, access="rw", align=16)

@@ -98,7 +98,7 @@ def kernel(of: Product, image: int) -> str:
         threads=THREADS,
         cluster=1,
         shared_bytes=0,
-        maxregs=None,
+        maxnreg=None,
         dims=(),
         params=tuple(
             HeaderTensor(name, "u8", (size,), strided=False, access="rw", align=16)

@@ -169,7 +169,7 @@ class Drawing:
         args = {"y": np.full((n, k), 77, np.int32), "x": x, "f": f}
         drawn = self.scheduled(text, args, {"y": wanted}, [("u", "t")], ["x", "f"])
         if self.chance(0.5):
-            drawn.lines += ["specialize taps", "tabulate inside: t"]
+            drawn.lines += ["specialize taps", "precompute inside: t"]
         return drawn
 
     # ---- two products in a loop ----
@@ -236,7 +236,7 @@ class Drawing:
             drawn.lines.append(f"loop v, 1: {self.pick(['', 'static '])}{self.pick([32, 64, 128])}")
             drawn.lines += [f"stage {self.pick(['v', 'd'])}: shared"] * staged
         if self.chance(0.3):
-            drawn.lines.append(f"recompute {self.pick(['v', 'd'])}")
+            drawn.lines.append(f"choose recompute.{self.pick(['v', 'd'])}: anew")
         if self.rare.random() < 0.25:
             self.of_short_parts(drawn, cols)
         if self.later.random() < 0.6:
@@ -250,7 +250,7 @@ class Drawing:
         drawn.lines = [line for line in drawn.lines if not line.startswith(("loop", "stage"))]
         drawn.lines.append(f"loop {rare.choice(['v', 'd'])}, 1: {rare.choice(['', 'static '])}{part}")
         drawn.lines += [f"stage x: {rare.choice(['shared', 'shared', 'registers'])}"] * (rare.random() < 0.5)
-        drawn.lines += ["stage y: bulk"] * (rare.random() < 0.4)
+        drawn.lines += ["stage y: tma"] * (rare.random() < 0.4)
         drawn.lines += ["persistent 1"] * (
             rare.random() < 0.3 and not any("persistent" in line for line in drawn.lines)
         )
@@ -322,7 +322,7 @@ class Drawing:
         if self.chance(0.4):
             lines.append(f"persistent {self.pick([1, 2])}")
         if self.chance(0.3) and "block(1)" in whole:
-            lines.append(f"grouped {self.pick([1, 2, 3, 8])}")
+            lines.append(f"l2_group {self.pick([1, 2, 3, 8])}")
         if self.chance(0.35):
             lines.append(f"split {nest[0] if self.chance(0.9) else nest[-1]}: {self.pick([1, 2, 3, 5, 'stream'])}")
         lines += self.of_products(whole, nest[-1])
@@ -334,9 +334,9 @@ class Drawing:
         if "dot" not in text:
             return lines
         if later.random() < 0.4:
-            lines.append(f"parts acc: {later.choice([8, 16, 32])}, {later.choice([8, 16, 32])}")
+            lines.append(f"subtile acc: {later.choice([8, 16, 32])}, {later.choice([8, 16, 32])}")
         if later.random() < 0.5:
-            lines.append(f"fragments {loop}: {later.choice(['whole', 'early', 'late'])}")
+            lines.append(f"prefetch_fragments {loop}: {later.choice(['whole', 'early', 'late'])}")
         if later.random() < 0.2:
             lines.append(f"stage {later.choice(['c', 'o', 'y'])}: {later.choice(['shared', 'registers'])}")
         return lines

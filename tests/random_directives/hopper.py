@@ -71,20 +71,20 @@ class HopperDrawing(Drawing):
         """A schedule of a product, or of sums."""
         lines = [*self.operands(named, self.chance(0.8)), *self.rounds(named), *self.blocks(named)]
         if named.products and self.chance(0.03):
-            lines.append(f"fragments {named.nest[-1]}: {self.pick(['whole', 'early', 'late'])}")
+            lines.append(f"prefetch_fragments {named.nest[-1]}: {self.pick(['whole', 'early', 'late'])}")
         if self.chance(0.08):
-            lines.append(self.pick(["blocks_per_sm 2", "maxregs 128", "maxregs 168"]))
+            lines.append(self.pick(["blocks_per_sm 2", "maxnreg 128", "maxnreg 168"]))
         return [*lines, *self.chosen(["issue.c: block", 'registers.roles: "none"', "sums: ahead", "sums: behind"])]
 
     def chosen(self, options: list[str]) -> list[str]:
         """Now and then another option of one of the compiler's choices."""
         return [f"choose {self.pick(options)}"] if self.chance(0.05) else []
 
-    def operands(self, named: Named, bulk: bool) -> list[str]:
+    def operands(self, named: Named, tma: bool) -> list[str]:
         """Where operands and results lie, and which instruction multiplies."""
         lines, staged = [], named.loaded
-        if bulk:
-            lines.append(f"stage {', '.join(staged)}: bulk")
+        if tma:
+            lines.append(f"stage {', '.join(staged)}: tma")
         elif self.chance(0.5):
             staged = staged if self.chance(0.7) else [self.pick(staged)]
             lines.append(f"stage {', '.join(staged)}: {self.pick(['shared', 'shared', 'registers'])}")
@@ -92,7 +92,7 @@ class HopperDrawing(Drawing):
             products = named.products if self.chance(0.9) else [self.pick(named.products)]
             lines.append(f"instruction {', '.join(products)}: wgmma")
         if self.chance(0.55):
-            lines.append(f"stage {self.pick(named.stored)}: {self.pick(['bulk', 'bulk', 'shared'])}")
+            lines.append(f"stage {self.pick(named.stored)}: {self.pick(['tma', 'tma', 'shared'])}")
         return lines
 
     def rounds(self, named: Named) -> list[str]:
@@ -118,7 +118,8 @@ class HopperDrawing(Drawing):
         if persistent:
             lines.append(f"persistent {self.pick([1, 1, 2])}")
         if named.axes > 1 and self.chance(0.3):
-            lines.append(f"{self.pick(['grouped', 'grouped', 'columns'])} {self.pick([1, 2, 3, 4, 8])}")
+            order = self.pick(["l2_group", "l2_group", "choose tile_columns.grid:"])
+            lines.append(f"{order} {self.pick([1, 2, 4, 4, 8])}")
         if self.chance(0.1):
             lines.append(f"order {self.pick(['ascending', 'descending'])}")
         if self.chance(0.03 if persistent else 0.3):

@@ -104,14 +104,14 @@ class ChainedDrawing(HopperDrawing):
 
     def said_of(self, r: Rows) -> list[str]:
         """Queries lie in registers, in shared memory, or come a tile ahead; groups take turns."""
-        bulk = self.chance(0.85)
-        lines = [f"stage k, v: {'bulk' if bulk else 'shared'}"]
+        tma = self.chance(0.85)
+        lines = [f"stage k, v: {'tma' if tma else 'shared'}"]
         persistent = self.chance(0.5)
         several = persistent or r.inside
         queries = self.pick(
-            ["shared", "shared", "registers", *["bulk"] * (3 if several else 0)]
-            if bulk
-            else ["shared", "shared", "shared", "bulk"]
+            ["shared", "shared", "registers", *["tma"] * (3 if several else 0)]
+            if tma
+            else ["shared", "shared", "shared", "tma"]
         )
         lines.append(f"stage q: {queries}")
         if queries == "registers":
@@ -122,12 +122,12 @@ class ChainedDrawing(HopperDrawing):
         lines.append(f"pipeline j: {min(slots, self.random.randint(1, 4))}")
         if persistent:
             lines.append(f"persistent {self.pick([1, 1, 2])}")
-        if queries == "bulk" and self.chance(0.6):
+        if queries == "tma" and self.chance(0.6):
             lines.append(f"pipeline {'tile' if not r.inside else 'z'}: {self.pick([1, 2, 2, 3])}")
-        if r.warps > 4 and bulk and self.chance(0.5):
+        if r.warps > 4 and tma and self.chance(0.5):
             lines.append(f"turns {self.pick(['e', 'e', 'w', 'x'])}")
         if self.chance(0.5):
-            lines.append(f"stage o: {self.pick(['bulk', 'bulk', 'shared']) if not r.inside else 'shared'}")
+            lines.append(f"stage o: {self.pick(['tma', 'tma', 'shared']) if not r.inside else 'shared'}")
         if r.masked and self.chance(0.5):
             lines.append("peel j: seen")
         return lines + self.of_blocks(r)
@@ -137,13 +137,14 @@ class ChainedDrawing(HopperDrawing):
         if self.chance(0.2):
             lines.append("cluster 2")
         if not r.inside and self.chance(0.35):
-            lines.append(f"{self.pick(['columns', 'columns', 'grouped'])} {self.pick([1, 2, 4])}")
+            order = self.pick(["choose tile_columns.grid:", "choose tile_columns.grid:", "l2_group"])
+            lines.append(f"{order} {self.pick([1, 2, 4])}")
         if self.chance(0.15):
             lines.append(f"order {self.pick(['ascending', 'descending'])}")
         if self.chance(0.2):
             lines.append(f"unroll {'z' if r.inside and self.chance(0.5) else 'j'}: {self.pick([1, 2, 3])}")
         if self.chance(0.1):
-            lines.append(f"parts acc: {r.tm}, {max(8, r.d // 2)}")
+            lines.append(f"subtile acc: {r.tm}, {max(8, r.d // 2)}")
         if self.chance(0.06):
             lines.append("split j: 2")
         return lines

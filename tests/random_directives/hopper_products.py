@@ -353,9 +353,9 @@ class ProductDrawing(HopperDrawing):
         lines = self.lines(named)
         value = "part" if p.body in WEIGHED else "acc"
         if p.tn & (p.tn - 1):
-            lines.append(f"parts {value}: {p.tm}, {p.tn & -p.tn}")
+            lines.append(f"subtile {value}: {p.tm}, {p.tn & -p.tn}")
         elif p.tn >= 32 and self.chance(0.25):
-            lines.append(f"parts {value}: {p.tm}, {p.tn // self.pick([2, 2, 4])}")
+            lines.append(f"subtile {value}: {p.tm}, {p.tn // self.pick([2, 2, 4])}")
         for name in ("bias", "r"):
             if name in p.args and self.chance(0.4):
                 lines.append(f"stage {name}: shared")

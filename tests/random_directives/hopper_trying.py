@@ -52,7 +52,7 @@ def attempt_hopper(seed: int, choices: bool = False, assembled: bool = False, de
 
 
 def word_of(line: str) -> str:
-    """A directive as it is counted: `stage bulk` of `stage a, b: bulk`."""
+    """A directive as it is counted: `stage tma` of `stage a, b: tma`."""
     word, value = line.split()[0], line.split()[-1]
     return f"{word} {value}" if word in ("stage", "instruction") else word
 
@@ -72,7 +72,7 @@ def tried(made: Drawn, seed: int, choices: bool, assembled: bool, device: str) -
             return "wrong", f"{told} {forced or ''}"
     if any((each.astype(np.float64) != 77).any() for each in made.beside):
         return "wrong", f"what lies beside a view was changed {forced or ''}"
-    few = any(line.startswith(("maxregs", "blocks_per_sm")) for line in made.lines)
+    few = any(line.startswith(("maxnreg", "blocks_per_sm")) for line in made.lines)
     return remarks(ptx, few, forced) if assembled else ("right", "")
 
 

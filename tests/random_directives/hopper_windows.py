@@ -147,19 +147,21 @@ class WindowDrawing(HopperDrawing):
         lines = ["instruction acc: wgmma"] if self.chance(0.92) else []
         whole = self.chance(0.6 if c.high else 0.25)
         lines += ["unroll t: all"] * whole
-        lines.append(f"stage x, f: {self.pick(['bulk', 'bulk', 'bulk', 'bulk', 'shared'])}")
+        lines.append(f"stage x, f: {self.pick(['tma', 'tma', 'tma', 'tma', 'shared'])}")
         if self.chance(0.5):
-            lines.append(f"stage y: {self.pick(['bulk', 'bulk', 'shared'])}")
+            lines.append(f"stage y: {self.pick(['tma', 'tma', 'shared'])}")
         many = c.taps[0] * c.taps[1] if whole else 1
         most = max(1, min(4, 200 * 1024 // ((c.tn + c.tm) * c.tk * SIZE[c.dtype] * many)))
         lines.append(f"pipeline {'u' if whole else self.pick(['u, t', 'u, t', 't'])}: {self.random.randint(1, most)}")
         lines += [f"persistent {self.pick([1, 1, 2])}"] if self.chance(0.5) else []
         lines += ["cluster 2"] if self.chance(0.2) else []
         if c.tm > 16 and self.chance(0.2):
-            lines.append(f"parts acc: {c.tn}, {c.tm // 2}")
+            lines.append(f"subtile acc: {c.tn}, {c.tm // 2}")
         if self.chance(0.15):
-            lines.append(self.pick(["tabulate inside: t", "grouped 2", "unroll t: 2", "split u: 2", "blocks_per_sm 2"]))
-        lines += self.chosen(["halo.x: apart", "again.f: always", "issue.y: block", 'multicast.f: "none"'])
+            lines.append(
+                self.pick(["precompute inside: t", "l2_group 2", "unroll t: 2", "split u: 2", "blocks_per_sm 2"])
+            )
+        lines += self.chosen(["halo.x: apart", "reload.f: always", "issue.y: block", 'multicast.f: "none"'])
         return [*lines, f"specialize {'n, ' if self.chance(0.2) else ''}h, w, p, q, c, m, r, s"]
 
     # ---- rows ----
@@ -214,16 +216,16 @@ class WindowDrawing(HopperDrawing):
         lines = ["instruction acc: wgmma"] if r.product and self.chance(0.9) else []
         whole = self.chance(0.6)
         lines += ["unroll t: all"] * whole
-        lines.append(f"stage {'x, f' if r.product else 'x'}: {self.pick(['bulk', 'bulk', 'bulk', 'shared'])}")
+        lines.append(f"stage {'x, f' if r.product else 'x'}: {self.pick(['tma', 'tma', 'tma', 'shared'])}")
         if self.chance(0.5):
-            lines.append(f"stage y: {self.pick(['bulk', 'bulk', 'shared']) if r.product else 'shared'}")
+            lines.append(f"stage y: {self.pick(['tma', 'tma', 'shared']) if r.product else 'shared'}")
         slots = self.random.randint(1, max(1, min(4, 200 * 1024 // (r.bytes * (r.taps if whole else 1)))))
         lines.append(f"pipeline {'u' if whole else self.pick(['u, t', 'u, t', 't'])}: {slots}")
         lines += [f"persistent {self.pick([1, 1, 2])}"] if self.chance(0.5) else []
         lines += ["cluster 2"] if self.chance(0.25) else []
         if self.chance(0.2):
-            lines.append(self.pick(["unroll u: 2", "split u: 2", "peel u", "blocks_per_sm 2", "grouped 2"]))
-        lines += self.chosen(["halo.x: apart", "again.f: always", "issue.y: block", 'multicast.f: "none"'])
+            lines.append(self.pick(["unroll u: 2", "split u: 2", "peel u", "blocks_per_sm 2", "l2_group 2"]))
+        lines += self.chosen(["halo.x: apart", "reload.f: always", "issue.y: block", 'multicast.f: "none"'])
         lines += ["specialize c"] if self.chance(0.6) else []
         return lines
 

@@ -50,7 +50,7 @@ MENDED = {
     80635: "the barrier with that fence was taken out, as one of a warp ordered the same accesses",
     1436: "queries in boxes for each tile, beside a pipelined loop whose copies are none",
     13050: "the outer loop of a pipelined nest was peeled",
-    1474: "more registers by `maxregs` than a thread of so many has",
+    1474: "more registers by `maxnreg` than a thread of so many has",
     11003544: "copies overtook `ldmatrix` on an H100: no fence stood between reads and the release of a slot",
     41061: "an operand that threads load across k from global memory",
 }

@@ -22,7 +22,7 @@ KNOWN = (
     "is pipelined", "no loop of kernel", "to stage", "persistent", "is no 16-bit float", "cannot be split",
     "stays in registers",
     "cannot be done in parts", "which is no multiple of", "cannot go step by step", "is no pipeline", "is smaller than",
-    "cannot be stored in bulk", "cannot be aligned", "outside of the loops whose loads", "in bulk may be in flight",
+    "cannot be stored by TMA", "cannot be aligned", "outside of the loops whose loads", "by TMA may be in flight",
 )  # fmt: skip
 
 

@@ -138,7 +138,7 @@ class ControlDrawing(AcrossDrawing):
         name, _ = self.bind(expr)
         if self.chance(0.5) and not self.scope.loops and not self.scope.branches:
             self.note("recompute")
-            self.program.schedule.append(f"recompute {name}")
+            self.program.schedule.append(f"choose recompute.{name}: anew")
         return Assign(name, expr)
 
     def helper(self) -> Statement | None:

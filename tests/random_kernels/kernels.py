@@ -106,8 +106,8 @@ class KernelDrawing(PipelineDrawing):
         choices = [
             "contract fast",
             "contract off",
-            "maxregs 128",
-            "maxregs 64",
+            "maxnreg 128",
+            "maxnreg 64",
             "blocks_per_sm 2",
             "barriers automatic",
         ]

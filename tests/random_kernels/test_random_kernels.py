@@ -59,7 +59,7 @@ def test_every_construct_is_drawn() -> None:
         layout; layout of copies; product; main loop of products; instruction; contiguous [2, 1]; contiguous [1, 4];
         operand by ldmatrix; operand by load turned; reduction sum; reduction argmax; scan cumsum; scan with a function;
         reduce with a function; shuffle xor; vote ballot; mask; gather; flat; table; strided tensor; misaligned tensor;
-        optional tensor; index of 64 bits; specialize; maxregs; blocks_per_sm; cluster; cache or eviction; conversion;
+        optional tensor; index of 64 bits; specialize; maxnreg; blocks_per_sm; cluster; cache or eviction; conversion;
         transpose; stack; broadcast; where; fma; sm_80; sm_86; sm_89; sm_90; sm_90a; sm_100; sm_100a;
         sides of a branch that may meet; lock; handed on from block to block; rows that start anywhere; dim;
         product of a product; result through shared memory; loop over a dim; tuple; def; asm; assert;

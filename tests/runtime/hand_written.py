@@ -41,7 +41,7 @@ def header(**changes: Any) -> Header:
         "threads": 128,
         "cluster": 1,
         "shared_bytes": 0,
-        "maxregs": None,
+        "maxnreg": None,
         "dims": ("n",),
         "params": (
             HeaderTensor("y", "f32", ("n",), strided=False, access="w", align=4),

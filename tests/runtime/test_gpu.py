@@ -76,7 +76,7 @@ def test_attributes() -> None:
 def test_shared_memory_beyond_the_default_and_a_register_cap() -> None:
     optin = device_facts("cuda").shared_per_block
     y, x = DeviceArray((1000,), "f32"), to_device(np.ones(1000, np.float32))
-    kernel = Kernel(hand_written.scale(shared_bytes=optin, maxregs=24))
+    kernel = Kernel(hand_written.scale(shared_bytes=optin, maxnreg=24))
     kernel(y, x, 3.0)
     assert (y.numpy() == 3).all()
     assert kernel.attributes().registers <= 24 and kernel.attributes().limited_by == "shared memory"

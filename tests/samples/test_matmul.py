@@ -148,7 +148,7 @@ def test_tiles_have_the_columns_that_fill_their_waves(modules):
         for a, b, columns in ((words, words, neighbours), (words, words.turned, along), (bytes, bytes.turned, along)):
             absent = dict.fromkeys(("scale", "bias", "residual", "row_scale"))
             given = {"c": ArrayFacts((extent, extent), "bf16"), "a": a, "b": b, "gain": 1.0, **absent}
-            (step,) = module.product.plan(given, schedule="bulk").steps
+            (step,) = module.product.plan(given, schedule="tma").steps
             assert resolve(module.program, step.request).constants["TN"] == columns
 
 
@@ -162,7 +162,7 @@ def test_columns_that_are_no_power_of_two(modules, device, dtype, columns):
     tk = 128 // DTYPES[dtype].bytes
     a, b = operands(200, 2 * columns + 8, 3 * tk, dtype)
     c = narrow(np.full((200, 2 * columns + 8), -7.0), DTYPES[RESULT.get(dtype, dtype)])
-    kernel = compiled(module, "bulk", (c, lying(a, False), lying(b, True)), {"TN": columns})
+    kernel = compiled(module, "tma", (c, lying(a, False), lying(b, True)), {"TN": columns})
     most = 128 if dtype == "e4m3" else 256
     wanted = {each for each in (min(columns, most), columns - most) if each > 0}
     assert set(map(int, re.findall(r"m64n(\d+)k", kernel.ptx))) == wanted
@@ -179,7 +179,7 @@ def test_sums_of_eight_bit_floats(modules, device, fast):
     module = modules(device)
     a, b = operands(256, 192, 2048 if device == "cuda" else 256, "e4m3")
     c = np.full((256, 192), np.nan, np.float32)
-    module.product(c, a, lying(b, True), None, None, None, 1.0, schedule="bulk", FAST=fast)
+    module.product(c, a, lying(b, True), None, None, None, 1.0, schedule="tma", FAST=fast)
     x, y = widen(a), widen(b)
     share = np.abs(c - x @ y) / (np.abs(x) @ np.abs(y))
     assert share.max() <= (2.0**-10 if fast else 2.0**-13)
@@ -211,17 +211,17 @@ def test_several_blocks_share_the_rounds_of_few_tiles(modules, device, dtype, sh
     [
         (6144, 64, True, "sm_80", "large"),
         (6143, 64, True, "sm_80", "tile"),
-        (6144, 64, False, "sm_90", "bulk"),
-        (6143, 64, False, "sm_90", "rows bulk"),
+        (6144, 64, False, "sm_90", "tma"),
+        (6143, 64, False, "sm_90", "rows tma"),
         (6143, 64, False, "sm_80", "rows tile"),
         (8191, 64, False, "sm_80", "rows large"),
-        (6143, 64, True, "sm_90", "bulk"),
-        (6143, 66, True, "sm_90", "rows rows bulk"),
-        (1024, 64, True, "sm_90", "bulk"),
+        (6143, 64, True, "sm_90", "tma"),
+        (6143, 66, True, "sm_90", "rows rows tma"),
+        (1024, 64, True, "sm_90", "tma"),
         (512, 64, True, "sm_90", "few"),
         (500, 64, True, "sm_90", "tile"),
         (704, 64, True, "sm_90", "few"),
-        (768, 64, True, "sm_90", "bulk"),
+        (768, 64, True, "sm_90", "tma"),
         (512, 4096, False, "sm_90", "few"),
         (511, 63, True, "sm_90", "tile"),
         (6144, 0, True, "sm_90", "large"),

@@ -15,12 +15,12 @@ from dsl.values.element_types import narrow, widen
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_grouped.tile"
 
 
-@pytest.mark.parametrize("schedule", ["tile", "bulk"])
+@pytest.mark.parametrize("schedule", ["tile", "tma"])
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("ends", [[300], [0, 100, 100, 229, 290], [1, 2, 3, 130, 131, 260], [*range(0, 300, 2)]])
 def test_each_group_has_its_matrix(device, schedule, dtype, ends):
     """Groups of no row, of one, of several tiles, more than are read at once; rows behind the last one are left."""
-    if schedule == "bulk" and device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
+    if schedule == "tma" and device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
     m, n, k, random = 300, 264 if len(ends) < 9 else 40, 136, np.random.default_rng(len(ends))
     a, b = (narrow(random.standard_normal(each), DTYPES[dtype]) for each in ((m, k), (len(ends), n, k)))

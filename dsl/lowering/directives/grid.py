@@ -1,27 +1,28 @@
-"""`grouped 8`, `order descending`, `columns 4`, `persistent 1`, `cluster 2`: which tiles blocks take, and when.
+"""`l2_group 8`, `persistent 1`, `cluster 2`, and the order of tiles: which tiles blocks take, and when.
 
-**grouped.** Blocks start in the order of the grid's first axis. Those that run at once then have as many rows of tiles
+**l2_group.** Blocks start in the order of the grid's first axis. Those that run at once then have as many rows of tiles
 as the grid has, and few columns: together they read nearly all of one operand. In groups of 8 rows of tiles they read
 about as much of both, which the L2 holds. By itself it is done where a product in a loop has an operand that hangs on
 `block(0)` and not on `block(1)`, and another one that hangs on `block(1)` alone.
 
-**order.** Blocks start in the order of their numbers, and the device waits for the last one. `descending` gives the
-first of them the greatest `block(0)`. By itself it is so where the rounds of a loop grow with `block(0)`, as those of
-causal attention do: the longest blocks start first, and none is left to run alone. Not where blocks may wait for
-others, as those that load what is volatile, or ask what an atomic operation found: one that waits for the block before
-it would wait for one that starts later. Nothing but a line of the schedule changes an order there.
+**tile_order** (a choice). Blocks start in the order of their numbers, and the device waits for the last one.
+`descending` gives the first of them the greatest `block(0)`. The rule takes it where the iterations of a loop grow with
+`block(0)`, as those of causal attention do: the longest blocks start first, and none is left to run alone. It is
+refused where blocks may wait for others, as those that load what is volatile, or read what an atomic operation gives:
+a block that waits for the one before it would wait for one that starts later.
 
-**columns.** Where rounds grow or shrink so, each column of tiles (`block(1)`, a head) begins with its longest blocks,
-the last one, too: these run on when all others are done. So 4 columns go side by side, the longest tiles of all first.
-64 causal heads of 4096 keys, 2048 blocks on 132 multiprocessors: the last one ends at 1.06 of an equal share where one
-column follows the other, and at 1.00 of it where four go together. More than that read more of the L2.
+**tile_columns** (a choice). Where iterations grow or shrink so, each column of tiles (`block(1)`, a head) begins with
+its longest blocks, the last column too: these run on when all others are done. So 4 columns go side by side, the
+longest tiles of all first. 64 causal heads of 4096 keys, 2048 blocks on 132 multiprocessors: the last one ends at 1.06
+of an equal share where one column follows the other, and at 1.00 of it where four go together. More than that read
+more of the L2.
 
 **persistent.** As many blocks are launched as run at once, N on each multiprocessor. Each goes through every so many-th
 tile, in a loop around all that the kernel does. Copies of `pipeline` go on from tile to tile. Never by itself. Nobody
 takes a tile because he is free: where rounds grow or shrink along a column, each block gets pairs, of the longest tile
 that is left of some columns with the shortest one (choice `deal`).
 
-**cluster.** Where copies in bulk are asked for, the blocks of a cluster take neighbouring tiles along the first axis at
+**cluster.** Where copies by TMA are asked for, the blocks of a cluster take neighbouring tiles along the first axis at
 the same time, so that each may copy for all (`multicast.py`). What is dealt is as many tiles in a row as a cluster has
 blocks; each takes the one of its rank. Past the last tile of a row it does that one once more, and stores it nowhere:
 all blocks of a cluster have as many rounds.
@@ -35,11 +36,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.bulk import BULK
 from dsl.lowering.directives.places import also
 from dsl.lowering.directives.slices import located
 from dsl.lowering.directives.tile_loads import feeds_product, is_load, place_of
 from dsl.lowering.directives.tile_order import TileOrder
+from dsl.lowering.directives.tma import TMA
+from dsl.lowering.ir.choices import Forced
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
@@ -77,7 +79,7 @@ def grid(function: Function) -> None:
 def may_deal(function: Function) -> bool:
     """Whether blocks may get other tiles."""
     is_named = bool(function.number("persistent", 0)) or _blocks_of_cluster(function) > 1
-    is_named = is_named or "columns" in function.attrs or _growth(function) < 0
+    is_named = is_named or _wished(function, "tile_columns") is not None or _growth(function) < 0
     return is_named or _may_group(function) or _may_descend(function)
 
 
@@ -86,22 +88,22 @@ def may_deal(function: Function) -> bool:
 
 def _rows_of_group(function: Function) -> int:
     """How many rows of tiles a group has; 1: there are no groups."""
-    named, loc = function.number("grouped", 0), _line(function, "grouped")
+    named, loc = function.number("l2_group", 0), _line(function, "l2_group")
     if named > 1 and not _reads_both(function):
         message = "there is no order of tiles to choose: the kernel does not read block(0) and block(1)"
         raise TileError("schedule", loc, message, "tiles of a grid of two axes are grouped")
     if not _may_group(function):
         return 1
-    rule = named or USUAL
+    rule = named or (1 if _wished(function, "tile_columns") else USUAL)  # columns are of tiles in no groups
     group: int = function.choices.choose(
-        "grouped",
+        "l2_group",
         "grid",
         {str(each): each for each in dict.fromkeys((*GROUPS, rule))},
         str(rule),
         loc=loc,
         because="one operand hangs on block(0), the other one on block(1): groups read less of both",
         pinned=loc if named else None,
-        line="grouped {option}",
+        line="l2_group {option}",
         opening=Opening(function, _no_group),
     )
     return group
@@ -109,25 +111,19 @@ def _rows_of_group(function: Function) -> int:
 
 def _columns_of_group(function: Function, falls: bool) -> int:
     """How many columns of tiles go side by side; 1: one column after another."""
-    named, loc = function.number("columns", 0), _line(function, "columns")
-    if named > 1 and not _reads_both(function):
-        message = "there is no order of tiles to choose: the kernel does not read block(0) and block(1)"
-        raise TileError("schedule", loc, message, "tiles of a grid of two axes have columns")
-    if named > 1 and (bond := _bond(function)) is not None:
-        message = f"blocks wait for others or say that they are done ({bond}): they start in their order"
-        raise TileError("schedule", loc, message, "columns 1")
-    if not named and not _may_go_abreast(function, falls):
+    wished = _wished(function, "tile_columns")
+    if wished is not None and wished.option != "1":
+        _check_order(function, wished, {0, 1})
+    goes_abreast = _may_go_abreast(function, falls)
+    if wished is None and not goes_abreast:
         return 1
-    rule = named or ABREAST
     columns: int = function.choices.choose(
-        "columns",
+        "tile_columns",
         "grid",
-        {str(each): each for each in dict.fromkeys((*GROUPS, rule))},
-        str(rule),
-        loc=loc,
-        because="the longest blocks of several columns start first, not those of one",
-        pinned=loc if named else None,
-        line="columns {option}",
+        {str(each): each for each in GROUPS},
+        str(ABREAST if goes_abreast else 1),
+        loc=function.loc,
+        because="the longest blocks of several columns start first, not those of one" if goes_abreast else "",
         opening=Opening(function, _no_group),
     )
     return columns
@@ -145,7 +141,7 @@ def _deals_pairs(function: Function, falls: bool) -> bool:
     deals: bool = function.choices.choose(
         "deal",
         "grid",
-        {"pairs": True, "turns": False},
+        {"pairs": True, "round_robin": False},
         "pairs",
         loc=_line(function, "persistent"),
         because="rounds differ from tile to tile: a long one and a short one have as many as any other two",
@@ -162,29 +158,40 @@ def _descends(function: Function) -> bool:
     """Whether blocks take the tiles along the first axis from the last one down."""
     if not _may_descend(function):
         return False
-    grows, named, bond = _growth(function) > 0, function.word("order"), _bond(function)
-    if named == "descending" and not any(_is_first(op) for op in walk(function.body)):
-        message = "there is no order of tiles to choose: the kernel does not read block(0)"
-        raise TileError("schedule", _line(function, "order"), message, "tiles along the grid's first axis are ordered")
-    if named == "descending" and bond is not None:
-        message = f"blocks wait for others or say that they are done ({bond}): they start in their order"
-        raise TileError("schedule", _line(function, "order"), message, "order ascending")
+    grows, wished = _growth(function) > 0 and not _asks(function), _wished(function, "tile_order")
+    if wished is not None and wished.option == "descending":
+        _check_order(function, wished, {0})
     falls: bool = function.choices.choose(
-        "order",
+        "tile_order",
         "grid",
         ORDERS,
-        named or ("descending" if grows else "ascending"),
-        loc=_line(function, "order"),
-        because="a loop has the more rounds the greater block(0) is: the longest blocks start first" if grows else "",
-        pinned=_line(function, "order") if named else None,
-        line="order {option}",
+        "descending" if grows else "ascending",
+        loc=function.loc,
+        because="a loop has more iterations the greater block(0) is: the longest blocks start first" if grows else "",
     )
     return falls
 
 
+def _wished(function: Function, kind: str) -> Forced | None:
+    """What somebody asks of a choice about the grid, which there is then even where the rule would not think of it."""
+    return function.choices.wished(kind, "grid")
+
+
+def _check_order(function: Function, wished: Forced, axes: set[int]) -> None:
+    """TileError `schedule` where blocks cannot take tiles in another order along these axes of the grid."""
+    loc, bond = wished.loc or function.loc, _bond(function)
+    if not axes <= _axes_read(function):
+        read = " and ".join(f"block({axis})" for axis in sorted(axes))
+        message = f"there is no order of tiles to choose: the kernel does not read {read}"
+        raise TileError("schedule", loc, message, "the order is of tiles along the axes that the kernel reads")
+    if bond is not None:
+        message = f"blocks wait for others, or tell others that they are done ({bond}), so they start in grid order"
+        raise TileError("schedule", loc, message, "leave the line out")
+
+
 def _may_descend(function: Function) -> bool:
     """Whether anything is to be said of the order along the first axis."""
-    return function.word("order") is not None or (_growth(function) > 0 and not _asks(function))
+    return _wished(function, "tile_order") is not None or (_growth(function) > 0 and not _asks(function))
 
 
 def _is_first(op: Op) -> bool:
@@ -267,11 +274,16 @@ def _line(function: Function, name: str) -> Loc | None:
 
 def _may_group(function: Function) -> bool:
     """Whether there is an order of tiles to choose."""
-    return _reads_both(function) and ("grouped" in function.attrs or (_crosses(function) and not _asks(function)))
+    return _reads_both(function) and ("l2_group" in function.attrs or (_crosses(function) and not _asks(function)))
 
 
 def _reads_both(function: Function) -> bool:
-    return {op.attrs["axis"] for op in walk(function.body) if op.spec.of_grid == "block"} >= {0, 1}
+    return {0, 1} <= _axes_read(function)
+
+
+def _axes_read(function: Function) -> set[int]:
+    """The axes of the grid along which the kernel asks for its block's number."""
+    return {op.attrs["axis"] for op in walk(function.body) if op.spec.of_grid == "block"}
 
 
 def _crosses(function: Function) -> bool:
@@ -319,9 +331,9 @@ def _asks(function: Function) -> bool:
 
 
 def _blocks_of_cluster(function: Function) -> int:
-    """How many blocks take neighbouring tiles together; 1: each takes tiles by itself, as without copies in bulk, and
+    """How many blocks take neighbouring tiles together; 1: each takes tiles by itself, as without copies by TMA, and
     where blocks wait for others, each of which has its own tile."""
-    is_bulk = BULK in function.by_subject("stage", str).values()
+    is_bulk = TMA in function.by_subject("stage", str).values()
     reads = any(_is_first(op) for op in walk(function.body))
     return function.number("cluster", 1) if is_bulk and reads and _bond(function) is None else 1
 

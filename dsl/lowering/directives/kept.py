@@ -11,9 +11,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
-from dsl.lowering.directives.bulk import BULK
 from dsl.lowering.directives.rows import AnyRows
 from dsl.lowering.directives.tile_loads import is_load, place_of
+from dsl.lowering.directives.tma import TMA
 from dsl.lowering.directives.wide import Wide, WideRegion, WideSubject, slices
 from dsl.lowering.ir.fold import is_zero_of_bits
 from dsl.lowering.ir.function import Function, Op, Value, walk
@@ -53,7 +53,7 @@ class Kept:
 
 
 def words_of(function: Function, names: Collection[str]) -> dict[str, str]:
-    """What the schedule says of values of these names: `shared`, `bulk` or `registers`."""
+    """What the schedule says of values of these names: `shared`, `tma` or `registers`."""
     tensors = {p.name for p in function.params}
     said = function.by_subject("stage", str)
     return {name: word for name, word in said.items() if name in names and name not in tensors}
@@ -72,8 +72,8 @@ def kept_of(
     room = target.shared - sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
     for name, word in words_of(function, region.names).items():
         place = function.lines.get(("stage", name))
-        if word == BULK:
-            message = f"'{name}' cannot be copied in bulk: it is no tensor"
+        if word == TMA:
+            message = f"'{name}' cannot be copied by TMA: it is no tensor"
             raise TileError("instruction", place, message, f"stage {name}: shared")
         if word != "shared":
             continue

@@ -1,4 +1,4 @@
-"""Copies in bulk that are the same in all rounds are done once, ahead of the loops, as those of the filters that all
+"""TMA copies that are the same in all rounds are done once, ahead of the loops, as those of the filters that all
 tiles of a block are multiplied by.
 
     for tile:                        copy sf, f[…]         number 0 of the channel
@@ -38,7 +38,7 @@ def choose_lasting(function: Function, loops: Sequence[Op], copies: Sequence[Op]
     for tile in tiles - others:
         tensors = [operand(copy, "tensor") for copy in copies if copy.operands[0] is tile]
         last[tile] = function.choices.choose(
-            "again",
+            "reload",
             next((tensor.name for tensor in tensors if tensor is not None and tensor.name), "tensor"),
             ONCE,
             "once",

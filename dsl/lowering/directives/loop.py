@@ -34,7 +34,7 @@ from dsl.lowering.directives.wide import (
     wide_region,
 )
 from dsl.lowering.ir.function import Function, Op, Value, walk
-from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import TileType
 
@@ -196,8 +196,5 @@ def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> lis
 
 
 def _recompute(function: Function, region: WideRegion) -> None:
-    """What a loop of the run needs again is computed again: `recompute` of it says no more."""
-    names = region.names
-    said = function.by_subject("recompute", Loc)
-    if names & said.keys():
-        function.attrs["recompute"] = {name: place for name, place in said.items() if name not in names}
+    """A loop over parts computes each value anew where it needs it: `choose recompute.…` of one is met by that."""
+    function.choices.excuse(*(f"recompute.{name}" for name in region.names))

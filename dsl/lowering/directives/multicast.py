@@ -1,4 +1,4 @@
-"""`cluster 2`, of a kernel whose copies are in bulk: a box that all blocks of a cluster need is copied once.
+"""`cluster 2`, of a kernel whose copies are by TMA: a box that all blocks of a cluster need is copied once.
 
     fill n                               fill n
     bulk_copy a[i, p]            →       bulk_copy a[i, p]

@@ -110,7 +110,7 @@ def pipeline(function: Function, target: Target) -> None:
     if said.get(TILE, 1) > 1 and not any(nest.name == TILE for nest in found):
         loc = function.lines.get(("pipeline", TILE))
         message = "a block copies nothing at the head of each of its tiles"
-        raise TileError("schedule", loc, message, "stage NAMES: bulk, of what a tile loads ahead of its loops")
+        raise TileError("schedule", loc, message, "stage NAMES: tma, of what a tile loads ahead of its loops")
     for nest in found:
         nest.drop_single_rounds(function)
     facts, levels = facts_now(function), list[Level]()

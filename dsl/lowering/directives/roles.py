@@ -1,4 +1,4 @@
-"""`stage a, b: bulk`: the copies of a pipelined loop are done by warps of their own.
+"""`stage a, b: tma`: the copies of a pipelined loop are done by warps of their own.
 
     for tile:                        fetch:                         multiply:
         for p:                           for tile:                      for tile:
@@ -26,11 +26,11 @@ from typing import Any
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.rounds import carry, hand_on
-from dsl.lowering.directives.bulk import BULK
 from dsl.lowering.directives.lasting import copied_ahead
 from dsl.lowering.directives.multicast import multicast
 from dsl.lowering.directives.slices import located, without
 from dsl.lowering.directives.staged import CopyHead, shared_tile, taken_names
+from dsl.lowering.directives.tma import TMA
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.hopper.warpgroup import WARPS, registers_at_start
 from dsl.lowering.ir.function import Block, Function, Op, Value, clone, parents, walk
@@ -62,7 +62,7 @@ def roles(function: Function, target: Target, levels: Sequence[Level]) -> Lastin
     wrong = _misfit(function, levels, loops)
     if wrong is not None:
         loc = function.lines.get(("stage", _name_of(inner.head.copies[0])))
-        message = f"copies in bulk are done by warps of their own: {wrong[0]}"
+        message = f"copies by TMA are done by warps of their own: {wrong[0]}"
         raise TileError("instruction", loc or inner.loop.loc, message, wrong[1])
     b, allocated, main = Builder(located(function, inner.loop)), Block(), Block()
     with b.region(allocated):
@@ -81,7 +81,9 @@ def roles(function: Function, target: Target, levels: Sequence[Level]) -> Lastin
     function.attrs["fetchers"] = WARPS
     registers = _registers(function, target)
     slots, *outer = (channel.level.slots for channel in channels)
-    attrs: dict[str, Any] = {"slots": slots, "fetchers": WARPS, "registers": registers, "turns": 0} | _of_blocks(blocks)
+    attrs: dict[str, Any] = {"slots": slots, "fetchers": WARPS, "registers": registers, "pingpong": 0} | _of_blocks(
+        blocks
+    )
     attrs |= {"outer": tuple(outer)} if outer else {}
     if registers is not None and not function.number("blocks_per_sm"):
         function.attrs["blocks_per_sm"] = 1  # else ptxas does not know how many registers there are at the start
@@ -184,7 +186,7 @@ def _misfit(function: Function, levels: Sequence[Level], loops: list[Op]) -> tup
     for copy in copies:
         if "box" not in copy.attrs:
             name = _name_of(copy)
-            return f"those of '{name}' at the same place are not", f"stage {name}: {BULK}"
+            return f"those of '{name}' at the same place are not", f"stage {name}: {TMA}"
     if any(_is_box(op) and op not in copies for op in walk(function.body)) or not {e.loop for e in levels} <= {*loops}:
         return "another loop has some, too", "bulk in one of them alone, or in loops in one another"
     if function.threads + WARPS * WARP > MOST_THREADS:

@@ -26,7 +26,6 @@ from dataclasses import replace
 from math import prod
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.bulk import BULK, LEAST_RUN, SWIZZLED_ROWS, boxed, flaw_of_box, part_of_rows
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import impure, located, made_anew, slice_of, without
 from dsl.lowering.directives.staged import Staged, copy, copy_halo, shared_tile, side_by_side, taken_names, with_halos
@@ -39,6 +38,7 @@ from dsl.lowering.directives.tile_loads import (
     place_of,
     slot_bytes,
 )
+from dsl.lowering.directives.tma import LEAST_RUN, SWIZZLED_ROWS, TMA, boxed, flaw_of_box, part_of_rows
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.hopper.warpgroup import asks_for, is_turn
@@ -67,7 +67,7 @@ def stage(function: Function, target: Target) -> None:
     users = uses(function.body)
     inside = {op for loop in loops for op in walk(loop.regions[0])}
     once = [op for op in function.body.ops if is_load(op) and inside.intersection(users.get(op.result, ()))]
-    behind = [op for op in _behind_loops(function.body) if said.get(op.operands[0].name or "", BULK) != BULK]
+    behind = [op for op in _behind_loops(function.body) if said.get(op.operands[0].name or "", TMA) != TMA]
     behind = [op for op in behind if op not in once]
     stores = [op for op in walk(function.body) if is_store(op)]
     subjects = [*(load for _, load in found), *once, *behind, *stores]
@@ -80,7 +80,7 @@ def stage(function: Function, target: Target) -> None:
     for loop, load in found:
         if way := choosing.way(load, loop.regions[0]):
             chosen.setdefault(loop, []).append(load)
-            load.attrs[BULK] = way == BULK
+            load.attrs[TMA] = way == TMA
     for load in once:
         if load.operands[0].name in said and choosing.way(load, None):
             _stage_once(function, choosing.facts, load)
@@ -114,11 +114,11 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
         name, value = op.operands[0].name, operand(op, "value")
         assert value is not None
         if name not in chosen:
-            in_bulk = said.get(name or "") == BULK
+            in_bulk = said.get(name or "") == TMA
             is_box = in_bulk and not flaw_of_box(function, target, facts, op)
             part = part_of_rows(function, facts, op) if is_box else None
             if in_bulk and part is None:
-                chosen[name] = False  # `bulk_stores` does it, or says why it cannot
+                chosen[name] = False  # `tma_stores` does it, or says why it cannot
                 continue
             bytes = prod(value.shape) * value.dtype.bytes
             if said.get(name or "") == "shared" and bytes > target.shared:
@@ -130,7 +130,7 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
             if name not in said and not (is_apart and wide):
                 continue
             fits, asked = "shared" if bytes <= target.shared else "registers", function.lines.get(("stage", name or ""))
-            because = f"not 'bulk': {part}" if in_bulk else "a thread has 4 bytes of a row of a product, and stores 16"
+            because = f"not 'tma': {part}" if in_bulk else "a thread has 4 bytes of a row of a product, and stores 16"
             chosen[name] = function.choices.choose(
                 "stage",
                 name or "tensor",
@@ -239,7 +239,7 @@ class _Choosing:
         self.lines: set[tuple[Value, Loc | None]] = set()  # of tensors whose boxes they copy
 
     def way(self, load: Op, body: Block | None) -> str:
-        """`shared`, `bulk`, or nothing: the schedule's word, or the choice's. TileError `schedule` where the word
+        """`shared`, `tma`, or nothing: the schedule's word, or the choice's. TileError `schedule` where the word
         cannot be kept."""
         name = load.operands[0].name or "tensor"
         word, place = self.said.get(name), self.function.lines.get(("stage", name))
@@ -247,12 +247,12 @@ class _Choosing:
         if word is None and not feeds:
             return ""
         wrong = self.misfit(load, body)
-        no_box = wrong or self.no_box(load, body) if word == BULK else None
+        no_box = wrong or self.no_box(load, body) if word == TMA else None
         if wrong is not None and word == "shared":
             code = "shared" if wrong == self.no_room(load) else "schedule"
             raise TileError(code, place or load.loc, f"'{name}' cannot be staged: {wrong[0]}", wrong[1])
         if no_box is not None:
-            message = f"'{name}' cannot be copied in bulk: {no_box[0]}"
+            message = f"'{name}' cannot be copied by TMA: {no_box[0]}"
             raise TileError("instruction", place or load.loc, message, no_box[1])
         bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
         rule = word or ("shared" if wrong is None and bytes in ASYNC_BYTES else "registers")
@@ -265,7 +265,7 @@ class _Choosing:
         staged: str = self.function.choices.choose(
             "stage",
             name,
-            options | ({BULK: BULK} if word == BULK else {}),
+            options | ({TMA: TMA} if word == TMA else {}),
             rule,
             loc=load.loc,
             because=why,
@@ -273,9 +273,9 @@ class _Choosing:
             line=f"stage {name}: {{option}}",
         )
         key = load.operands[0], load.loc
-        if staged and (staged != BULK or key not in self.lines):  # windows of one line may be one box: `pipeline` knows
+        if staged and (staged != TMA or key not in self.lines):  # windows of one line may be one box: `pipeline` knows
             self.room -= slot_bytes(load)
-            self.lines |= {key} if staged == BULK else set()
+            self.lines |= {key} if staged == TMA else set()
         return staged
 
     def no_box(self, load: Op, body: Block | None) -> tuple[str, str] | None:
@@ -476,7 +476,7 @@ def _staged(
         last = runs.index(max(runs))
         axes = (*(axis for axis in axes if axis != last), last)
     shape, run, size = tuple(shape[axis] for axis in axes), max(runs), load.result.dtype.bytes
-    if load.attrs.get(BULK) or _feeds_warpgroups(function, load, users):
+    if load.attrs.get(TMA) or _feeds_warpgroups(function, load, users):
         run = boxed(shape[-1], prod(shape[:-1]), run, size)
     elif (
         len(shape) < 2 or not LEAST_RUN <= run * size < shape[-1] * size or not (again and _goes_by_steps(load, users))
@@ -484,7 +484,7 @@ def _staged(
         run = shape[-1]
     held = (*shape[:-1], run) if run == shape[-1] else (shape[-1] // run, *shape[:-1], run)
     tile = shared_tile(b, f"s{load.operands[0].name}", taken, SharedType(held, load.result.dtype), staged=True)
-    if load.attrs.get(BULK) and tile.op is not None:
+    if load.attrs.get(TMA) and tile.op is not None:
         tile.op.attrs["dictated"] = row_swizzle(run * size) if prod(shape[:-1]) % SWIZZLED_ROWS == 0 else ()
     return Staged(load, axes, tile, offsets_within(b, shape, run), run)
 
@@ -493,7 +493,7 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
     """The copies of what a load reads: one, or one for each run of its rows, which are the rows of other lines."""
     load, columns = each.load, each.place.tile.shape[-1]
     source, mask = each.turned(b, source), each.turned(b, mask)
-    box = CopiedBox.of(load) if load.attrs.get(BULK) else None
+    box = CopiedBox.of(load) if load.attrs.get(TMA) else None
     shape = load.result.tile.shape
     if each.run == columns:
         whole = None if box is None else replace(box.columns(b, each.axes, shape, 0, columns), at=each.at)

@@ -7,8 +7,8 @@ from math import prod
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.bulk import BULK, SWIZZLED_ROWS
 from dsl.lowering.directives.halo import Halo, halo_of
+from dsl.lowering.directives.tma import SWIZZLED_ROWS, TMA
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.types import SharedType
@@ -99,7 +99,7 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
     several: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
-        if load.attrs.get(BULK) and each.axes == (0, 1) and each.run == load.result.tile.shape[1]:
+        if load.attrs.get(TMA) and each.axes == (0, 1) and each.run == load.result.tile.shape[1]:
             several.setdefault((load.operands[0], load.result.tile), []).append(each)
     seen: dict[Op, Staged] = {}
     for windows in several.values():
@@ -152,7 +152,7 @@ def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
     parts: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
-        if load.attrs.get(BULK) and load.loc is not None and each.run == each.place.tile.shape[-1] and not each.halo:
+        if load.attrs.get(TMA) and load.loc is not None and each.run == each.place.tile.shape[-1] and not each.halo:
             parts.setdefault((load.operands[0], load.loc, load.result.tile), []).append(each)
     moved: dict[Op, Staged] = {}
     for several in parts.values():

@@ -10,12 +10,11 @@ from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.types import TileType
 
 NO_SUCH = {
-    "parts": "kernel '{kernel}' has no value '{name}' to do in parts",
+    "subtile": "kernel '{kernel}' has no value '{name}' to do in parts",
     "loop": "kernel '{kernel}' has no tile '{name}'",
     "align": "kernel '{kernel}' has no tile '{name}'",
-    "recompute": "kernel '{kernel}' has no value '{name}'",
-    "turns": "kernel '{kernel}' has no value '{name}'",
-    "tabulate": "no loop of kernel '{kernel}' computes a value '{name}'",
+    "pingpong": "kernel '{kernel}' has no value '{name}'",
+    "precompute": "no loop of kernel '{kernel}' computes a value '{name}'",
     "stage": "kernel '{kernel}' has no tensor or value '{name}' to stage",
     "swizzle": "the kernel has no shared tile '{name}'",
 }
@@ -71,12 +70,17 @@ def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
     something has the name and is not what the line wants, the pass of the line tells it."""
     everywhere = named.values | named.tensors | named.shared | function.in_branches
     lines = [(row, name) for row, name in function.lines if row in NO_SUCH and name not in everywhere]
-    off = {name for name, holds in function.by_subject("turns", bool).items() if not holds}
+    off = {name for name, holds in function.by_subject("pingpong", bool).items() if not holds}
     found = [
         no_such(function, row, name, named.tensors if row == "stage" else named.tiles)
         for row, name in lines
-        if name is not None and not (row == "turns" and name in off)
+        if name is not None and not (row == "pingpong" and name in off)
     ]
+    for key, forced in function.choices.forced.items():
+        kind, _, name = key.partition(".")
+        if kind == "recompute" and forced.loc is not None and name.isidentifier() and name not in everywhere:
+            message = f"kernel '{function.name}' has no value '{name}'"
+            found.append(TileError("name", forced.loc, message, closest(name, named.tiles)))
     staged = {f"s{name}" for name in everywhere}  # tiles that 'stage' makes, which later passes tell if it does not
     for name, pin in function.swizzles.items():
         if name not in everywhere | staged:

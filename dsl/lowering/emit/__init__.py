@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsl.lowering.emit import bulk_stores, channels, control, elementwise, marks, memory, shapes, tensor, threads
+from dsl.lowering.emit import channels, control, elementwise, marks, memory, shapes, tensor, threads, tma_stores
 from dsl.lowering.emit.chains import emit_ops
 from dsl.lowering.emit.demand import mark_needed
 from dsl.lowering.emit.rules import RULES
@@ -18,7 +18,6 @@ from dsl.lowering.ir.targets import Target
 
 __all__ = [
     "RULES",
-    "bulk_stores",
     "channels",
     "control",
     "elementwise",
@@ -28,6 +27,7 @@ __all__ = [
     "shapes",
     "tensor",
     "threads",
+    "tma_stores",
 ]
 
 
@@ -95,7 +95,7 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
 def _bounds(function: Function, target: Target) -> Iterator[str]:
     """What the kernel says of its launches. Of clusters too, so that no launch need do so: that takes 50 us longer."""
     yield f'"nvvm.reqntid"="{function.launched}"'
-    if most := function.number("maxregs"):
+    if most := function.number("maxnreg"):
         yield f'"nvvm.maxnreg"="{target.cap(most, function.launched)}"'
     if least := function.number("blocks_per_sm"):
         yield f'"nvvm.minctasm"="{least}"'

@@ -75,11 +75,11 @@ def _meet_cluster(w: Writer, op: Op, order: str) -> None:
 def _begin(w: Writer, op: Op) -> None:
     """The barriers of a channel: `full` waits for the thread that fills, `free` for each warp that reads, that of a
     turn for the warps of a group."""
-    turns, readers, counts = op.attrs["turns"], w.function.warps * _blocks(op), list[tuple[int, int]]()
+    pingpong, readers, counts = op.attrs["pingpong"], w.function.warps * _blocks(op), list[tuple[int, int]]()
     for slots in rings_of(op):
         at = len(counts)
         counts += [each for slot in range(slots) for each in ((at + slot, 1), (at + slots + slot, readers))]
-    counts += [(len(counts) + group, WARPS) for group in range(turns)]
+    counts += [(len(counts) + group, WARPS) for group in range(pingpong)]
     first, met = w.fresh_label("first"), w.fresh_label("begun")
     w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, 0')}, label %{first}, label %{met}")
     w.start(first)

@@ -175,7 +175,7 @@ def has_columns(columns: int, sums: str) -> bool:
 def registers_at_start(function: Function, target: Target) -> int:
     """Of a thread, which is what an instruction may take."""
     given = target.each(function.launched, max(1, function.number("blocks_per_sm")))
-    return min(given, function.number("maxregs") or MOST_REGISTERS, MOST_REGISTERS)
+    return min(given, function.number("maxnreg") or MOST_REGISTERS, MOST_REGISTERS)
 
 
 def most_columns(registers: int) -> int:
@@ -239,7 +239,7 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
         return made_in_registers(op)
     if op is None or op.spec.accesses != "read" or space_of(op.operands[0]) != "shared" or operand(op, "mask"):
         return (
-            "is no load of a staged tile, whole: say 'stage NAME: shared' or 'bulk'; its rows are multiples of 16 "
+            "is no load of a staged tile, whole: say 'stage NAME: shared' or 'tma'; its rows are multiples of 16 "
             "bytes, and 'fragments' whole"
         )
     across = sum(map(is_turn, ops)) % 2 != right

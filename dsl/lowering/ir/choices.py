@@ -154,6 +154,12 @@ class Choices:
         )
         return options[taken]
 
+    def wished(self, kind: str, subject: str) -> Forced | None:
+        """What is forced of the next choice with this key, whether or not the choice has such an option."""
+        stem = f"{kind}.{subject}"
+        keys = (f"{stem}[{self.counts[stem]}]", stem, kind)
+        return next((self.forced[key] for key in keys if key in self.forced), None)
+
     def keyed(self) -> dict[str, Choice]:
         """The choices that were made by key, in order. A number stands where several have one key."""
         single = {stem for stem, count in self.counts.items() if count == 1}

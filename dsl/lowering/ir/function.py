@@ -218,7 +218,7 @@ class Function:
     warps: int
     index_bits: int = 32
     divisors: dict[str, int] = field(default_factory=dict)  # dim, scalar or `x.stride0` → a divisor that is known
-    attrs: dict[str, Attribute] = field(default_factory=dict)  # of the schedule: barriers, contract, maxregs …
+    attrs: dict[str, Attribute] = field(default_factory=dict)  # of the schedule: barriers, contract, maxnreg …
     pins: dict[str, Pin] = field(default_factory=dict)  # value name → its `layout` line in the schedule
     instructions: dict[str, Named] = field(default_factory=dict)  # value name → the instruction of its product
     swizzles: dict[str, SwizzlePin] = field(default_factory=dict)  # shared tile → its swizzle as the schedule pins it
@@ -282,7 +282,8 @@ class Function:
     @property
     def scheduled(self) -> Collection[str]:
         """The names of values that the schedule says something of."""
-        return {*self.laid_out, *self.by_subject("recompute", Loc)}
+        said = (key.partition("[")[0].partition(".") for key in self.choices.forced)
+        return {*self.laid_out, *(subject for kind, _, subject in said if kind == "recompute" and subject)}
 
 
 def walk(block: Block) -> list[Op]:

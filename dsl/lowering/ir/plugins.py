@@ -244,9 +244,9 @@ class Opening:
 OPEN = {
     "vector": "a value whose layout nothing else says: `.tile`, `.op`, `.warps`, `.axis`, `.widest`",
     "swizzle": "a shared tile: `.type`, `.phases` of its accesses, `.bits` of an offset that may move, `.widest` bytes",
-    "grouped": "the kernel's `Function`",
-    "columns": "the kernel's `Function`",
-    "exchange": "a value that changes layout: `.value`, `.layout`, `.op`, `.warps`",
+    "l2_group": "the kernel's `Function`",
+    "tile_columns": "the kernel's `Function`",
+    "convert_layout": "a value that changes layout: `.value`, `.layout`, `.op`, `.warps`",
 }
 """The kinds of choices that plug-ins may add options to, and what `About.of` is there."""
 

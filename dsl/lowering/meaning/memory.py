@@ -141,7 +141,7 @@ def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("bulk_store")
 def _bulk_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """What a store in bulk stores is what lies there when it is waited for; elements outside of the tensor are not
+    """What a store by TMA stores is what lies there when it is waited for; elements outside of the tensor are not
     stored."""
     memory, tensor, mask = run.memory(op.operands[0]), operand(op, "tensor"), _named(run, op, "mask")
     assert tensor is not None

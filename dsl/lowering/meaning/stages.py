@@ -519,7 +519,7 @@ def _emitted(
         return found
     op, index, found.block = written
     found.loc = op.loc
-    value = operand(op, "value") or operand(op, "place")  # a store in bulk has places alone, which lie as it does
+    value = operand(op, "value") or operand(op, "place")  # a store by TMA has places alone, which lie as it does
     assert value is not None
     shape = value.tile.shape
     found.element = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()

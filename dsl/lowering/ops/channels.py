@@ -3,7 +3,7 @@
 A channel is a ring that one role fills, and another one reads. What goes through it has numbers, from 0 on; number e
 lies in slot e mod slots. Each slot has two barriers in shared memory: `full`, which the bytes of copies complete, and
 `free`, at which each warp arrives that has read a number. The value of a channel is the tile that these lie in. Where
-groups of warps take turns at a part of each number's round, `turns` barriers more tell them when.
+groups of warps take turns at a part of each number's round, `pingpong` barriers more tell them when.
 
 Loops around that one may have channels, too, whose barriers are in the same tile, so many (`base`) behind its start;
 `outer` are their slots.
@@ -59,8 +59,8 @@ def _effects(op: Op) -> list[AccessEffect]:
 # The regions are done at the same time: the first by one thread of `fetchers` warps behind the others, the second by
 # the warps of the kernel. Operand: the channel between them.
 row(
-    "roles", 1, nothing, "slots fetchers registers turns", regions=2, keep=True, flows=True, leading=1, concurrent=True,
-    operands="shared",
+    "roles", 1, nothing, "slots fetchers registers pingpong", regions=2, keep=True, flows=True, leading=1,
+    concurrent=True, operands="shared",
 )  # fmt: skip
 # A box of a tensor to the slot of a number, `at` elements behind its start; one index an axis for its first element.
 row(

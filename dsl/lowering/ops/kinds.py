@@ -132,7 +132,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "slots": COUNT,
     "fetchers": WHOLE,
     "registers": (_or_none(WHOLES[0]), "none, or whole numbers in brackets"),
-    "turns": WHOLE,
+    "pingpong": WHOLE,
     "unroll": WHOLE,
     "types": (_each(lambda each: isinstance(each, DType | TileType), (list, tuple)), "types in brackets"),
     "message": TEXT,
@@ -223,7 +223,7 @@ def _flaw_of_named(op: Op) -> str | None:
 
 
 def _flaw_of_elements(op: Op) -> str | None:
-    """Places, a mask and what is moved are of one shape; what is moved has the type of the memory. A store in bulk goes
+    """Places, a mask and what is moved are of one shape; what is moved has the type of the memory. A store by TMA goes
     from places in panels to as many of the tensor."""
     by_name = dict(zip(op.attrs["has"], op.operands, strict=True))
     places = by_name.get("offset") or by_name.get("place")

@@ -120,7 +120,7 @@ def by_threads(op: Op) -> bool:
 
 
 def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
-    """The offsets of an access, and its slot if it is in one. What a copy reads is at its source, what a store in bulk
+    """The offsets of an access, and its slot if it is in one. What a copy reads is at its source, what a store by TMA
     writes at its target."""
     if op.spec.leaves:
         there = operand(op, "place" if effect.space == "shared" else "target")
@@ -236,9 +236,9 @@ row(
              slot="index", **BOX),
 )  # fmt: skip
 row("bulk_commit", 0, nothing, keep=True, becomes="cp.async.bulk.commit_group")
-# All but so many groups of stores in bulk have read what they store.
+# All but so many groups of TMA stores have read what they store.
 row("bulk_wait", 0, nothing, "groups", keep=True, becomes="cp.async.bulk.wait_group.read", waits="wait for stores")
-# What a thread has written in shared memory is before what stores in bulk read behind the next barrier.
+# What a thread has written in shared memory is before what TMA stores read behind the next barrier.
 row("bulk_fence", 0, nothing, keep=True, becomes="fence.proxy.async.shared::cta")
 # own: the compiler made it, so no text has an access to it, and barriers between those are the compiler's in any case.
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True, allocates=True)

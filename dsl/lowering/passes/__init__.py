@@ -11,18 +11,18 @@ from functools import lru_cache
 from dsl.lowering.building.verify import Known, Malformed, verify
 from dsl.lowering.directives import (
     align,
-    bulk_stores,
-    fragments,
     grid,
     loop,
-    parts,
     peel,
+    pingpong,
     pipeline,
+    precompute,
+    prefetch_fragments,
     split,
     stage,
-    tabulate,
+    subtile,
+    tma_stores,
     turned,
-    turns,
 )
 from dsl.lowering.ir.choices import ON_OFF
 from dsl.lowering.ir.function import Function
@@ -98,30 +98,30 @@ PASSES = (
     Pass("check_names", on_function(check_names.check_names)),
     # Before layouts and barriers, which take what directives make for written by hand. `pipeline` first of those that
     # make loops anew: what is peeled or unrolled has its rounds in the right order then.
-    Pass("grid", on_function(grid.grid), reads=("grouped", "order", "columns", "persistent"), deals=grid.may_deal),
+    Pass("grid", on_function(grid.grid), reads=("l2_group", "persistent"), deals=grid.may_deal),
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
-    Pass("tabulate", on_function(tabulate.tabulate), reads=("tabulate",)),
-    Pass("parts", on_function(parts.parts), reads=("parts",)),
+    Pass("precompute", on_function(precompute.precompute), reads=("precompute",)),
+    Pass("subtile", on_function(subtile.subtile), reads=("subtile",)),
     Pass("align", align.align, reads=("align", "loop", "stage")),
     # Extents that are no powers of two are those of tiles in parts.
     Pass("loop", loop.loop, reads=("loop",), may_go=False),
-    # Behind `parts`, each of which is a product; before `stage`, which sees how operands lie.
+    # Behind `subtile`, each of which is a product; before `stage`, which sees how operands lie.
     Pass("turned", on_function(turned.turned), reads=("instruction",), may_go=False),
     # Before loops are made anew; behind `split`, which compares what a round does with the reduction behind the loop.
     Pass("earlier_rounds", on_function(earlier_rounds.earlier_rounds)),
     Pass("stage", stage.stage, reads=("stage",)),
     # Before `pipeline`, which takes what is left of shared memory.
-    Pass("bulk_stores", bulk_stores.bulk_stores, reads=("stage",), may_go=False),
+    Pass("tma_stores", tma_stores.tma_stores, reads=("stage",), may_go=False),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",), needed=pipeline.copies_halos),
     # Behind `pipeline`, whose rounds go on from the first of the loops that it makes to the second.
     Pass("peel", on_function(peel.peel), reads=("peel",)),
     # Behind `peel`, which compares loops with those of the other role; before rounds become several in one.
-    Pass("turns", on_function(turns.turns), reads=("turns",)),
+    Pass("pingpong", on_function(pingpong.pingpong), reads=("pingpong",)),
     # Before layouts, since peeled and unrolled code is what they are chosen for; peel first, so that unroll_loops sees
     # a loop of whole rounds, and fold_again then drops the masks of both.
     Pass("peel_loops", on_function(peel_loops.peel_loops), reads=("peel",)),
     # Before `unroll_loops`: what rounds carry from one to the next stays in its registers in rounds of several.
-    Pass("fragments", on_function(fragments.fragments), reads=("fragments",)),
+    Pass("prefetch_fragments", on_function(prefetch_fragments.prefetch_fragments), reads=("prefetch_fragments",)),
     Pass("unroll_loops", on_function(unroll_loops.unroll_loops), reads=("unroll",)),
     Pass("fold_again", on_function(fold_again.fold_again)),
     # LLVM does this again: without it the code is as fast (0.99 to 1.01, docs/measurements.md). It is here so that no
@@ -137,7 +137,7 @@ PASSES = (
     Pass("sink", on_function(sink.sink)),
     Pass("check_registers", check_registers.check_registers, (LAYOUTS,)),
     Pass("narrow_scalars", on_function(narrow_scalars.narrow_scalars), by_hand=False),
-    Pass("recompute", on_function(recompute.recompute), reads=("recompute",)),
+    Pass("recompute", on_function(recompute.recompute)),
     Pass("anew_behind_loops", on_function(anew_behind_loops.anew_behind_loops)),
     Pass("lower_matrix_accesses", lower_matrix_accesses.lower_matrix_accesses, (LAYOUTS,)),
     # After lower_matrix_accesses: a phase of `ldmatrix` has other lanes than one of plain loads.
@@ -159,7 +159,7 @@ PASSES = (
     Pass("place_waits", place_waits.place_waits, may_go=False),
     # Last: which tiles may share bytes follows from the barriers that stand.
     Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
-    Pass("check_turns", on_function(turns.check_turns), may_go=False),
+    Pass("check_pingpong", on_function(pingpong.check_pingpong), may_go=False),
     # Behind all that moves accesses.
     Pass("overlap", on_function(overlap.overlap), may_go=False),
     # Behind all others: what has marks is the code as it is without them.

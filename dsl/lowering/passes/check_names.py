@@ -11,7 +11,7 @@ from dsl.lowering.directives.subjects import listed, names_in, unknown_subjects
 from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import Errors, TileError, closest
 
-OF_LOOPS = ("fragments", "peel", "pipeline", "split", "unroll")
+OF_LOOPS = ("prefetch_fragments", "peel", "pipeline", "split", "unroll")
 """Properties whose subject is the counter of a loop."""
 
 

@@ -73,7 +73,7 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
     they run, and what the round hands on lies beside them. ptxas 13.0 spills much there, or gives up (C7600): of 136
     registers with 96, of 160 with 112."""
     body = loop.regions[-1]
-    has = min(has, function.number("maxregs") or has) if not _is_lifted(function) else has
+    has = min(has, function.number("maxnreg") or has) if not _is_lifted(function) else has
     for at, op in enumerate(body.ops):
         groups = chosen(op)
         if groups is None or groups.left is not None:
@@ -110,9 +110,9 @@ def _check_product(function: Function, target: Target, op: Op) -> None:
         many = f"{blocks} blocks of {function.launched} threads have" if blocks > 1 else "a block has"
         message = f"a product of {columns} columns takes {takes} registers of a thread, and "
         fewer = f"at most {max(8, most // 16 * 16)} columns"
-        if given == function.number("maxregs"):
-            place = function.lines.get(("maxregs", "maxregs"))
-            hint = f"maxregs {takes + 8 - takes % 8} or more, or {fewer}"
-            raise TileError("registers", place or op.loc, f"{message}maxregs leaves it {given}", hint)
+        if given == function.number("maxnreg"):
+            place = function.lines.get(("maxnreg", "maxnreg"))
+            hint = f"maxnreg {takes + 8 - takes % 8} or more, or {fewer}"
+            raise TileError("registers", place or op.loc, f"{message}maxnreg leaves it {given}", hint)
         hint = f"{fewer}, fewer warps, or fewer blocks_per_sm"
         raise TileError("registers", op.loc, f"{message}{many} {given} for it", hint)

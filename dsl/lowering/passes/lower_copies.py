@@ -1,4 +1,4 @@
-"""Copies that no `cp.async` can do (less than 4 aligned bytes at a time) become a load and a store; stores in bulk are
+"""Copies that no `cp.async` can do (less than 4 aligned bytes at a time) become a load and a store; TMA stores are
 done by the warps whose results they store."""
 
 from __future__ import annotations

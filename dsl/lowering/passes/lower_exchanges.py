@@ -109,7 +109,7 @@ class _ExchangeLowering(Rewriter):
         in_thread = have.registers_of(layout) is not None
         size = value.tile.size * max(value.dtype.bits // 8, 1)
         way: bool | Layout = self.function.choices.choose(
-            "exchange",
+            "convert_layout",
             value.name or "value",
             {"registers": True, "shared": False} if in_thread else {"shared": False},
             "registers" if in_thread else "shared",

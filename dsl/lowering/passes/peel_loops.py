@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from dsl.lowering.directives.fragments import nests
+from dsl.lowering.directives.prefetch_fragments import nests
 from dsl.lowering.ir.budget import Budget
 from dsl.lowering.ir.choices import ON_OFF
 from dsl.lowering.ir.fold import constant_of

@@ -158,7 +158,7 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
         return None
     held = sum(_registers(function, each) for each in (*block.args, spent, product.result))
     taken: bool = function.choices.choose(
-        "sums",
+        "chained_mma",
         product.result.name or "product",
         {"ahead": False, "behind": True},
         "behind" if held > MOST_HELD else "ahead",

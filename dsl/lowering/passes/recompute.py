@@ -1,4 +1,4 @@
-"""Conversions that the schedule names are made anew at each use, so that registers hold the narrow value meanwhile.
+"""`choose recompute.…`: conversions are made anew at each use, so that registers hold the narrow value meanwhile.
 
 A row of f16 that is used before and after a reduction takes two registers a pair as f32, and one as it was loaded. LLVM
 and the assembler share equal conversions unless each is an instruction of its own.
@@ -6,44 +6,21 @@ and the assembler share equal conversions unless each is an instruction of its o
 
 from __future__ import annotations
 
-from dsl.lowering.directives.subjects import no_such
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
-from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.types import F32
 
 
 def recompute(function: Function) -> None:
-    """`recompute NAMES` in the schedule. Raises TileError `schedule` for a name that is no 16-bit float made f32."""
-    places = function.by_subject("recompute", Loc)
-    named: dict[str, list[Op]] = {}
-    for op in walk(function.body):
-        for result in op.results:
-            if result.name:
-                named.setdefault(result.name, []).append(op)
+    """`choose recompute.v: anew`: the conversion that makes v from a 16-bit float is made anew at each use."""
     chosen: set[Value] = set()
-    for name, loc in places.items():
-        ops = named.get(name, [])
-        if not ops:
-            raise no_such(function, "recompute", name, named)
-        if not any(is_widening(op) for op in ops):
-            raise TileError("schedule", loc, f"'{name}' is no 16-bit float converted to f32", "name it: v = x.to(f32)")
-        chosen |= {op.result for op in ops if is_widening(op)}
     # Never by itself: rows that fit as f32 gain nothing. Those that spill do: backward at 32768 columns 1.02 to 1.03 of
     # a copy instead of 0.80 to 0.92 (docs/softmax.md).
     for op in walk(function.body):
         if is_widening(op):
             value = op.result
             name = value.name or f"{op.operands[0].name or 'value'}.{value.dtype}"
-            anew = function.choices.choose(
-                "recompute",
-                name,
-                {"kept": False, "anew": True},
-                "anew" if value in chosen else "kept",
-                loc=op.loc,
-                pinned=places.get(name) if value in chosen else None,
-                line=f"recompute {name}" if value.name else None,
-            )
-            chosen = chosen | {value} if anew else chosen - {value}
+            if function.choices.choose("recompute", name, {"kept": False, "anew": True}, "kept", loc=op.loc):
+                chosen.add(value)
     if chosen:
         _renew(function.body, chosen)
 

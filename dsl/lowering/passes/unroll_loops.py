@@ -67,7 +67,7 @@ def _choose(function: Function, loop: Op) -> None:
         {str(each): each for each in (*(USUAL if free else (1,)), rule)},
         str(rule),
         loc=loop.loc,
-        because=why if free else "its results leave in bulk" if in_flight else "its step is known at run time alone",
+        because=why if free else "its results leave by TMA" if in_flight else "its step is known at run time alone",
         pinned=function.lines.get(("unroll", name)),
         line=None if "tiles" in loop.attrs else f"unroll {name}: {{option}}",  # no loop of the text's has that name
     )

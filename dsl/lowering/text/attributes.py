@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dsl.lowering.ir.location import Loc
-
 Reads = Callable[[Any], bool]
 
 
@@ -58,24 +56,21 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "barriers": WORD,
     "blocks_per_sm": NUMBER,
     "cluster": NUMBER,
-    "columns": NUMBER,
     "contract": WORD,
     "fetchers": NUMBER,
     "follows": FLAGS,
-    "fragments": TEXTS,
-    "grouped": NUMBER,
+    "prefetch_fragments": TEXTS,
+    "l2_group": NUMBER,
     "leads": FLAG,
     "loop": (_by_subject(_row(_whole(0), _whole(1), _flag)), "by name (axis, elements, static): {x: (1, 16, false)}"),
     "marks": WORD,
     "math": TEXTS,
-    "maxregs": NUMBER,
-    "order": WORD,
+    "maxnreg": NUMBER,
     "overlaps": FLAG,
-    "parts": (_by_subject(_extents), "extents by name: {x: (64, 64)}"),
+    "subtile": (_by_subject(_extents), "extents by name: {x: (64, 64)}"),
     "peel": (_by_subject(lambda value: isinstance(value, int | str)), 'by name a number or "seen": {x: 1}'),
     "persistent": NUMBER,
     "pipeline": COUNTS,
-    "recompute": (_by_subject(lambda value: isinstance(value, Loc)), "places by name: {x: @12:5+18}"),
     "record": FLAG,
     "require": WORD,
     "shared_align": (_power, "a power of two"),
@@ -83,8 +78,8 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "split": COUNTS,
     "stage": TEXTS,
     "strict_bounds": FLAG,
-    "tabulate": TEXTS,
-    "turns": FLAGS,
+    "precompute": TEXTS,
+    "pingpong": FLAGS,
     "unroll": COUNTS,
 }
 """What each may be, and in words."""

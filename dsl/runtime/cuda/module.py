@@ -54,7 +54,7 @@ class LaunchedCode(Protocol):
     @property
     def shared_bytes(self) -> int: ...
     @property
-    def maxregs(self) -> int | None: ...
+    def maxnreg(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +129,11 @@ def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
     """
     _check_device(context.facts, code)
     cuda = driver.bindings()
-    key = (hashlib.sha256(ptx.encode()).hexdigest(), context.ordinal, code.maxregs)
+    key = (hashlib.sha256(ptx.encode()).hexdigest(), context.ordinal, code.maxnreg)
     with context.current():
         with _lock:
             if key not in _modules:
-                _modules[key] = _load_module(context, ptx, code.maxregs)
+                _modules[key] = _load_module(context, ptx, code.maxnreg)
         function = context.call(cuda.cuModuleGetFunction, _modules[key], code.entry.encode())
         attributes = cuda.CUfunction_attribute
         if code.shared_bytes:
@@ -203,13 +203,13 @@ def _check_device(facts: DeviceFacts, code: LaunchedCode) -> None:
         )
 
 
-def _load_module(context: Context, ptx: str, maxregs: int | None) -> Any:
+def _load_module(context: Context, ptx: str, maxnreg: int | None) -> Any:
     cuda = driver.bindings()
     option = cuda.CUjit_option
     log = bytearray(LOG_BYTES)
     options = {option.CU_JIT_ERROR_LOG_BUFFER: log, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES}
-    if maxregs is not None:
-        options[option.CU_JIT_MAX_REGISTERS] = maxregs
+    if maxnreg is not None:
+        options[option.CU_JIT_MAX_REGISTERS] = maxnreg
     image = ptx.encode() + b"\0"
     code, module = cuda.cuModuleLoadDataEx(image, len(options), list(options), list(options.values()))
     text = log.rstrip(b"\0").decode(errors="replace").strip()

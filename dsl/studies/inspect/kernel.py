@@ -92,7 +92,7 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
 
     header = compiled.header
     try:
-        code = assemble(compiled.body, header.arch, header.entry, header.maxregs)
+        code = assemble(compiled.body, header.arch, header.entry, header.maxnreg)
         listed = listing(code.cubin, header.entry)
     except (DeviceError, LaunchError) as error:
         return {"why": str(error), "rows": []}

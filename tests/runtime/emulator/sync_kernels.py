@@ -62,9 +62,9 @@ schedule s of weigh:
     TM, TN, K, D, warps = 128, 32, 64, 64, 8
     instruction x, acc: wgmma
     stage a: shared
-    stage b, v: bulk
+    stage b, v: tma
     pipeline j: 2
-    turns e
+    pingpong e
 """
 ROWS = """
 kernel rows(y: f32[m, n], x: f32[m, n]):
@@ -215,21 +215,21 @@ OURS = [
         product("warps = 4", "stage a, b: shared", "pipeline p: 3", arch="sm_80", shape=(128, 64, 320)),
     ),
     Case("products of a warp group", product("warps = 4", "instruction acc: wgmma", "pipeline p: 3")),
-    Case("boxes", product("warps = 4", "instruction acc: wgmma", "stage a, b: bulk", "pipeline p: 2")),
+    Case("boxes", product("warps = 4", "instruction acc: wgmma", "stage a, b: tma", "pipeline p: 2")),
     Case(
         "boxes, out too",
-        product("warps = 4", "instruction acc: wgmma", "stage a, b, c: bulk", "pipeline p: 2", "persistent 1",
+        product("warps = 4", "instruction acc: wgmma", "stage a, b, c: tma", "pipeline p: 2", "persistent 1",
                 shape=(192, 128, 128), few=2, out=np.float16),
     ),
     Case(
         "a cluster",
-        product("warps = 4", "instruction acc: wgmma", "stage a, b: bulk", "pipeline p: 2", "cluster 2"),
+        product("warps = 4", "instruction acc: wgmma", "stage a, b: tma", "pipeline p: 2", "cluster 2"),
     ),
     Case("turns", weigh),
     Case("shared among blocks", product("warps = 4", "split p: 3", arch="sm_80", shape=(64, 64, 512))),
     Case(
         "equal shares",
-        product("warps = 4", "instruction acc: wgmma", "stage a, b: bulk", "pipeline p: 2", "split p: stream",
+        product("warps = 4", "instruction acc: wgmma", "stage a, b: tma", "pipeline p: 2", "split p: stream",
                 shape=(128, 128, 512), few=3),
     ),
     Case("reductions of a block", rows),

@@ -266,7 +266,7 @@ def headed(case: Case) -> str:
         threads=128,
         cluster=1,
         shared_bytes=0,
-        maxregs=None,
+        maxnreg=None,
         dims=tuple(f"n_{name}" for name in names),
         params=tuple(params),
         arguments=tuple(Argument("pointer", name) for name in names),

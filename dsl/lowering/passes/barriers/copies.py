@@ -95,7 +95,7 @@ class CopiesInFlight:
         name = "" if tensor is None else tensor.name
         does = f"{'stores to' if op.spec.leaves else 'accesses'} '{touch.memory.name}'"
         does = "releases what the block did" if touch.bond is not None else does
-        message = f"this {does} while the store{line} of '{name}' in bulk may be in flight"
+        message = f"this {does} while the store{line} of '{name}' by TMA may be in flight"
         hint = f"stage {name}: shared, or store({name}[…], …, order=none) where no element is stored twice"
         raise TileError("hazard", op.loc, message, hint)
 

@@ -17,7 +17,7 @@ PART_BITS = 5  # accesses of a set that are changed as one
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """Accesses in flight, as sets: of copies into shared memory, or of stores in bulk out of it."""
+    """Accesses in flight, as sets: of copies into shared memory, or of TMA stores out of it."""
 
     groups: tuple[int, ...] = ()  # committed, oldest first
     open: int = 0  # not committed
@@ -56,7 +56,7 @@ class Flight:
 class State:
     """What no barrier has ordered and what is in flight, as sets of accesses (see `OpenAccesses`).
 
-    copies: into shared memory. stores: in bulk, as far as they read shared memory; sent: what they write, of which
+    copies: into shared memory. stores: by TMA, as far as they read shared memory; sent: what they write, of which
     nothing tells in the kernel that it is there.
     """
 

@@ -196,7 +196,7 @@ def slot_of(forms: LoopForms, memory: Value, index: Value) -> Slot:
 
 
 def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
-    """Of each tensor that is stored in bulk, elements by axis of a box, where all boxes have as many."""
+    """Of each tensor that is stored by TMA, elements by axis of a box, where all boxes have as many."""
     found: dict[Value, dict[int, int]] = {}
     for op in ops:
         tensor = operand(op, "tensor") if op.spec.leaves else None
@@ -209,7 +209,7 @@ def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
 
 
 def slot_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Slot | None:
-    """Which box of its tensor a store in bulk writes, as a number: boxes of two numbers have no element in common.
+    """Which box of its tensor a store by TMA writes, as a number: boxes of two numbers have no element in common.
 
     Counted are those axes along which boxes begin at multiples of their extent; the number of tiles along each is a
     digit, so that one may be known where another is not: that of a row, behind the loop over its columns. None where

@@ -23,7 +23,7 @@ MACROS = {
     "IM2COL": ".im2col.mbarrier::complete_tx::bytes",
     "TILEDALL": "{.tile}.mbarrier::complete_tx::bytes.[multicast::cluster]",
     "IM2COLALL": ".im2col.mbarrier::complete_tx::bytes.[multicast::cluster]",
-    "BULK": "cp.async.bulk.tensor",
+    "TMA": "cp.async.bulk.tensor",
     "OPERATION": "add min max inc dec and or xor",
     "REDUCE": "cp.reduce.async.bulk",
     "UNSHIFTED": ".im2col_no_offs.bulk_group{.P[L2::cache_hint]}",
@@ -163,10 +163,10 @@ cp.async.wait_group : #0..2147483647 : sm_80 7.0
 cp.async.wait_all : : sm_80 7.0
 cp.async.mbarrier.arrive{.noinc}$SHARED.b64 : @ : sm_80 7.0
 cp.async.bulk.tensor$BOX.shared::cluster.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.0
-$BULK$BOX.shared::cluster.global$TILEDALL$CACHE : @shared @tensor*D @shared mask P?u64 : sm_90 8.0
+$TMA$BOX.shared::cluster.global$TILEDALL$CACHE : @shared @tensor*D @shared mask P?u64 : sm_90 8.0
 cp.async.bulk.tensor$BOX.shared::cta.global$TILED$CACHE : @shared @tensor*D @shared P?u64 : sm_90 8.6
 cp.async.bulk.tensor$PIXELS.shared::cluster.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.0
-$BULK$PIXELS.shared::cluster.global$IM2COLALL$CACHE : @shared @tensor*D @shared offsets*D mask P?u64 : sm_90 8.0
+$TMA$PIXELS.shared::cluster.global$IM2COLALL$CACHE : @shared @tensor*D @shared offsets*D mask P?u64 : sm_90 8.0
 cp.async.bulk.tensor$PIXELS.shared::cta.global$IM2COL$CACHE : @shared @tensor*D @shared offsets*D P?u64 : sm_90 8.6
 cp.async.bulk.tensor$BOX.global.shared::cta{.tile}.bulk_group$CACHE : @tensor*D @shared P?u64 : sm_90 8.0
 cp.async.bulk.tensor$PIXELS.global.shared::cta$UNSHIFTED : @tensor*D @shared P?u64 : sm_90 8.0

@@ -1,4 +1,4 @@
-"""`turns e`: warp groups make a value, and begin the products that take it, one after the other.
+"""`pingpong e`: warp groups make a value, and begin the products that take it, one after the other.
 
     filled n                         filled n
     x = dot(…)                       x = dot(…)
@@ -28,11 +28,11 @@ from dsl.lowering.ops.channels import rings_of
 WAYS = {"one": True, "all": False}
 
 
-def turns(function: Function) -> None:
+def pingpong(function: Function) -> None:
     """Puts turns around what the schedule names. TileError where groups have none to take."""
-    for name, holds in function.by_subject("turns", bool).items():
+    for name, holds in function.by_subject("pingpong", bool).items():
         if holds:
-            _take(function, name, function.lines.get(("turns", name)))
+            _take(function, name, function.lines.get(("pingpong", name)))
 
 
 def _take(function: Function, name: str, loc: Loc | None) -> None:
@@ -46,7 +46,7 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
         raise refuse(f"{function.warps} warps are no groups of four, or one alone", "warps = 8")
     roles = next((op for op in function.body.ops if op.spec.concurrent), None)
     if roles is None:
-        raise refuse("they go by the numbers of a channel, and there is none", "stage NAMES: bulk")
+        raise refuse("they go by the numbers of a channel, and there is none", "stage NAMES: tma")
     found = list(_rounds(roles.regions[1], name))
     if not found:
         named = {r.name for op in walk(roles.regions[1]) for r in op.results if r.name}
@@ -58,14 +58,21 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
     if len({filled for _, filled, *_ in ways}) < len(ways):
         raise refuse("a round makes it several times", "a value that is made once")
     taken = function.choices.choose(
-        "turns", name, WAYS, "one", loc=found[0][2].loc, pinned=loc, because=f"{groups} groups", line=f"turns {name}"
+        "pingpong",
+        name,
+        WAYS,
+        "one",
+        loc=found[0][2].loc,
+        pinned=loc,
+        because=f"{groups} groups",
+        line=f"pingpong {name}",
     )
     if not taken:
         return
     channel, slots = roles.operands[0], sum(rings_of(roles))
     assert isinstance(channel.type, SharedType) and channel.op is not None
     channel.op.attrs["type"] = channel.type = SharedType((2 * slots + groups,), channel.type.dtype)
-    roles.attrs["turns"] = groups
+    roles.attrs["pingpong"] = groups
     for block, filled, op, last in ways:
         assert last is not None
         operands, attrs = [channel, filled.operands[1]], {"slots": slots, "groups": groups}
@@ -73,17 +80,17 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
             block.ops.insert(place, Op(OPS[row], operands, [], dict(attrs), (), op.loc))
 
 
-def check_turns(function: Function) -> None:
+def check_pingpong(function: Function) -> None:
     """TileError `schedule` for a barrier within a turn: a group that waits for its turn comes to none."""
     begun = False
     for op in walk(function.body):
         if op.spec.at_channel in ("begin", "end"):
             begun = op.spec.at_channel == "begin"
         elif begun and op.spec.orders == "threads" and op.attrs["scope"] != "warp":
-            ((name, _),) = [each for each in function.by_subject("turns", bool).items() if each[1]]
+            ((name, _),) = [each for each in function.by_subject("pingpong", bool).items() if each[1]]
             message = f"warp groups take turns at '{name}', and a barrier for all of them stands within"
             hint = "what warps exchange is made ahead of it"
-            raise TileError("schedule", function.lines.get(("turns", name)) or op.loc, message, hint)
+            raise TileError("schedule", function.lines.get(("pingpong", name)) or op.loc, message, hint)
 
 
 def _rounds(block: Block, name: str) -> list[tuple[Block, Op, Op]]:

@@ -1,4 +1,4 @@
-"""`turns e`: groups of warps make a value and begin its products one after the other."""
+"""`pingpong e`: groups of warps make a value and begin its products one after the other."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ schedule groups of weigh:
     TM, TN, K, D, warps = 128, 32, 64, 64, 8
     instruction x, acc: wgmma
     stage a: shared
-    stage b, v: bulk
+    stage b, v: tma
     pipeline j: 2
-    turns e
+    pingpong e
 """
 FOUR = {"TM, TN, K, D, warps = 128, 32, 64, 64, 8": "TM, TN, K, D, warps = 256, 32, 64, 64, 16"}
 DEVICES = ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -118,19 +118,19 @@ def body(tmp_path: Path, source: str, **choose: str) -> str:
 
 
 def test_a_choice_or_a_condition_leaves_turns_out(tmp_path: Path) -> None:
-    without = body(tmp_path, changed({"    turns e\n": ""}))
-    assert body(tmp_path, TEXT, turns_e="all") == without != body(tmp_path, TEXT)
-    assert body(tmp_path, changed({"turns e": "turns e: D > 64"})) == without
+    without = body(tmp_path, changed({"    pingpong e\n": ""}))
+    assert body(tmp_path, TEXT, pingpong_e="all") == without != body(tmp_path, TEXT)
+    assert body(tmp_path, changed({"pingpong e": "pingpong e: D > 64"})) == without
 
 
 TOTAL = {"        w = e": "        acc = acc + sum(sum(e, axis=0))\n        w = e"}
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "one group": ({"TM, TN, K, D, warps = 128, 32, 64, 64, 8": "TM, TN, K, D, warps = 64, 32, 64, 64, 4"}, "4 warps"),
-    "no channel": ({"    stage b, v: bulk\n": ""}, "there is none"),
-    "no such value": ({"turns e": "turns ee"}, "has no value 'ee'"),
-    "behind the loop": ({"    o[i": "    done = acc\n    o[i", "turns e": "turns done"}, "has no value 'done'"),
-    "no product of it": ({"turns e": "turns acc"}, "no product of its round takes it"),
-    "several": ({"turns e": "turns e, w"}, "they take turns at something else"),
+    "no channel": ({"    stage b, v: tma\n": ""}, "there is none"),
+    "no such value": ({"pingpong e": "pingpong ee"}, "has no value 'ee'"),
+    "behind the loop": ({"    o[i": "    done = acc\n    o[i", "pingpong e": "pingpong done"}, "has no value 'done'"),
+    "no product of it": ({"pingpong e": "pingpong acc"}, "no product of its round takes it"),
+    "several": ({"pingpong e": "pingpong e, w"}, "they take turns at something else"),
     "a barrier within": (TOTAL, "a barrier for all of them stands within"),
 }
 

@@ -1,4 +1,4 @@
-"""`parts acc: 128, 64`: a tile, and all that is computed with it, is done as tiles of 128 x 64, without a loop.
+"""`subtile acc: 128, 64`: a tile, and all that is computed with it, is done as tiles of 128 x 64, without a loop.
 
     acc = zeros[256, 64]                     acc, acc' = zeros[128, 64], zeros[128, 64]
     for p:                                   for p, carrying acc, acc':
@@ -39,14 +39,14 @@ MOST_PARTS = 256
 """Each of them is operations of its own."""
 
 
-def parts(function: Function) -> None:
+def subtile(function: Function) -> None:
     """Does in parts what the schedule names, and sums of products. TileError `schedule` for what cannot be."""
-    said = function.by_subject("parts", tuple)
+    said = function.by_subject("subtile", tuple)
     for name in said:
         if not _named(function, name):
             _unknown(function, name)
     for name, value in _subjects(function, said).items():
-        loc = function.lines.get(("parts", name))
+        loc = function.lines.get(("subtile", name))
         if name in said:
             _check(name, value, said[name], loc)
         if name in said:
@@ -57,14 +57,14 @@ def parts(function: Function) -> None:
             rule, why = _quarters(function, value), f"a warp has {LEAST} elements of each part, or more"
         options = {", ".join(map(str, each)): each for each in (value.shape, rule) if each == rule or _is_even(each)}
         way = function.choices.choose(
-            "parts",
+            "subtile",
             name,
             options,
             ", ".join(map(str, rule)),
             loc=loc or function.loc,
             because=why,
             pinned=loc,
-            line=f"parts {name}: {{option}}",
+            line=f"subtile {name}: {{option}}",
         )
         for axis, part in enumerate(way):
             while wide := [v for v in _named(function, name) if v.shape[axis] > part]:
@@ -73,12 +73,12 @@ def parts(function: Function) -> None:
 
 def _unknown(function: Function, name: str) -> None:
     """TileError `name`, unless the name is of a branch that this variant has not."""
-    loc = function.lines.get(("parts", name))
+    loc = function.lines.get(("subtile", name))
     if name in function.in_branches:
         function.void += [(name, loc)] if loc else []
         return
     known = {r.name for op in walk(function.body) for r in op.results if r.name and _is_tile(r)}
-    raise no_such(function, "parts", name, known)
+    raise no_such(function, "subtile", name, known)
 
 
 def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
@@ -125,7 +125,7 @@ def _named(function: Function, name: str) -> list[Value]:
 def _check(name: str, value: Value, extents: Sequence[int], loc: Loc | None) -> None:
     if len(extents) != len(value.shape):
         axes = f"{len(value.shape)} extents" if len(value.shape) > 1 else "one extent"
-        raise TileError("schedule", loc, f"'{name}' is {value.tile}; its parts have {axes}", f"parts {name}: 64, 64")
+        raise TileError("schedule", loc, f"'{name}' is {value.tile}; its parts have {axes}", f"subtile {name}: 64, 64")
     for extent, part in zip(value.shape, extents, strict=True):
         if extent % part:
             message = f"'{name}' has {extent} elements along an axis, which is no multiple of {part}"

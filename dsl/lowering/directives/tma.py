@@ -13,7 +13,7 @@ from dsl.lowering.ops.memory import moved_by
 from dsl.lowering.shared.access_width import MAX_BYTES, neighbours
 from dsl.lowering.shared.panels import MOST_OF_ROW
 
-BULK = "bulk"
+TMA = "tma"
 WHAT_IS_A_BOX = (
     "a box is told by slices and scalars; rows that an index tile chooses are copied by threads, 'stage NAME: shared'; "
     "image, row and column are to be digits of a pixel's number, 'specialize h, w, p, q'"
@@ -87,7 +87,7 @@ def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: in
 
 
 def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
-    """Why a store is none in bulk along whose extent elements of the tensor are neighbours: these are not known to be
+    """Why a store is none by TMA along whose extent elements of the tensor are neighbours: these are not known to be
     whole 16 bytes. None if they are.
 
     Of a box that goes out an instruction writes whole 16 bytes of a row, also what is behind the end of the tensor's:

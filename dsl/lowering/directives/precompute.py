@@ -1,4 +1,4 @@
-"""`tabulate inside: t`: a flag that depends on a short loop's counter comes from bits, computed before the loop.
+"""`precompute inside: t`: a flag that depends on a short loop's counter comes from bits, computed before the loop.
 
     for t in range(9):                          bits = (… for t = 0 …) | (… for t = 1 …) << 1 | …
         inside = … row, col, t …       →        for t in range(9):
@@ -26,17 +26,17 @@ Around = list[tuple[Op, Block]]
 """Loops in one another, the outermost first, each with the block that it stands in."""
 
 
-def tabulate(function: Function) -> None:
+def precompute(function: Function) -> None:
     """Makes bits of the flags that the schedule names. TileError for what is no flag of such a loop."""
-    for name, counter in function.by_subject("tabulate", str).items():
-        loc = function.lines.get(("tabulate", name))
+    for name, counter in function.by_subject("precompute", str).items():
+        loc = function.lines.get(("precompute", name))
         found = _find(function.body, name, [])
         if not found:
             if name in function.in_branches:
                 function.void += [(name, loc)] if loc else []
                 continue
             named = {r.name for op in walk(function.body) for r in op.results if r.name}
-            raise no_such(function, "tabulate", name, named)
+            raise no_such(function, "precompute", name, named)
         for value, around in found:
             _tabulate(function, value, around, counter, loc)
 
@@ -81,8 +81,8 @@ def _tabulate(function: Function, value: Value, around: Around, counter: str, lo
     if by:
         raise refuse(f"it hangs on '{by[0]}', too", f"a flag that changes with '{counter}' alone")
     used = function.choices.choose(
-        "tabulate", name, WAYS, "bits", loc=value.op.loc if value.op else None, pinned=loc,
-        because=f"{len(rounds)} rounds", line=f"tabulate {name}: {counter}",
+        "precompute", name, WAYS, "bits", loc=value.op.loc if value.op else None, pinned=loc,
+        because=f"{len(rounds)} rounds", line=f"precompute {name}: {counter}",
     )  # fmt: skip
     if used and rounds:
         _make_bits(function, value, around[: level + 1], part, rounds)

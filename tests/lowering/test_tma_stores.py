@@ -1,4 +1,4 @@
-"""Stores in bulk (`stage c: bulk`): a tile of results leaves shared memory by boxes, while its block goes on."""
+"""Stores by TMA (`stage c: tma`): a tile of results leaves shared memory by boxes, while its block goes on."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
 from tests.compile_and_run import few_blocks
 
-BULK, TILES, TWO = "stage a, b: bulk", "persistent 1", "pipeline p: 2"
+TMA, TILES, TWO = "stage a, b: tma", "persistent 1", "pipeline p: 2"
 NAMED, SINGLE = "    instruction acc: wgmma\n", "by single warps"
 SAMPLES = Path(__file__).parents[2] / "samples"
 OUT = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "s8": np.int8}
 CASES: dict[str, tuple[str, str, tuple[int, ...], tuple[int, int, int], list[str]]] = {
-    "f32, two panels": ("f16", "f32", (64, 64, 64, 4), (192, 128, 128), [BULK, TILES, TWO]),
-    "f16, odd edges": ("f16", "f16", (128, 128, 64, 8), (200, 136, 192), [BULK, TILES, TWO]),
-    "a block a tile": ("f16", "f32", (64, 64, 64, 4), (70, 40, 128), [BULK, TWO]),
+    "f32, two panels": ("f16", "f32", (64, 64, 64, 4), (192, 128, 128), [TMA, TILES, TWO]),
+    "f16, odd edges": ("f16", "f16", (128, 128, 64, 8), (200, 136, 192), [TMA, TILES, TWO]),
+    "a block a tile": ("f16", "f32", (64, 64, 64, 4), (70, 40, 128), [TMA, TWO]),
     "no roles": ("f16", "f16", (64, 64, 64, 4), (136, 264, 128), [TILES, "pipeline p: 3"]),
     "single warps": ("f16", "f16", (64, 64, 32, 4), (136, 72, 128), [TILES, "pipeline p: 3", SINGLE]),
-    "single warps, roles": ("f16", "f32", (64, 64, 32, 4), (136, 72, 128), [BULK, TILES, TWO, SINGLE]),
-    "bytes": ("s8", "s32", (64, 64, 128, 4), (70, 72, 160), [BULK, TILES, TWO]),
-    "bytes to bytes": ("s8", "s8", (64, 64, 128, 4), (72, 80, 160), [BULK, TILES, TWO]),
-    "e4m3 to bf16": ("e4m3", "bf16", (64, 64, 128, 4), (72, 80, 160), [BULK, TILES, TWO]),
-    "two slots": ("s8", "s32", (64, 128, 128, 4), (136, 136, 160), [BULK, TILES, TWO, "parts acc: 64, 32"]),
-    "three parts": ("s8", "s32", (64, 96, 128, 4), (136, 200, 160), [BULK, TILES, TWO, "parts acc: 64, 32"]),
-    "one thread": ("f16", "f16", (64, 64, 64, 4), (136, 72, 128), [BULK, TILES, TWO, 'choose issue.c: "block"']),
-    "clusters": ("f16", "f16", (64, 64, 64, 4), (192, 72, 192), [BULK, TWO, "cluster 2"]),
-    "clusters, tiles": ("f16", "f16", (64, 64, 64, 4), (320, 72, 192), [BULK, TILES, TWO, "cluster 2"]),
-    "shared among blocks": ("f16", "f32", (64, 64, 64, 4), (64, 64, 512), [BULK, TWO, "split p: 2"]),
-    "equal shares": ("f16", "f32", (64, 64, 64, 4), (136, 136, 512), [BULK, TWO, "split p: stream"]),
+    "single warps, roles": ("f16", "f32", (64, 64, 32, 4), (136, 72, 128), [TMA, TILES, TWO, SINGLE]),
+    "bytes": ("s8", "s32", (64, 64, 128, 4), (70, 72, 160), [TMA, TILES, TWO]),
+    "bytes to bytes": ("s8", "s8", (64, 64, 128, 4), (72, 80, 160), [TMA, TILES, TWO]),
+    "e4m3 to bf16": ("e4m3", "bf16", (64, 64, 128, 4), (72, 80, 160), [TMA, TILES, TWO]),
+    "two slots": ("s8", "s32", (64, 128, 128, 4), (136, 136, 160), [TMA, TILES, TWO, "subtile acc: 64, 32"]),
+    "three parts": ("s8", "s32", (64, 96, 128, 4), (136, 200, 160), [TMA, TILES, TWO, "subtile acc: 64, 32"]),
+    "one thread": ("f16", "f16", (64, 64, 64, 4), (136, 72, 128), [TMA, TILES, TWO, 'choose issue.c: "block"']),
+    "clusters": ("f16", "f16", (64, 64, 64, 4), (192, 72, 192), [TMA, TWO, "cluster 2"]),
+    "clusters, tiles": ("f16", "f16", (64, 64, 64, 4), (320, 72, 192), [TMA, TILES, TWO, "cluster 2"]),
+    "shared among blocks": ("f16", "f32", (64, 64, 64, 4), (64, 64, 512), [TMA, TWO, "split p: 2"]),
+    "equal shares": ("f16", "f32", (64, 64, 64, 4), (136, 136, 512), [TMA, TWO, "split p: stream"]),
 }
 
 
 def source(tiles: tuple[int, ...], lines: list[str]) -> str:
-    """A schedule with c in bulk."""
-    made = text(*tiles, "stage c: bulk", *(line for line in lines if line != SINGLE)).replace(
+    """A schedule with c by TMA."""
+    made = text(*tiles, "stage c: tma", *(line for line in lines if line != SINGLE)).replace(
         "f32|s32|f16", "f32|s32|f16|s8|bf16"
     )
     return made.replace(NAMED, "") if SINGLE in lines else made
@@ -139,10 +139,10 @@ def test_a_slot_is_waited_for_alone() -> None:
     assert [lines[i].split()[-1] for i in lines_with(lines, "wait_group.read")] == ["0;", "2;", "1;", "0;"]
 
 
-@pytest.mark.parametrize(("dtype", "out", "parts"), [("f16", "f16", ""), ("s8", "s32", "parts acc: 128, 32")])
+@pytest.mark.parametrize(("dtype", "out", "parts"), [("f16", "f16", ""), ("s8", "s32", "subtile acc: 128, 32")])
 def test_nothing_spills(dtype: str, out: str, parts: str) -> None:
     size = {"f16": 64, "s8": 128}[dtype]
-    lines = [BULK, TILES, "pipeline p: 3", *([parts] if parts else [])]
+    lines = [TMA, TILES, "pipeline p: 3", *([parts] if parts else [])]
     module = dsl.parse(source((128, 256, size, 8), lines), device="emulator")
     made = assemble(module.compile("product", m=4096, n=4096, k=4096, T=dtype, O=out).ptx, "sm_90a")
     assert made.spill_stores == 0 and "C75" not in made.log, made.log
@@ -169,14 +169,14 @@ def test_an_epilogue_of_the_sample(n: int, leaves: bool) -> None:
     names = ("c", "a", "b", "scale", "bias", "residual", "gain", "row_scale")
     given = dict(zip(names, (y, x, w.T, None, bias, residual, 0.5, None), strict=True))
     module = dsl.load(SAMPLES / "matmul.tile", device="emulator")
-    module.product(*given.values(), schedule="bulk", ACT="relu")
+    module.product(*given.values(), schedule="tma", ACT="relu")
     wanted = np.maximum(x.astype(np.float64) @ w.astype(np.float64).T + bias, 0) + 0.5 * residual
     near(y, wanted)
-    (step,) = module.product.plan(module.product.facts(given), schedule="bulk", ACT="relu").steps
+    (step,) = module.product.plan(module.product.facts(given), schedule="tma", ACT="relu").steps
     assert ("global.shared::cta.tile.bulk_group" in module.variant(step.request).ptx) == leaves
 
 
-PLAIN = source((64, 64, 64, 4), [BULK])
+PLAIN = source((64, 64, 64, 4), [TMA])
 STORE = "    c[i : i + TM, j : j + TN] = acc.to(O)\n"
 
 
@@ -195,8 +195,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         "acc.to(O)", "acc.to(O), mask=arange(TN)[None, :] < 40)"))), {}, "its mask says more than that"),
     "a tensor that is read, too": (changed((STORE, "    acc = acc + c[i, j].to(f32)\n" + STORE)), {},
                                    "the kernel accesses it elsewhere, too in line"),
-    "a tile of narrow rows": (source((64, 8, 64, 4), [BULK]), {"O": "f16"}, "a box of .* elements of 2 bytes"),
-    "a tile that memory has not": (source((128, 256, 64, 8), [BULK, "pipeline p: 4"]), {},
+    "a tile of narrow rows": (source((64, 8, 64, 4), [TMA]), {"O": "f16"}, "a box of .* elements of 2 bytes"),
+    "a tile that memory has not": (source((128, 256, 64, 8), [TMA, "pipeline p: 4"]), {},
                                    "the kernel needs .* bytes of shared memory"),
 }  # fmt: skip
 
@@ -235,7 +235,7 @@ kernel spread(y: T[n, p, q, c], x: T[n, p, q, c]; T in s8|f16, TN, TC):
 schedule boxes of spread:
     warps = 4
     persistent 1
-    stage y: bulk
+    stage y: tma
     specialize p, q, c
 """
 WHOLE = "y[image[:, None], (spot // q)[:, None], (spot % q)[:, None], channel[None, :]]"
@@ -301,21 +301,21 @@ def test_what_is_no_run_of_pixels_is_told(name: str) -> None:
 def test_results_of_a_convolution() -> None:
     """Pixels of several images, rows of 64 and 128 channels, what is added, and edges of both."""
     text = (SAMPLES / "int8_conv.tile").read_text()
-    rest = text.partition("schedule bulk of conv_nhwc:")[2]
-    assert "    stage y: where(k * size(T) % 16 == 0, bulk, shared)\n" in rest
+    rest = text.partition("schedule tma of conv_nhwc:")[2]
+    assert "    stage y: where(k * size(T) % 16 == 0, tma, shared)\n" in rest
     random = np.random.default_rng(1)
     x, f = random.integers(-9, 10, (3, 9, 9, 128), np.int8), random.integers(-9, 10, (160, 1, 1, 128), np.int8)
     bias, z = random.integers(-50, 50, 160).astype(np.float32), random.integers(-99, 99, (3, 5, 5, 160), np.int8)
     y = np.full(z.shape, 77, np.int8)
     module = dsl.parse(text, device="emulator")
-    module.conv_nhwc(y, x, f, bias, z, 0.125, 1.0, 0.5, 6.0, 2, 2, 0, 0, 1, 1, schedule="bulk")
+    module.conv_nhwc(y, x, f, bias, z, 0.125, 1.0, 0.5, 6.0, 2, 2, 0, 0, 1, 1, schedule="tma")
     sums = x[:, ::2, ::2].astype(np.float64) @ f[:, 0, 0].T.astype(np.float64)
     np.testing.assert_array_equal(y, np.clip(np.rint(sums * 0.125 + bias + 0.5 * z), -128, 127))
 
 
 def test_the_loop_over_tiles_stays_one_round() -> None:
     """A second tile of a round would be stored where the first one may still be read: no option says so."""
-    module = dsl.parse(text(64, 64, 64, 4, BULK, TILES, TWO, "stage c: bulk"), device="emulator")
+    module = dsl.parse(text(64, 64, 64, 4, TMA, TILES, TWO, "stage c: tma"), device="emulator")
     kernel = module.compile("product", m=256, n=256, k=128, T="f16", O="f16")
     made = kernel.compiled.variant.function.choices.keyed()
     assert made["unroll.tile"].options == ("1",)
@@ -334,7 +334,7 @@ kernel line(o: T[n], x: T[n]; T in f16|f32|u8, TN = 512):
 
 schedule boxes of rows, line:
     warps = 4
-    stage o: bulk
+    stage o: tma
 """
 VIEWED: dict[str, tuple[str, tuple[int, ...], bool]] = {
     "rows": ("f2", (70, 61), False),
@@ -376,8 +376,8 @@ def test_a_store_that_is_none_in_bulk_is_told_at_the_line_that_asks() -> None:
     made = module.compile("rows", "boxes", T="f16", m=70, n=61, strides={"o": (128, 1)})
     choice = made.compiled.variant.function.choices.keyed()["stage.o"]
     assert (choice.taken, choice.by, choice.is_property) == ("shared", "rule", False)
-    assert choice.because.startswith("not 'bulk': ") and choice.because.endswith("'n' is no known multiple of 8")
-    (line,) = [number for number, text in enumerate(VIEWS.splitlines(), 1) if "stage o: bulk" in text]
+    assert choice.because.startswith("not 'tma': ") and choice.because.endswith("'n' is no known multiple of 8")
+    (line,) = [number for number, text in enumerate(VIEWS.splitlines(), 1) if "stage o: tma" in text]
     assert choice.loc is not None and choice.loc.line == line
 
 
@@ -388,7 +388,7 @@ kernel rounds(o: f32[m, n], x: f32[m, n]):
 {body}
 schedule boxes of rounds:
     warps = 4
-    stage {staged}: bulk
+    stage {staged}: tma
 """
 BOX = "o[i : i + 16, {0} : {0} + 64] = x[i : i + 16, {0} : {0} + 64] * 2.0"
 APART = {
@@ -496,7 +496,7 @@ kernel rows(y: f32[m, n], x: f32[m, n]):
     y[i : i + 1, 0 : 512] = v + max(v, axis=1, keepdims=true)
 schedule boxes of rows:
     loop v, 1: static 128
-    stage y: bulk
+    stage y: tma
     persistent 1
 """
     x = np.random.default_rng(1).integers(0, 9, (3, 512)).astype(np.float32)

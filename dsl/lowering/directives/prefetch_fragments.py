@@ -1,4 +1,4 @@
-"""`fragments p: early`: the products of a pipelined loop go step by step along k, their fragments one step ahead.
+"""`prefetch_fragments p: early`: the MMAs of a pipelined loop go step by step along k, their fragments one ahead.
 
     for p:                                   wait; x, y = first step of slot 0
         wait; copies of round p + 2          for p, carrying x, y:
@@ -43,14 +43,14 @@ Piece = tuple[Value, int]
 """An operand of products, and its axis of k."""
 
 
-def fragments(function: Function) -> None:
+def prefetch_fragments(function: Function) -> None:
     """Goes step by step through the products of loops that the schedule names, and of those that do nothing else."""
-    said = function.by_subject("fragments", str)
+    said = function.by_subject("prefetch_fragments", str)
     found: set[str | None] = set()
     for loops, block in nests(function.body):
         name = loops[-1].regions[0].args[0].name or "loop"
         found.add(name)
-        word, line = said.get(name), function.lines.get(("fragments", name))
+        word, line = said.get(name), function.lines.get(("prefetch_fragments", name))
         round_ = _Round(function, loops, block)
         if (
             word not in (None, "whole")
@@ -58,7 +58,7 @@ def fragments(function: Function) -> None:
             and "registers" not in function.by_subject("stage", str).values()
         ):
             # Not staged since rows of this variant begin anywhere.
-            function.choices.choose("fragments", name, {"whole": "whole"}, "whole", because=round_.unstaged)
+            function.choices.choose("prefetch_fragments", name, {"whole": "whole"}, "whole", because=round_.unstaged)
             continue
         if word not in (None, "whole") and round_.wrong is not None:
             message = f"the products of loop '{name}' cannot go step by step: {round_.wrong[0]}"
@@ -66,14 +66,14 @@ def fragments(function: Function) -> None:
         if word is None and round_.wrong is not None:
             continue
         way = function.choices.choose(
-            "fragments",
+            "prefetch_fragments",
             name,
             {each: each for each in (WAYS if round_.wrong is None else WAYS[:1])},
             word or _rule(function, loops[-1]),
             loc=loops[-1].loc,
             because="a round has products of staged operands alone",
             pinned=line if word else None,
-            line=f"fragments {name}: {{option}}",
+            line=f"prefetch_fragments {name}: {{option}}",
         )
         if way != "whole":
             _Stepping(round_, way).run()
@@ -98,14 +98,14 @@ def sums_of_thread(function: Function, loop: Op) -> int:
 def _refuse(function: Function, name: str) -> None:
     """TileError for a loop without a pipeline; not where its loads are too narrow for one."""
     loops = [op for op in walk(function.body) if op.spec.counters and op.regions[0].args[0].name == name]
-    line = function.lines.get(("fragments", name))
+    line = function.lines.get(("prefetch_fragments", name))
     if not loops:
         return  # `check_names` knows loops
     slots, made = function.by_subject("pipeline", int).get(name), function.choices.keyed().get(f"pipeline.{name}")
     stepped_back = slots is not None and slots > 1 and made is not None and made.taken == "1"
     if any(op.spec.product for op in walk(loops[0].regions[0])) and (slots is None or stepped_back):
         why = "nothing that it multiplies is staged"
-        function.choices.choose("fragments", name, {"whole": "whole"}, "whole", loc=loops[0].loc, because=why)
+        function.choices.choose("prefetch_fragments", name, {"whole": "whole"}, "whole", loc=loops[0].loc, because=why)
         return
     message = f"loop '{name}' is no pipeline: it has no copies that run ahead of its rounds"
     raise TileError("schedule", line or loops[0].loc, message, f"stage what it multiplies, and pipeline {name}: 3")

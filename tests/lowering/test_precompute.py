@@ -1,4 +1,4 @@
-"""`tabulate inside: t`: flags of a short loop as bits that are computed before it."""
+"""`precompute inside: t`: flags of a short loop as bits that are computed before it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def wanted(x: np.ndarray, rounds: range) -> np.ndarray:
 )  # fmt: skip
 def test_flags_are_those_of_each_round(text: str, rounds: range) -> None:
     """In words of 32 and 64 bits, and computed before both loops."""
-    kernel, args = compiled("tabulate inside: t", text)
+    kernel, args = compiled("precompute inside: t", text)
     launch(kernel, args)
     assert np.array_equal(args["y"], wanted(args["x"], rounds))
     outer = next(op for op in kernel.variant.function.body.ops if op.name == "for")
@@ -57,18 +57,18 @@ def test_flags_are_those_of_each_round(text: str, rounds: range) -> None:
 
 
 def test_what_hangs_on_a_loop_around_it_is_computed_in_that() -> None:
-    kernel, args = compiled("tabulate inside: t", "5", " & (u != 1)", cb=3)
+    kernel, args = compiled("precompute inside: t", "5", " & (u != 1)", cb=3)
     launch(kernel, args)
     assert np.array_equal(args["y"], wanted(args["x"][[0, 2]], range(5)))
 
 
 WRONG = {
-    "tabulate total: t": ("5", "it is s32, and a flag has a bit"),
-    "tabulate inside: q": ("5", "it is in no loop over 'q'"),
-    "tabulate inside: t": ("taps", "runs is known at run time alone"),
-    "tabulate  inside: t": ("65", "has 65 rounds; a word has 64 bits"),
-    "tabulate pixel: t": ("5", "no loop of kernel 'k' computes a value 'pixel'"),
-    "tabulate inside: 5": ("5", "takes a name"),
+    "precompute total: t": ("5", "it is s32, and a flag has a bit"),
+    "precompute inside: q": ("5", "it is in no loop over 'q'"),
+    "precompute inside: t": ("taps", "runs is known at run time alone"),
+    "precompute  inside: t": ("65", "has 65 rounds; a word has 64 bits"),
+    "precompute pixel: t": ("5", "no loop of kernel 'k' computes a value 'pixel'"),
+    "precompute inside: 5": ("5", "takes a name"),
 }
 
 
@@ -82,4 +82,4 @@ def test_what_is_no_flag_of_such_a_loop_is_refused(lines: str) -> None:
 
 def test_a_flag_that_comes_from_memory_is_refused() -> None:
     with pytest.raises(TileError, match="it comes from 'load'"):
-        compiled("tabulate inside: t", "5", " & (x[0, pixel] > 0)")
+        compiled("precompute inside: t", "5", " & (x[0, pixel] > 0)")

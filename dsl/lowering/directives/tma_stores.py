@@ -1,4 +1,4 @@
-"""`stage c: bulk`: what is stored in a tensor leaves by boxes of shared memory, while the block goes on.
+"""`stage c: tma`: what is stored in a tensor leaves by boxes of shared memory, while the block goes on.
 
     store c[…], v        →        bulk_wait; store sc, v; bulk_fence; bulk_store c[…], sc; bulk_commit
                                   …
@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.bulk import BULK, SWIZZLED_ROWS, boxed, flaw_of_box, part_of_rows
 from dsl.lowering.directives.slices import located
 from dsl.lowering.directives.staged import shared_tile, taken_names
 from dsl.lowering.directives.tile_loads import is_store
+from dsl.lowering.directives.tma import SWIZZLED_ROWS, TMA, boxed, flaw_of_box, part_of_rows
 from dsl.lowering.hopper.boxes import AHEAD, CopiedBox, with_box
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, parents, put, walk
 from dsl.lowering.ir.location import TileError
@@ -38,10 +38,10 @@ threads take (s32 results of s8 products of 4096 and 8192, H100), one 0.951 and 
 two slots leave the ring one slot less, one takes 0.973 and 0.996 (bf16 of e4m3), two 0.988 and 1.000."""
 
 
-def bulk_stores(function: Function, target: Target) -> None:
+def tma_stores(function: Function, target: Target) -> None:
     """Stores of the tensors that the schedule names so. TileError `instruction` for what is no box."""
     said = function.by_subject("stage", str)
-    stores = [op for op in walk(function.body) if is_store(op) and said.get(op.operands[0].name or "") == BULK]
+    stores = [op for op in walk(function.body) if is_store(op) and said.get(op.operands[0].name or "") == TMA]
     if not stores:
         return
     for op in stores:
@@ -51,7 +51,7 @@ def bulk_stores(function: Function, target: Target) -> None:
         wrong = _flaw(function, target, facts, op, around, stores)
         if wrong is not None:
             place, name = function.lines.get(("stage", op.operands[0].name or "")), op.operands[0].name
-            raise TileError("instruction", place or op.loc, f"'{name}' cannot be stored in bulk: {wrong[0]}", wrong[1])
+            raise TileError("instruction", place or op.loc, f"'{name}' cannot be stored by TMA: {wrong[0]}", wrong[1])
     head = Block()
     ways = _slots(function, facts, stores, head)
     waits = _waits(function, stores, ways, around)
@@ -85,7 +85,7 @@ def _by_axes(function: Function, op: Op) -> None:
 def _flaw(
     function: Function, target: Target, facts: Analysis, op: Op, around: dict[Op, Op], stores: list[Op]
 ) -> tuple[str, str] | None:
-    """Why a store cannot be one in bulk, and what would fit; None if it can."""
+    """Why a store cannot be one by TMA, and what would fit; None if it can."""
     shared = f"stage {op.operands[0].name}: shared"
     for other in walk(function.body):
         if other.spec.effects is not None and other not in stores and op.operands[0] in other.operands:
@@ -139,7 +139,7 @@ def _slots(function: Function, facts: Analysis, stores: list[Op], head: Block) -
         held = (*rows, run) if run == columns else (columns // run, *rows, run)
         options = {str(count): count for count in dict.fromkeys((1, 2, 4, 8, len(ops))) if count <= len(ops)}
         slots = function.choices.choose(
-            "slots",
+            "stages",
             tensor.name or "tensor",
             options,
             str(min(max(1, MOST_AT_ONCE // (prod(shape) * tensor.dtype.bytes)), 2, len(ops))),

@@ -50,13 +50,13 @@ def loops(kernel: Kernel) -> list[Op]:
 
 
 WAYS = {
-    "early": "fragments p: early\n    unroll p: 1",
-    "late": "fragments p: late\n    unroll p: 1",
-    "two rounds": "fragments p: early\n    unroll p: 2",
+    "early": "prefetch_fragments p: early\n    unroll p: 1",
+    "late": "prefetch_fragments p: late\n    unroll p: 1",
+    "two rounds": "prefetch_fragments p: early\n    unroll p: 2",
     "two slots": "pipeline p: 2\n    unroll p: 1",
-    "two rounds of two slots": "fragments p: early\n    pipeline p: 2\n    unroll p: 2",  # one round reads a slot more
-    "tiles": "persistent 1\n    grouped 1",
-    "parts": "parts acc: 16, 16\n    fragments p: late",
+    "two rounds of two slots": "prefetch_fragments p: early\n    pipeline p: 2\n    unroll p: 2",  # reads a slot more
+    "tiles": "persistent 1\n    l2_group 1",
+    "parts": "subtile acc: 16, 16\n    prefetch_fragments p: late",
     "shares": "split p: stream",
 }
 
@@ -64,7 +64,7 @@ WAYS = {
 @pytest.mark.parametrize("word", ["early", "late"])
 def test_rows_that_begin_anywhere_have_neither_pipeline_nor_steps(word: str) -> None:
     """`pipeline` steps back where no copy takes 53 columns of f16; `fragments` beside it was an error."""
-    kernel, args = product(f"pipeline p: 3\n    fragments p: {word}", "f16", 33, 45, 53)
+    kernel, args = product(f"pipeline p: 3\n    prefetch_fragments p: {word}", "f16", 33, 45, 53)
     launch(kernel, args)
     assert np.array_equal(args["c"], (args["a"].astype(np.float64) @ args["b"].T.astype(np.float64)))
     assert not any(op.spec.in_flight for op in kernel.ops)
@@ -107,7 +107,7 @@ def test_copies_are_spread_over_the_products() -> None:
 
 
 def test_meaning_is_the_same_behind_every_pass() -> None:
-    program = parse_program(PRODUCT.format(lines="parts acc: 16, 32"))
+    program = parse_program(PRODUCT.format(lines="subtile acc: 16, 32"))
     random = np.random.default_rng(0)
     args = {"a": random.standard_normal((40, 136)).astype(np.float16), "c": np.zeros((40, 33), np.float32)}
     args["b"] = random.standard_normal((33, 136)).astype(np.float16)
@@ -129,7 +129,7 @@ kernel k(y: f32[m, 32], q: f16[m, 32], x: f16[n, 32]; TM = 16, TN = 32):
 """
     args = {"y": np.zeros((16, 32), np.float32), "q": np.ones((16, 32), np.float16), "x": np.ones((64, 32), np.float16)}
     kernel = compile_kernel(text, args)
-    assert "fragments.j" not in kernel.variant.function.choices.keyed()
+    assert "prefetch_fragments.j" not in kernel.variant.function.choices.keyed()
 
 
 @pytest.mark.parametrize("n", [33, 64])
@@ -140,7 +140,7 @@ def test_operands_that_lie_across_k_are_loaded_where_their_rows_begin_anywhere(n
     random = np.random.default_rng(n)
     args = {"a": random.integers(-3, 4, (64, 128)).astype(np.float16), "c": np.full((64, n), -1, np.float32)}
     args["b"] = random.integers(-3, 4, (128, n)).astype(np.float16)
-    kernel = compile_kernel(text.format(lines="fragments p: late"), args, types={"T": "f16", "S": "f32"})
+    kernel = compile_kernel(text.format(lines="prefetch_fragments p: late"), args, types={"T": "f16", "S": "f32"})
     launch(kernel, args)
     assert (args["c"] == args["a"].astype(np.float32) @ args["b"].astype(np.float32)).all()
-    assert kernel.variant.function.choices.keyed()["fragments.p"].taken == ("late" if n == 64 else "whole")
+    assert kernel.variant.function.choices.keyed()["prefetch_fragments.p"].taken == ("late" if n == 64 else "whole")

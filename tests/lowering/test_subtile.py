@@ -42,7 +42,9 @@ def rows(n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return args, total
 
 
-@pytest.mark.parametrize("lines", ["parts total: 8, 64", "parts total: 16, 16", "parts total: 4, 32", "parts v: 8, 8"])
+@pytest.mark.parametrize(
+    "lines", ["subtile total: 8, 64", "subtile total: 16, 16", "subtile total: 4, 32", "subtile v: 8, 8"]
+)
 @pytest.mark.parametrize("n", [16, 21, 22, 70])
 def test_through_loops_and_branches(lines: str, n: int) -> None:
     args, wanted = rows(n)
@@ -53,14 +55,14 @@ def test_through_loops_and_branches(lines: str, n: int) -> None:
 @pytest.mark.parametrize(("extents", "part"), [("R = 24, C = 96", "8, 32"), ("R = 16, C = 48", "16, 16")])
 def test_extents_need_not_be_powers_of_two(extents: str, part: str) -> None:
     args, wanted = rows(70)
-    text = ROWS.format(lines=f"parts total: {part}").replace("R = 16, C = 64", extents)
+    text = ROWS.format(lines=f"subtile total: {part}").replace("R = 16, C = 64", extents)
     launch(compile_kernel(text, args), args)
     assert np.array_equal(args["y"], wanted)
 
 
 def test_meaning_is_the_same_behind_every_pass() -> None:
     args, _ = rows(37)
-    program = parse_program(ROWS.format(lines="parts total: 4, 16"))
+    program = parse_program(ROWS.format(lines="subtile total: 4, 16"))
     assert verify_kernel(program, Request("k", "s", {"n": 37}), args).divergence is None
 
 
@@ -81,7 +83,7 @@ def test_a_large_sum_of_products_is_done_in_four() -> None:
     args = {"a": random.integers(-3, 4, (130, 64)).astype(np.float16), "c": np.zeros((130, 136), np.float16)}
     args["b"] = random.integers(-3, 4, (136, 64)).astype(np.float16)
     kernel = compile_kernel(SUMS, args)
-    assert kernel.variant.function.choices.keyed()["parts.acc"].taken == "64, 64"
+    assert kernel.variant.function.choices.keyed()["subtile.acc"].taken == "64, 64"
     assert kernel.count("shared_alloc") == 4 and kernel.count("store") == 4
     launch(kernel, args)
     assert np.array_equal(args["c"], (args["a"].astype(np.float32) @ args["b"].T.astype(np.float32)).astype(np.float16))
@@ -90,7 +92,7 @@ def test_a_large_sum_of_products_is_done_in_four() -> None:
 def test_a_small_one_is_not() -> None:
     args = {"a": np.ones((64, 64), np.float16), "b": np.ones((64, 64), np.float16), "c": np.ones((64, 64), np.float16)}
     kernel = compile_kernel(SUMS.replace("TM = 128, TN = 128", "TM = 64, TN = 64"), args)
-    assert "parts.acc" not in kernel.variant.function.choices.keyed()
+    assert "subtile.acc" not in kernel.variant.function.choices.keyed()
 
 
 @pytest.mark.parametrize("rows", [8, 16])
@@ -106,7 +108,7 @@ kernel k(y: s32[n, 64], x: u8[n, 32]; R = 16):
 
 schedule s of k:
     warps = 1
-    parts w: {rows}, 64
+    subtile w: {rows}, 64
 """
     x = np.random.default_rng(3).integers(0, 256, (21, 32)).astype(np.uint8)
     args = {"y": np.zeros((21, 64), np.int32), "x": x}

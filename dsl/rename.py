@@ -1,0 +1,26 @@
+"""`python -m dsl.rename FILE …`: rewrites `.tile` files in the words of version 0.2.
+
+It leaves with the version after.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dsl.text.renamed import rewritten
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m dsl.rename", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    for path in parser.parse_args().files:
+        old = path.read_text(encoding="utf-8")
+        new = rewritten(old)
+        if new != old:
+            path.write_text(new, encoding="utf-8")
+        print(f"{path}: {'rewritten' if new != old else 'as it was'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Words of schedules that have other names since version 0.2, and the rewriting of texts that use the old ones.
+
+Located errors name the new word (`new_line`), and `python -m dsl.rename FILE …` rewrites files (`rewritten`). Both
+leave with the version after.
+"""
+
+from __future__ import annotations
+
+import re
+
+PROPERTIES = {
+    "grouped": "l2_group",
+    "turns": "pingpong",
+    "parts": "subtile",
+    "fragments": "prefetch_fragments",
+    "tabulate": "precompute",
+    "maxregs": "maxnreg",
+}
+"""Properties by their old names."""
+BY_CHOICE = {"order": "tile_order.grid", "columns": "tile_columns.grid", "recompute": "recompute.…"}
+"""Properties that are gone, since a choice says the same: its key."""
+KINDS = {
+    **{old: new for old, new in PROPERTIES.items() if old != "maxregs"},
+    "order": "tile_order",
+    "columns": "tile_columns",
+    "again": "reload",
+    "exchange": "convert_layout",
+    "slots": "stages",
+    "sums": "chained_mma",
+}
+"""Kinds of choices by their old names."""
+OPTIONS = {("stage", "bulk"): "tma", ("deal", "turns"): "round_robin"}
+"""Options of choices, and words behind properties, by old kind and option."""
+
+_SCHEDULE = re.compile(r"\s*schedule\s+\w+")
+_LINE = re.compile(r"(\s*)([a-z_]+)\s+(.*?)(\s*)", re.DOTALL)
+_KEY = re.compile(r"(?P<before>\b(?:choose|choice)\s+)(?P<kind>[a-z_]+)(?P<behind>.*)", re.DOTALL)
+
+
+def new_lines(name: str, said: str) -> list[str]:
+    """The lines that say now what the property `name` said of `said`; none for a name that never was one."""
+    if name in PROPERTIES:
+        return [f"{PROPERTIES[name]} {said}"]
+    if name == "recompute":
+        return [f"choose recompute.{each.strip()}: anew" for each in said.split(",")]
+    return [f"choose {BY_CHOICE[name]}: {said}"] if name in BY_CHOICE else []
+
+
+def new_option(of: str, option: str) -> str | None:
+    """The hint for an option, or a word behind a property, that has another name now."""
+    return hint(OPTIONS[of, option]) if (of, option) in OPTIONS else None
+
+
+def new_key(key: str) -> str | None:
+    """The key of a choice whose kind has another name now."""
+    kind, dot, subject = key.partition(".")
+    return f"{KINDS[kind]}{dot}{subject}" if kind in KINDS else None
+
+
+def hint(written: str) -> str:
+    return f"it is '{written}' since version 0.2; 'python -m dsl.rename FILE' rewrites a file"
+
+
+def rewritten(text: str) -> str:
+    """A `.tile` file in the new words. Lines of schedules change, and keys of choices; comments do not."""
+    lines: list[str] = []
+    block: int | None = None  # how far the head of the schedule is indented that this line stands in
+    for line in text.splitlines(keepends=True):
+        code, mark, comment = line.partition("#")
+        indent = len(line) - len(line.lstrip())
+        if block is not None and code.strip() and indent <= block:
+            block = None
+        code = _KEY.sub(_key, code)
+        if block is not None:
+            code = schedule_line(code)
+        if _SCHEDULE.match(line):
+            block = indent
+        lines.append(code + mark + comment)
+    return "".join(lines)
+
+
+def schedule_line(code: str) -> str:
+    """A line of a schedule, without its comment, in the new words."""
+    match = _LINE.fullmatch(code)
+    if match is None or match[2] in {"choose", "expect", "tune"} or match[3].startswith("="):
+        return code
+    indent, name, said, end = match.groups()
+    if name == "stage":
+        return re.sub(r"\bbulk\b", OPTIONS["stage", "bulk"], code)
+    new = new_lines(name, said)
+    return "\n".join(f"{indent}{each}" for each in new) + end if new else code
+
+
+def _key(found: re.Match[str]) -> str:
+    """A choice's key, and what stands behind it, in the new words."""
+    kind, behind = found["kind"], found["behind"]
+    for (of, option), new in OPTIONS.items():
+        if of == kind:
+            behind = re.sub(rf"\b{option}\b", new, behind)
+    return f"{found['before']}{KINDS.get(kind, kind)}{behind}"

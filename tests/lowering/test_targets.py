@@ -108,7 +108,7 @@ def most_spilled(case: Case, arch: str) -> int:
         # A few words outside the rounds, since blocks go on from tile to tile.
         return 24 if TARGETS[arch].number in (86, 89) else 8
     if case.kernel == "attend" and dict(case.dims)["d"] > 64:
-        return 128  # outside its loop; with 8 warps there are none, and it is 17 to 20% slower (docs/measurements.md)
+        return 128  # outside its loop; with 8 warps there are none, and it is 17 to 20% slower
     if (case.kernel, case.schedule) == ("of_keys", "groups"):
         return 0 if dict(case.dims)["d"] > 64 else 24  # 64 queries a round spill nothing and take longer
     if (case.kernel, case.schedule) == ("by_blocks", "tile"):

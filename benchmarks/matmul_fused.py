@@ -21,7 +21,6 @@ import dsl
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "samples" / "matmul.tile"
-BY_HAND = HERE / "peers" / "by_hand" / "matmul_fused.tile"
 TYPES = ("f16", "bf16", "s8")
 GAIN = 0.25
 FACTOR = 3
@@ -140,14 +139,6 @@ def plain(problem: Problem) -> tuple[Callable[[], object], str]:
     return Plain(problem), ""
 
 
-def by_hand(problem: Problem) -> tuple[Callable[[], object], str]:
-    """The kernels with rings, waits and fragments written out."""
-    module, p, constants = dsl.load(BY_HAND), problem, problem.call.constants
-    if p.dtype == "s8":
-        return lambda: module.linear_s8(p.c, p.a, p.b, p.scale, p.bias, p.residual, GAIN, **constants), ""
-    return lambda: module.linear(p.c, p.a, p.b, p.bias, p.residual, B_T=True, **constants), ""
-
-
 def unfused(problem: Problem) -> tuple[Callable[[], object], str]:
     """torch's operations one by one, in place where they can be."""
     import torch
@@ -189,4 +180,4 @@ def cublaslt(problem: Problem) -> tuple[Callable[[], object], str]:
     return lambda: torch._addmm_activation(p.bias, p.a, p.b.T, use_gelu=gelu, out=p.c), "_addmm_activation"
 
 
-PEERS = {"by hand": by_hand, "dsl plain": plain, "torch": unfused, "cublaslt": cublaslt}
+PEERS = {"dsl plain": plain, "torch": unfused, "cublaslt": cublaslt}

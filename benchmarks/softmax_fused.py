@@ -14,10 +14,7 @@ import numpy as np
 from harness import Call, Shape
 from softmax_arrays import BOUNDS, checked_parts, numpy_type, sampled_error, torch_type
 
-import dsl
-
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "softmax_fused.tile"
-BY_HAND = SAMPLE.parent.parent / "benchmarks" / "peers" / "by_hand" / SAMPLE.name
 SCALE, DROPPED, SEED = 0.125, 0.1, 20240913
 KEPT = 0.9
 """Share of the mask that is kept."""
@@ -116,10 +113,4 @@ def torch_launch(problem: Problem) -> tuple[Callable[[], object], str]:
     return (dropout if problem.operation.dropout else softmax), "unfused"
 
 
-def by_hand_launch(problem: Problem) -> tuple[Callable[[], object], str]:
-    """The kernels with shared tiles, copies and edges of rows written out."""
-    function = getattr(dsl.load(BY_HAND), problem.name)
-    return lambda: function(*problem.arguments), ""
-
-
-PEERS = {"by hand": by_hand_launch, "torch": torch_launch}
+PEERS = {"torch": torch_launch}

@@ -24,6 +24,21 @@ def test_links_lead_to_files(path: Path) -> None:
     assert not missing
 
 
+def anchors(path: Path) -> set[str]:
+    """Of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", path.read_text(), flags=re.S), re.M)
+    kept = ("".join(c for c in heading.lower() if c.isalnum() or c in " -_") for heading in headings)
+    return {each.replace(" ", "-") for each in kept}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_to_headings(path: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(), flags=re.S)
+    links = [(path.parent / file, name) for file, name in re.findall(r"\]\(([\w./-]+\.md)#([^)]+)\)", text)]
+    missing = [f"{file.name}#{name}" for file, name in links if file.exists() and name not in anchors(file)]
+    assert not missing
+
+
 PAGES = sorted({*DOCUMENTS, *ROOT.glob("dsl/**/README.md")})
 
 

@@ -6,7 +6,7 @@
 
 Of elements of four bytes instructions read what lies along K in shared memory, and no other (PTX ISA, "wgmma"). But the
 left operand may be in registers, and there a thread loads it as it lies. 1.7 to 1.8 times as fast as `mma.sync`
-(docs/hopper.md). Rows of the tile are columns of the instruction then, and its columns the 64 rows of each group.
+on an H100. Rows of the tile are columns of the instruction then, and its columns the 64 rows of each group.
 """
 
 from __future__ import annotations

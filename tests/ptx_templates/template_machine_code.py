@@ -14,13 +14,12 @@ TARGETS = ("sm_80", "sm_89", "sm_90")
 MADE = """\
 # What mma.sync is in machine code
 
-The tensor instructions that ptxas makes of each row of `dsl/ptx_templates/mma_sync.toml` (read with nvdisasm). Where
-there is one, the row is native; where there are several, the assembler takes the row apart and adds conversions and
-sums of its own, and the peak of the row's type cannot be reached. An empty place: the target does not have the row.
-`x8` is s8 or u8, `x4` is s4 or u4, `fp8` is e4m3 or e5m2, each in all combinations, with and without `.satfinite`.
+The tensor instructions that ptxas makes of each row of `dsl/ptx_templates/mma_sync.toml`, for sm_80, sm_89
+and sm_90, or the targets named. One instruction: the row is native. Several: ptxas emulates it with conversions and
+additions, and cannot reach the peak of its type. A target that is not named does not have the row. `x8` is s8 or u8,
+`x4` s4 or u4, `fp8` e4m3 or e5m2, in all combinations, with and without `.satfinite`.
 
-`pytest tests/ptx_templates/test_template_machine_code.py --update-golden` writes this page; without it, the test
-compares.
+`pytest tests/ptx_templates/test_template_machine_code.py --update-golden` writes this page.
 
 """
 
@@ -81,9 +80,13 @@ def of_kind(text: str) -> str:
 
 def table(found: dict[str, dict[str, Counter[str]]]) -> str:
     """A row for each kind, with what all its rows are on each target; several lines where they differ."""
-    lines: dict[tuple[str, ...], None] = {}
+    lines: dict[tuple[str, str], None] = {}
     for name in family("mma_sync"):
-        cells = [of_kind(said(found[t][name])) if name in found[t] else "" for t in TARGETS]
-        lines[(of_kind(name.removeprefix("mma.sync.")), *cells)] = None
-    rows = [("row", *TARGETS), ("---",) * (1 + len(TARGETS)), *lines]
+        made: dict[str, list[str]] = {}
+        for target in TARGETS:
+            if name in found[target]:
+                made.setdefault(of_kind(said(found[target][name])), []).append(target)
+        parts = [code if on == [*TARGETS] else f"{', '.join(on)}: {code}" for code, on in made.items()]
+        lines[of_kind(name.removeprefix("mma.sync.")), "; ".join(parts)] = None
+    rows = [("row", "machine code"), ("---", "---"), *lines]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)

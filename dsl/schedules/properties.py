@@ -1,6 +1,6 @@
 """The properties of schedules, each a row: what it is about, what it takes, what it does.
 
-What a line means, its errors and hints, `dsl explain` and the table of docs/language.md come from the row. A row
+What a line means, its errors and hints, `dsl explain` and the list of docs/language.md come from the row. A row
 without a `field` reaches `Function.attrs` under its own name, as the value, or as {subject: value}: a new property is
 one row, and a line where a pass or the emission reads it.
 """
@@ -354,10 +354,10 @@ _ROWS = (
         "layout",
         "values",
         Rows(),
-        "How the elements of these values lie in registers, lanes and warps; `s.copy`: the threads of copies into `s`. "
-        "The lanes multiply to 32 and the warps to `warps`. Of a product: `warps`, and how many are `contiguous`; the "
-        "instruction says the rest. Raw bases (`register`, `lane`, `warp`) say for each bit of the number, the lowest "
-        "first, the coordinates by which it moves.",
+        "How these values lie in registers (`vector`), lanes and warps. The lanes multiply to 32, the warps to "
+        "`warps`. Of a matrix product: `warps`, and how many elements of a thread are `contiguous`; the instruction "
+        "fixes the rest. `s.copy`: the threads of copies into `s`. Raw bases (`register`, `lane`, `warp`): the "
+        "coordinates by which each bit of those numbers moves, lowest first.",
         "layout v: vector [1, 8], lanes [1, 32], warps [4, 1]",
         "pins",
     ),
@@ -365,7 +365,7 @@ _ROWS = (
         "instruction",
         "values",
         InstructionSetting(),
-        "The tensor-core instruction of these products.",
+        "The tensor-core instruction of these matrix products.",
         "instruction acc: mma.sync.m16n8k16",
         "instructions",
     ),
@@ -373,7 +373,7 @@ _ROWS = (
         "swizzle",
         "tiles",
         Swizzle(),
-        "How bits of offsets in these shared tiles move, in place of what the compiler chooses; none within an access.",
+        "Replaces the compiler's swizzle of these shared tiles. It moves no bits within an access.",
         "swizzle s: 3, 4, 3",
         "swizzles",
     ),
@@ -381,7 +381,7 @@ _ROWS = (
         "specialize",
         "dims",
         Condition(),
-        "The code is made for the values of these dims and scalars; with a condition, where it holds.",
+        "Compiles for the values of these dims and scalars; with a condition, where it holds.",
         "specialize cols: cols <= 1024",
         "specialize",
     ),
@@ -389,175 +389,174 @@ _ROWS = (
         "barriers",
         None,
         Word("manual", "automatic"),
-        "`manual` adds no barriers between accesses of the text.",
+        "`manual`: the compiler adds no barriers between accesses of the text.",
         "barriers manual",
     ),
     PropertyRow(
         "require",
         None,
         Word("async"),
-        "A `copy` that is no `cp.async` is an error.",
+        "A `copy` that cannot be `cp.async` is an error.",
         "require async",
     ),
     PropertyRow(
         "contract",
         None,
         Switch("off", "fast"),
-        "`fast` lets products and sums become fused ones.",
+        "`fast`: a product and a sum may become one fused operation.",
         "contract fast",
     ),
     PropertyRow(
         "maxnreg",
         None,
         Whole(LEAST_REGISTERS, MOST_REGISTERS),
-        "Registers of a thread at most; more than the assembler chose by itself may end spills.",
+        "At most N registers a thread. More than the assembler chose by itself may end spills.",
         "maxnreg 128",
     ),
-    PropertyRow("blocks_per_sm", None, Whole(1, 32), "Blocks that a multiprocessor must hold.", "blocks_per_sm 2"),
+    PropertyRow("blocks_per_sm", None, Whole(1, 32), "A multiprocessor must hold N blocks at once.", "blocks_per_sm 2"),
     PropertyRow(
         "cluster",
         None,
         Whole(1, 16),
-        "Blocks of a cluster along the grid's first axis, which is a multiple of it (sm_90 and later; over 8 only "
-        "where the device allows it). With `stage … : tma` they copy boxes for each other, of any number of tiles.",
+        "Clusters of N blocks along the grid's first axis, a multiple of N (sm_90 and later; over 8 only where the "
+        "device allows it). With `stage … : tma` they multicast TMA boxes, for any number of tiles.",
         "cluster 2",
     ),
     PropertyRow(
         "l2_group",
         None,
         Whole(1, 1024),
-        "Blocks take the tiles of a grid of two or three axes in groups of N along the first one, so that those that "
-        "run at once share both operands in the L2. By itself 8 for products; 1: in the order of the grid.",
+        "Blocks take the tiles of a grid of two or three axes in groups of N along the first (GROUP_M, CTA swizzle), "
+        "so that concurrent blocks share both operands in the L2. 1: in grid order. Default: 8 for matrix products.",
         "l2_group 8",
     ),
     PropertyRow(
         "persistent",
         None,
         Whole(0, 32),
-        "As many blocks are launched as run at once, N on each multiprocessor; each takes every so many-th tile. 0: a "
-        "block for each tile.",
+        "Persistent blocks: as many as run at once, N on each multiprocessor. Of B blocks, each takes every B-th tile. "
+        "0: one block a tile.",
         "persistent 1",
     ),
     PropertyRow(
         "split",
         "counter",
         WholeOr("stream", 1, 65535),
-        "The rounds of this loop, which only adds to sums, or joins as the reduction behind it does, are dealt to N "
-        "blocks for each tile. The last of them to arrive joins what they made, in order, and does what follows. 1: "
-        "one block does all rounds. `stream`: as many blocks as run at once take equal shares of the rounds of all "
-        "tiles.",
+        "Split-K: N blocks share this loop's iterations for each tile. The loop may only add to accumulators, or join "
+        "as the reduction behind it does. The last block to arrive joins the partial results in order and continues. "
+        "1: one block does all. `stream` (stream-K): as many blocks as run at once share the iterations of all tiles "
+        "equally.",
         "split p: 4",
     ),
     PropertyRow(
         "precompute",
         "values",
         NameOf("COUNTER"),
-        "These flags come from bits that are computed before the loop over COUNTER, one a round.",
+        "Computes these flags as bits before the loop over COUNTER, one for each iteration.",
         "precompute inside: t",
     ),
     PropertyRow(
         "stage",
         "names",
         Switch("registers", "shared", "tma"),
-        "`shared`: what loops load of these tensors goes through shared memory, by copies; `tma`: by copies of whole "
-        "boxes (TMA, sm_90), which a warp of its own starts, and of what is stored by boxes that leave while the block "
-        "goes on, as `shared` where its rows may end in the middle of 16 bytes; `registers`: it does not; "
-        "`where(n % 8 == 0, tma, shared)` chooses. By itself, what feeds products does where 4 aligned bytes or more "
-        "are copied at a time. A value that `loop` does in parts stays there from loop to loop.",
+        "How loops load these tensors. `registers`: directly. `shared`: by copies to shared memory. `tma`: by TMA "
+        "boxes (sm_90), which a producer warp copies; stores leave by TMA boxes while the block goes on, or as with "
+        "`shared` where rows may end within 16 bytes. `where(n % 8 == 0, tma, shared)` chooses. A value that `loop` "
+        "splits stays in shared memory from loop to loop. Default: `shared` for operands of matrix products where a "
+        "copy moves 4 aligned bytes or more.",
         "stage a, b: shared",
     ),
     PropertyRow(
         "pipeline",
         "counters",
         Whole(1, 16),
-        "The copies of this loop run ahead, into a ring of N slots. Of a loop in a loop that is named too, they go on "
-        "from the last round of one to the first of the next. By itself 3 slots, 2 where no more fit. 1: no ring. What "
-        "each tile of a `persistent` block copies by TMA is of `tile`.",
+        "The copies of this loop run ahead, in a ring of N stages. If an enclosing loop is named, too, they run on "
+        "from the last iteration of one inner loop to the first of the next. 1: no ring. `tile` names the TMA copies "
+        "of each tile of a `persistent` block. Default: 3 stages, 2 where 3 do not fit.",
         "pipeline p: 4",
     ),
     PropertyRow(
         "prefetch_fragments",
         "counters",
         Word("whole", "early", "late"),
-        "The products of this pipelined loop go step by step along k, the k of one instruction: a step's fragments are "
-        "read before the products of the step before it (`early`), or where the fragment in its registers is used last "
-        "(`late`, fewer registers). `whole`: a round reads all of its operands first.",
+        "When this pipelined loop reads MMA fragments, in steps of one instruction's k. `early`: before the MMAs of "
+        "the step before. `late`: where the fragment in the same registers is last used (fewer registers). `whole`: "
+        "all at the start of an iteration.",
         "prefetch_fragments p: late",
     ),
     PropertyRow(
         "pingpong",
         "value",
         Condition(),
-        "Groups of four warps make this value, and begin the products that take it, one after the other: one "
-        "multiplies while another one computes. Of a round whose copies are `tma`; with a condition, where it holds.",
+        "Ping-pong: groups of four warps take turns to compute this value and start the MMAs that use it. One "
+        "multiplies while another computes. The iteration's copies must be `tma`. With a condition: where it holds.",
         "pingpong e",
     ),
     PropertyRow(
         "math",
         "functions",
         Word("exact", "fast"),
-        "`fast`: the approximation of this function (`exp.approx` of `exp`) stands for it in the kernel; `exact`: it "
-        "does not. By itself `exp` is fast where all floats in memory have 16 bits or fewer.",
+        "`fast`: the kernel uses approximations of these functions (`exp.approx` for `exp`). Default: `exp` is fast "
+        "where all floats in memory have at most 16 bits.",
         "math exp: fast",
     ),
     PropertyRow(
         "subtile",
         "value",
         ExtentsSetting(),
-        "This tile and all that is computed with it is done as tiles of so many elements along each axis, without a "
-        "loop; loops carry all of them. Its extents are any multiples of these. By itself a sum of products "
-        "is done in four, where a warp has 32 x 32 of each.",
+        "Subtiles: this tile, and all that is computed with it, becomes tiles of these extents, which divide its own. "
+        "No loop is added; loops carry all of them. Default: an accumulator is done in four where a warp has 32 x 32 "
+        "of each.",
         "subtile acc: 128, 64",
     ),
     PropertyRow(
         "align",
         "values",
         Whole(1, 64),
-        "The rows that these values are made of begin anywhere, and are accessed N elements at a time from multiples "
-        "of N on, as is all that lies as they do; the fewer than N elements before and behind are a part of their own. "
-        "Rows that are known to begin at multiples of N stay as they are. By itself: rows that are reduced, 16 bytes "
-        "at a time. 1: as they begin.",
+        "The rows of these values, and all that lies as they do, begin anywhere and are accessed N elements at a time "
+        "from multiples of N on; fewer than N before and behind are accessed apart. Rows known to begin at multiples "
+        "of N are unchanged. 1: rows are accessed as they begin. Default: 16 bytes for rows that are reduced.",
         "align v: 8",
     ),
     PropertyRow(
         "loop",
         "value",
         PartsSetting(),
-        "This wide value and all that is computed with it along the axis is computed in parts of N elements: one loop "
-        "between two reductions. `static` writes the parts out, and keeps in registers what is needed again; else it "
-        "is computed again, down to its loads, or kept by `stage`. The extent is any multiple of N. By itself: whole, "
-        "or static where the extent is no power of two.",
+        "Computes this wide value, and all that is computed with it along AXIS, N elements at a time: one loop between "
+        "two reductions. `static` writes the parts out and keeps in registers what is needed again; otherwise that is "
+        "computed again from its loads, or kept by `stage`. N divides the extent. Default: whole, or `static` where "
+        "the extent is no power of two.",
         "loop v, 1: static 512",
     ),
     PropertyRow(
         "unroll",
         "counter",
         WholeOr("all", 1),
-        "Rounds of this loop of the run in one; 1 leaves it. `all`: its rounds, of a constant number, are written out "
-        "ahead of all else, as those of a `for static`.",
+        "Unrolls this run-time loop N times. `all`: completely, ahead of all else, as `for static`; the number of "
+        "iterations must be constant.",
         "unroll p: 4",
     ),
     PropertyRow(
         "peel",
         "counter",
         Peeled(),
-        "A last round of this loop of the run that is not whole is done apart, so that no other one needs a mask for "
-        "its end. With a flag that the loop computes: the rounds before the first one in which an element of it is "
-        "off, so that none of these computes it.",
+        "Runs a partial last iteration of this run-time loop apart, so that the others need no mask for the end. With "
+        "a flag that the loop computes: the iterations before the first in which an element of it is off run apart, "
+        "without computing it.",
         "peel p",
     ),
     PropertyRow(
         "evict",
         "tensor",
         Word("first", "last", "normal", "unchanged", "no_allocate"),
-        "What the L2 does with lines of this tensor, where an access does not say.",
+        "L2 eviction priority of accesses to this tensor that give none.",
         "evict x: first",
     ),
     PropertyRow(
         "cache",
         "tensor",
         Word("all", "global", "streaming", "last_use", "write_back", "write_through"),
-        "Which caches accesses of this tensor use, where an access does not say.",
+        "Cache operator of accesses to this tensor that give none.",
         "cache y: streaming",
     ),
 )
@@ -640,18 +639,11 @@ def _new_name(line: ast.Property) -> str | None:
     return renamed.hint(written)
 
 
-def table() -> str:
-    """The properties as the table of docs/language.md; what is too long for a line goes on in further rows."""
-    lines = ["| property | does |", "|---|---|"]
+def listing() -> str:
+    """The properties as the list of docs/language.md: usage, and what it does. Defaults stand in docs/directives.md,
+    examples in `dsl explain`."""
+    lines: list[str] = []
     for row in PROPERTIES.values():
-        usage = row.usage.replace("|", "\\|")
-        room = 120 - len(f"| `{usage}` |  |")
-        does = wrap(row.doc, room)
-        if len(does[-1]) + len(f" `{row.example}`") > room:
-            does.append("")
-        does[-1] = f"{does[-1]} `{row.example}`".lstrip()
-        lines += [
-            f"| {first} | {text} |" if first else f"| | {text} |"
-            for first, text in zip([f"`{usage}`", *[""] * len(does)], does, strict=False)
-        ]
+        text = f"`{row.usage}`: {row.doc.partition(' Default: ')[0]}"
+        lines += wrap(text, 120, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"

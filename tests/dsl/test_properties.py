@@ -1,4 +1,4 @@
-"""Properties of schedules: the rows, what is made of them, and their table in the documents."""
+"""Properties of schedules: the rows, what is made of them, and their list in the documents."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from dsl.kernels.variant import Request, build_variant
 from dsl.lowering.ir.location import TileError
-from dsl.schedules.properties import PROPERTIES, PropertyRow, Whole, table
+from dsl.schedules.properties import PROPERTIES, PropertyRow, Whole, listing
 from dsl.text import tree as ast
 from dsl.text.program import parse_program
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "language.md"
-BEGIN = "<!-- properties: tests/dsl/test_properties.py writes this table -->\n"
+BEGIN = "<!-- properties: tests/dsl/test_properties.py writes this list -->\n"
 END = "<!-- end of properties -->"
 
 TEXT = """
@@ -31,13 +31,13 @@ schedule s of k:
 """
 
 
-def test_the_document_has_the_table(update_golden: bool) -> None:
+def test_the_document_has_the_list(update_golden: bool) -> None:
     before, rest = DOCUMENT.read_text().split(BEGIN)
     written, after = rest.split(END)
     if update_golden:
-        DOCUMENT.write_text(before + BEGIN + table() + END + after)
-        written = table()
-    assert written == table()
+        DOCUMENT.write_text(before + BEGIN + listing() + END + after)
+        written = listing()
+    assert written == listing()
 
 
 @pytest.mark.parametrize("row", PROPERTIES.values(), ids=list(PROPERTIES))
@@ -69,4 +69,4 @@ def test_a_property_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TileError) as told:
         build_variant(parse_program(TEXT.format(line="prefech 2")), Request("k", "s", {"n": 128}, {}))
     assert told.value.hint == "did you mean 'prefetch'?"
-    assert "| `prefetch N` | Lines ahead. `prefetch 2` |" in table()
+    assert "- `prefetch N`: Lines ahead.\n" in listing()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 
@@ -18,7 +21,7 @@ from dsl.text.program import library_names, parse_program
 from dsl.values.arrays import Arrays
 from dsl.values.numbers import Numbers
 from dsl.values.shapes import Shapes
-from dsl.values.table import PLACES, ROWS
+from dsl.values.table import PLACES, ROWS, Builtin
 from dsl.values.trees import to_tree
 from tests.compile_and_run import compile_kernel, launch
 
@@ -205,22 +208,42 @@ def stands(name: str, domain: str) -> bool:
 
 
 def documented() -> str:
-    """All rows, by group: how each is called, where, what it means, what it takes, its error."""
+    """All rows, by group: how each is called, where it stands, what it means, what it takes, its error.
+
+    What all rows of a group share is said once. Rows that differ by their names alone are one.
+    """
     lines: list[str] = []
     for group in dict.fromkeys(each.group for each in ROWS.values()):
-        lines += [f"### {group}", ""]
-        for name, each in ROWS.items():
-            if each.group == group:
-                where = "".join(mark for domain, mark in MARKS.items() if stands(name, domain))
-                parts = [
-                    each.means,
-                    f"takes {each.types}" if each.types not in ("", "any") else "",
-                    each.error and f"error {each.error}",
-                ]
-                said = f"`{each.usage}` *{where}* {'; '.join(filter(None, parts))}"
-                lines += wrap(said, 120, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+        rows = [each for each in ROWS.values() if each.group == group]
+        places = {
+            each.name: "".join(mark for domain, mark in MARKS.items() if stands(each.name, domain)) for each in rows
+        }
+        common = next(iter(places.values())) if len(set(places.values())) == 1 else ""
+        types, count = Counter(each.types for each in rows).most_common(1)[0]
+        taken = types if types != "any" and count > 4 else ""
+        said = [f"All: *{common}*." if common else "", f"They take {taken}, unless said." if taken else ""]
+        takes = {taken: "", "": "", "any": "takes any type" if taken else "", "f32, f16, bf16": "not f64"}
+        lines += [f"### {group}", "", *([" ".join(filter(None, said)), ""] if any(said) else [])]
+        for alike in together(rows, places):
+            first = alike[0]
+            usage = f"`{first.usage}`" + "".join(f", `{each.name}`" for each in alike[1:])
+            where = "" if common else f" *{places[first.name]}*"
+            of_ulp = re.fullmatch(r"[\d.]+, [\d.]+|exact|", first.error)
+            error = first.error if of_ulp else f"error {first.error}"
+            parts = [first.means, takes.get(first.types, f"takes {first.types}"), error]
+            text = f"{usage}{where} {'; '.join(filter(None, parts))}"
+            lines += wrap(text, 120, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
         lines.append("")
     return "\n".join(lines)
+
+
+def together(rows: list[Builtin], places: dict[str, str]) -> list[list[Builtin]]:
+    """Neighbours that differ by their names alone."""
+
+    def about(each: Builtin) -> tuple[str, ...]:
+        return (each.usage.removeprefix(each.name), places[each.name], each.means, each.types, each.error)
+
+    return [list(alike) for _, alike in groupby(rows, about)]
 
 
 def test_the_document_has_the_rows(update_golden: bool) -> None:

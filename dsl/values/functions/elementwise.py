@@ -87,35 +87,35 @@ for _each in FUNCTIONS.values():
 # ---- written in the language, in dsl/library/; float64 on the host ---------------------------------------------------
 
 FLOATS: tuple[tuple[str, str, str, str | Callable[..., Any], Numbers | None], ...] = (
-    ("exp(x)", "e^x: ex2 of a number from 0 to 1, times 2^n", "1.93, 1.0", "exp", math.exp),
-    ("exp2(x)", "2^x; f32: the hardware's ex2, 2.06 where the result is normal", "2.4, 1.0", "exp2", math.exp2),
+    ("exp(x)", "e^x", "1.93, 1.0", "exp", math.exp),
+    ("exp2(x)", "2^x; in f32 the hardware's ex2 (2.06 for normal results)", "2.4, 1.0", "exp2", math.exp2),
     ("expm1(x)", "e^x − 1", "1.6, 1.7", "expm1", math.expm1),
-    ("log(x)", "the natural logarithm; −∞ of zeros, NaN below", "0.9, 0.7", "log", math.log),
-    ("log2(x)", "the logarithm to base 2", "1.7, 1.3", "log2", log2),
-    ("log10(x)", "the logarithm to base 10", "2.5, 1.3", "log10", math.log10),
+    ("log(x)", "ln x; −∞ at 0, NaN below", "0.9, 0.7", "log", math.log),
+    ("log2(x)", "logarithm to base 2", "1.7, 1.3", "log2", log2),
+    ("log10(x)", "logarithm to base 10", "2.5, 1.3", "log10", math.log10),
     ("log1p(x)", "log(1 + x)", "1.5, 1.4", "log1p", math.log1p),
-    ("pow(x, y)", "x^y, as `x ** y`; signs, zeros, infinities as C99", "3.5, 1.8", "power", power),
+    ("pow(x, y)", "`x ** y`; special cases as in C99", "3.5, 1.8", "power", power),
     ("rsqrt(x)", "1/√x", "1.5, 1.4", lambda x: 1.0 / np.sqrt(x), rsqrt),
-    ("sin(x)", "of radians; ≤ 1.9 ulp for |x| < 10^5 (f32); beyond (2^30 in f64) a slower branch", "3.2, 2.0",
+    ("sin(x)", "radians; f32 1.9 for |x| < 10^5; slower beyond that (f64: 2^30)", "3.2, 2.0",
      "sin", math.sin),
-    ("cos(x)", "of radians, as sin", "3.2, 2.0", "cos", math.cos),
-    ("tan(x)", "of radians", "4.7, 2.7", "tan", math.tan),
+    ("cos(x)", "as sin", "3.2, 2.0", "cos", math.cos),
+    ("tan(x)", "radians", "4.7, 2.7", "tan", math.tan),
     ("asin(x)", "NaN outside [−1, 1]", "3.3, 2.8", "arcsin", math.asin),
     ("acos(x)", "NaN outside [−1, 1]", "2.1, 1.8", "arccos", math.acos),
-    ("atan(x)", "the arc tangent", "1.9, 1.6", "arctan", math.atan),
-    ("atan2(y, x)", "the angle of (x, y)", "2.1, 1.7", "arctan2", math.atan2),
-    ("sinh(x)", "f32: of the last argument before overflow it may be infinite", "3.9, 1.4", "sinh", math.sinh),
+    ("atan(x)", "arc tangent", "1.9, 1.6", "arctan", math.atan),
+    ("atan2(y, x)", "angle of (x, y)", "2.1, 1.7", "arctan2", math.atan2),
+    ("sinh(x)", "in f32 the last argument before overflow may give ∞", "3.9, 1.4", "sinh", math.sinh),
     ("cosh(x)", "as sinh", "3.0, 1.2", "cosh", math.cosh),
-    ("tanh(x)", "the hyperbolic tangent", "2.0, 1.4", "tanh", math.tanh),
-    ("erf(x)", "the error function", "2.4, 1.4", lambda x: reference.erf(x), math.erf),
+    ("tanh(x)", "hyperbolic tangent", "2.0, 1.4", "tanh", math.tanh),
+    ("erf(x)", "error function", "2.4, 1.4", lambda x: reference.erf(x), math.erf),
     ("erfc(x)", "1 − erf(x)", "5.2, 3.6", lambda x: reference.erfc(x), math.erfc),
     ("sigmoid(x)", "1/(1+e^−x)", "4.0, 2.0", lambda x: reference.sigmoid(x), None),
-    ("silu(x)", "x·sigmoid(x); a subnormal result: half a unit times |x|", "4.5, 2.5",
+    ("silu(x)", "x·sigmoid(x); subnormal results: |x|/2 ulp", "4.5, 2.5",
      lambda x: reference.silu(x), None),
     ("softplus(x)", "log(1+e^x)", "2.8, 1.5", lambda x: np.logaddexp(x, 0.0), None),
-    ("gelu(x)", "x·Φ(x), by erfc: negative arguments keep their accuracy; subnormal results as silu", "6.4, 6",
+    ("gelu(x)", "x·Φ(x), accurate for negative x; subnormal results as silu", "6.4, 6",
      lambda x: reference.gelu(x), None),
-    ("gelu_tanh(x)", "the tanh form; u = √(8/π)·(x + 0.044715·x³) is rounded before e^u", "4 + 2|u|",
+    ("gelu_tanh(x)", "the tanh form, with u = √(8/π)·(x + 0.044715·x³)", "4 + 2|u|",
      lambda x: reference.gelu_tanh(x), None),
 )  # fmt: skip
 """Usage, what it means, the largest error in f32 and f64 in units in the last place (measured: docs/functions.md), the
@@ -154,16 +154,16 @@ def _isinf(b: Building, loc: Loc, *args: Binding) -> Binding:
     return b.ir.value("eq", b.ir.value("abs", value), infinity)
 
 
-row("relu(x)", "x, or 0 where it is negative; NaN stays", "numbers", "exact",
+row("relu(x)", "x, or 0 if negative; NaN stays", "numbers", "exact",
     numbers=lambda x: x if x != x else extreme(max)(x, type(x)(0)),
     arrays=_of_both(lambda x: reference.relu(x), lambda x: reference.relu(x)))  # fmt: skip
-row("sign(x)", "−1, 0 or 1; zeros and NaN stay", "numbers", "exact",
+row("sign(x)", "−1 or 1; zeros and NaN stay", "numbers", "exact",
     numbers=sign, arrays=_of_both(lambda x: np.sign(x), lambda x: np.sign(x)))  # fmt: skip
-row("isfinite(x)", "neither infinite nor NaN", "floats", "exact",
+row("isfinite(x)", "is finite", "floats", "exact",
     numbers=math.isfinite, arrays=_of_both(lambda x: np.isfinite(x), lambda x: ~_no(x)))  # fmt: skip
-row("isnan(x)", "NaN", "floats", "exact",
+row("isnan(x)", "is NaN", "floats", "exact",
     numbers=math.isnan, arrays=_of_both(lambda x: np.isnan(x), _no), tiles=_isnan)  # fmt: skip
-row("isinf(x)", "an infinity", "floats", "exact",
+row("isinf(x)", "is infinite", "floats", "exact",
     numbers=math.isinf, arrays=_of_both(lambda x: np.isinf(x), _no), tiles=_isinf)  # fmt: skip
 
 
@@ -192,12 +192,12 @@ for _name, _before, _after, _means in (
         "exp",
         math.log2(math.e),
         1.0,
-        "`ex2.approx.ftz` of x·log2 e, whose rounding costs up to |x|·2^−24 of the result; zero below 2^−126",
+        "`ex2.approx.ftz(x·log2 e)`: further relative error |x|·2^−24; 0 below 2^−126",
     ),
-    ("exp2", 1.0, 1.0, "`ex2.approx.ftz`: zero below 2^−126"),
-    ("log", 1.0, math.log(2), "`lg2.approx`, scaled: near x = 1 the error is absolute, about 2^−22"),
+    ("exp2", 1.0, 1.0, "`ex2.approx.ftz`: 0 below 2^−126"),
+    ("log", 1.0, math.log(2), "scaled `lg2.approx`: absolute error about 2^−22 near 1"),
     ("log2", 1.0, 1.0, "`lg2.approx`"),
-    ("log10", 1.0, math.log10(2), "`lg2.approx`, scaled, as log.approx"),
+    ("log10", 1.0, math.log10(2), "scaled `lg2.approx`"),
 ):
     _approx = f"{_name}.approx"
     row(f"{_approx}(x)", _means, "f32, f16, bf16", tiles=_scaled(_approx, _before, _after), arrays=_floats(_name),
@@ -281,22 +281,22 @@ def _cdiv_arrays(host: Host, loc: Loc, a: Any, by: Any) -> Any:
     return on_arrays.either(host, "-", 0, down, loc)
 
 
-row("minimum(a, b, …)", "the least, element by element; NaN stays NaN", "numbers",
+row("minimum(a, b, …)", "the least; NaN stays", "numbers",
     numbers=extreme(min), trees=lambda *all: ["min", *all], **_extreme("minimum"))  # fmt: skip
-row("maximum(a, b, …)", "the greatest, element by element; NaN stays NaN", "numbers",
+row("maximum(a, b, …)", "the greatest; NaN stays", "numbers",
     numbers=extreme(max), trees=lambda *all: ["max", *all], **_extreme("maximum"))  # fmt: skip
-row("clamp(x, low, high)", "x, held between two bounds; NaN stays NaN", "numbers", numbers=clamp,
+row("clamp(x, low, high)", "x within bounds; NaN stays", "numbers", numbers=clamp,
     trees=lambda x, low, high: ["min", ["max", x, low], high], arrays=_clamp_arrays, tiles=_clamp_tiles)  # fmt: skip
-row("where(c, a, b)", "choice by an i1 tile; both sides are computed, `if` on a tile branches instead", "any",
+row("where(c, a, b)", "a or b by an i1 tile; computes both sides", "any",
     numbers=lambda c, a, b: a if c else b, trees=lambda c, a, b: ["where", c, a, b],
     arrays=lambda host, loc, c, a, b: on_arrays.where(host, loc, c, a, b), tiles=_where)  # fmt: skip
-row("cdiv(a, b)", "the quotient rounded up", "integers", numbers=cdiv, trees=lambda a, b: ["cdiv", a, b],
+row("cdiv(a, b)", "quotient rounded up", "integers", numbers=cdiv, trees=lambda a, b: ["cdiv", a, b],
     arrays=_cdiv_arrays, tiles=_cdiv_tiles)  # fmt: skip
-row("polynomial(x, c0, c1, …)", "c0 + c1·x + …, in fused steps", "floats",
+row("polynomial(x, c0, c1, …)", "c0 + c1·x + … by fma", "floats",
     arrays=_polynomial_arrays, tiles=_polynomial_tiles)  # fmt: skip
-row("next_pow2(n)", "the least power of two that is at least n", "integers", numbers=next_pow2,
+row("next_pow2(n)", "least power of two ≥ n", "integers", numbers=next_pow2,
     trees=lambda n: ["next_pow2", n])  # fmt: skip
-row("pow2_divisor(n)", "the greatest power of two that divides n", "integers", numbers=pow2_divisor,
+row("pow2_divisor(n)", "greatest power of two that divides n", "integers", numbers=pow2_divisor,
     trees=lambda n: ["pow2_divisor", n])  # fmt: skip
 
 
@@ -361,7 +361,7 @@ def _to_shapes(domain: Any, loc: Loc, value: Any, to: Any, *rest: Any, **more: A
     return UNKNOWN
 
 
-row(f".to(T, ['saturate'], rounding={'|'.join(ROUNDINGS)})", "the same value as a T: `x.to(T)`", "any",
+row(f".to(T, ['saturate'], rounding={'|'.join(ROUNDINGS)})", "`x.to(T)`: the value as a T", "any",
     arrays=_to_arrays, shapes=_to_shapes, tiles=_to_tiles)  # fmt: skip
 
 
@@ -403,4 +403,4 @@ def _resized(b: Building, loc: Loc, value: Value, to: DType) -> Value:
     return b.ir.value("bitcast", total, to=to)
 
 
-row("bitcast(x, T)", "the same bits, of neighbours in a row if T is larger", "any", tiles=_bitcast)
+row("bitcast(x, T)", "the same bits; a larger T takes neighbours in a row", "any", tiles=_bitcast)

@@ -143,16 +143,16 @@ def _bytes_arrays(host: Host, loc: Loc, value: Any) -> int:
     return _described(host, loc, value, "bytes")[1]
 
 
-row("block(axis)", "the number of the block along an axis of the grid", tiles=_of_grid("block", "block_id"))
-row("grid(axis)", "how many blocks there are along an axis", tiles=_of_grid("grid", "grid_size"))
-row("size(T)", "the bytes of a type", always=_size)
-row("sum_type(T)", "the type in which products of a type are summed up: s32 of integers, f64 of f64, else f32",
+row("block(axis)", "the block's index along a grid axis", tiles=_of_grid("block", "block_id"))
+row("grid(axis)", "how many blocks a grid axis has", tiles=_of_grid("grid", "grid_size"))
+row("size(T)", "bytes of a type", always=_size)
+row("sum_type(T)", "the accumulator type for operands of T: s32 for integers, f64 for f64, else f32",
     always=_sum_type)  # fmt: skip
 row("dtype(x)", "the element type", tiles=_dtype_tiles, arrays=_dtype_arrays)
-row("contiguous(x, axis)", "in schedules, whether elements of a strided tensor are neighbours along an axis",
+row("contiguous(x, axis)", "whether a strided tensor's axis has stride 1; in schedules",
     unread=True, always=_contiguous)  # fmt: skip
-row("given(x)", "whether an optional tensor is there", unread=True, always=_given_name, tiles=_given_tiles)
+row("given(x)", "whether an optional tensor is given", unread=True, always=_given_name, tiles=_given_tiles)
 row("occupancy(warps, shared_bytes, [registers])", "blocks that a multiprocessor holds at once", unread=True,
     always=_occupancy)  # fmt: skip
-row("shape(x, [axis])", "extents, or the one of an axis", arrays=_shape_arrays, shapes=_shape_shapes)
-row("bytes(x)", "the bytes of an array", arrays=_bytes_arrays)
+row("shape(x, [axis])", "all extents, or one axis's", arrays=_shape_arrays, shapes=_shape_shapes)
+row("bytes(x)", "bytes of an array", arrays=_bytes_arrays)

@@ -94,11 +94,11 @@ def _stmatrix(b: Building, loc: Loc, part: Binding, value: Binding) -> tuple:
     return ()
 
 
-row("dot(a, b, [acc])", "acc + a @ b on tensor cores; `a @ b` is without acc", tiles=_dot)
-row("ldmatrix(part)", "a part of a shared tile as operands of a product lie", tiles=_ldmatrix, memory=(0,))
+row("dot(a, b, [acc])", "acc + a @ b on tensor cores", tiles=_dot)
+row("ldmatrix(part)", "reads part of a shared tile as an MMA operand", tiles=_ldmatrix, memory=(0,))
 row(
     "stmatrix(part, v)",
-    "v, which lies as results of a product do, to a part of a shared tile",
+    "writes an MMA's result to part of a shared tile",
     tiles=_stmatrix,
     memory=(0,),
 )

@@ -121,21 +121,21 @@ def _barrier(b: Building, loc: Loc, scope: str = "block") -> tuple:
 
 
 row(f"load(part, mask=, other=, cache=all|global|streaming|last_use|volatile, evict={EVICTIONS})",
-    "a part of a tensor or shared tile; `other` where the mask is off, else 0", "any", tiles=_load,
+    "reads part of a tensor or shared tile; `other` (else 0) where masked off", "any", tiles=_load,
     memory=(0,))  # fmt: skip
 row(f"store(part, v, mask=, cache=write_back|global|streaming|write_through|volatile, evict={EVICTIONS}, order=none)",
-    "v to a part of a tensor or shared tile; order=none: such stores touch different elements", "any",
+    "writes v there; `order=none` promises different elements", "any",
     tiles=_store, memory=(0,))  # fmt: skip
-row("copy(shared, part, mask=, cache=all|global)", "a part of a tensor to a shared tile, asynchronously", "any",
+row("copy(shared, part, mask=, cache=all|global)", "asynchronous copy from a tensor to a shared tile", "any",
     tiles=_copy, memory=(0, 1))  # fmt: skip
-row("commit()", "ends a group of copies", tiles=_commit)
-row("wait(groups)", "until at most so many groups of copies are in flight", tiles=_wait)
-row("barrier([block|warp])", "until all threads are here", tiles=_barrier)
+row("commit()", "closes a group of copies", tiles=_commit)
+row("wait(groups)", "waits until at most so many groups are in flight", tiles=_wait)
+row("barrier([block|warp])", "waits for all threads of the block or warp", tiles=_barrier)
 
 
 ATOMICS = {
-    "add": "a number", "min": "a number", "max": "a number", "and": "an integer", "or": "an integer",
-    "xor": "an integer", "exchange": "a number or i1", "cas": "a number or i1",
+    "add": "numbers", "min": "numbers", "max": "numbers", "and": "integers", "or": "integers", "xor": "integers",
+    "exchange": "numbers, i1", "cas": "numbers, i1",
 }  # fmt: skip
 
 
@@ -186,5 +186,5 @@ def _atomic(action: str) -> Meaning:
 _WORDS = "mask=, order=relaxed|acquire|release|acq_rel, scope=block|gpu|system"
 for _action, _of in ATOMICS.items():
     _values = "expected, v" if _action == "cas" else "v"
-    row(f"atomic_{_action}(part, {_values}, {_WORDS})", f"{_action}, of {_of}, at once; what was there before", "",
+    row(f"atomic_{_action}(part, {_values}, {_WORDS})", "atomic; gives the value before", _of,
         tiles=_atomic(_action), memory=(0,))  # fmt: skip

@@ -60,5 +60,5 @@ def _asm(b: Building, loc: Loc, *args: Binding) -> Binding:
     return tuple(results) if len(types) > 1 else results[0]
 
 
-row("print(text, …)", "text and values, of each thread", tiles=_print)
-row("asm(text, T, …)", "PTX for each element: results {d} or {d0}, {d1}, arguments {0}, {1}", tiles=_asm)
+row("print(text, …)", "prints text and values of each thread", tiles=_print)
+row("asm(text, T, …)", "PTX for each element; results {d} or {d0}, {d1}; arguments {0}, {1}", tiles=_asm)

@@ -47,9 +47,9 @@ def _philox(host: Host, loc: Loc, seed: Any, offset: Any) -> Any:
     return tuple(on_arrays.plain(c.astype(np.uint32)) for c in (c0, c1, c2, c3))
 
 
-row("randn(T[…])", "normal; the same with each --seed", "floats", arrays=_randn, shapes=like_the_first)
-row("uniform(T[…])", "from 0 to below 1; in kernels `uniform(bits)`, of u32: f32 with 24 bits", "floats",
+row("randn(T[…])", "normal, the same for each --seed", "floats", arrays=_randn, shapes=like_the_first)
+row("uniform(T[…])", "from 0 to below 1; in kernels `uniform(bits)` of u32, f32 with 24 bits", "floats",
     arrays=_uniform, shapes=like_the_first)  # fmt: skip
 row("randint(T[…], low, high)", "integers from low to below high", "any", arrays=_randint, shapes=like_the_first)
-row("philox(seed, offset)", "four u32: Philox 4x32-10 of a key and a counter of 64 bits each", "integers",
+row("philox(seed, offset)", "four u32 of Philox 4x32-10 with a 64-bit key and counter", "integers",
     arrays=_philox)  # fmt: skip

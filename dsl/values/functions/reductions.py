@@ -43,10 +43,10 @@ class Reduction:
 REDUCTIONS = (
     Reduction("sum", "the sum", "add", "add", scan="cumsum"),
     Reduction("prod", "the product", "mul", "multiply", scan="cumprod"),
-    Reduction("max", "the greatest; NaN if one is", "maximum", "maximum", scan="cummax"),
-    Reduction("min", "the least; NaN if one is", "minimum", "minimum", scan="cummin"),
-    Reduction("any", "whether one is on", "or", "logical_or", takes="i1"),
-    Reduction("all", "whether all are on", "and", "logical_and", takes="i1"),
+    Reduction("max", "the greatest; NaN if any is", "maximum", "maximum", scan="cummax"),
+    Reduction("min", "the least; NaN if any is", "minimum", "minimum", scan="cummin"),
+    Reduction("any", "whether any is true", "or", "logical_or", takes="i1"),
+    Reduction("all", "whether all are true", "and", "logical_and", takes="i1"),
 )
 """A row is all that a reduction is: kernels and the host take theirs from here."""
 
@@ -189,7 +189,7 @@ def _of_numpy(name: str) -> Meaning:
 
 
 for _name, _better, _which in (("argmax", "gt", "greatest"), ("argmin", "lt", "least")):
-    row(f"{_name}(tile, [axis=], keepdims=)", f"the index of the first of the {_which}; a NaN beats every number",
+    row(f"{_name}(tile, [axis=], keepdims=)", f"the index of the first {_which}; NaN beats all numbers",
         "numbers", **_arg_reduction(_name, _better))  # fmt: skip
 row("mean(x, [axis=], keepdims=)", "the mean", "numbers", arrays=_of_numpy("mean"))
 row("logsumexp(x, [axis=], keepdims=)", "log(sum(exp(x)))", "numbers", arrays=_of_numpy("logsumexp"))
@@ -223,7 +223,7 @@ def _reduce(
     return tuple(out) if many else out[0]
 
 
-row("reduce(f, tiles, [axis=], keepdims=)", "a reduction with a function of two values, or of two tuples", "any",
+row("reduce(f, tiles, [axis=], keepdims=)", "joins by a function of two values or tuples", "any",
     tiles=_reduce, arrays=lambda host, loc, *values, **more: on_arrays.reduce(host, loc, *values, **more))  # fmt: skip
 
 
@@ -250,7 +250,7 @@ def _scan(b: Building, loc: Loc, function: Binding, value: Binding, *axis: Bindi
     return tuple(out) if many else out[0]
 
 
-row("scan(f, tiles, [axis=], reverse=)", "a running reduction with a function of two values", "any",
+row("scan(f, tiles, [axis=], reverse=)", "running reduction by such a function", "any",
     tiles=_scan, arrays=lambda host, loc, *values, **more: on_arrays.scan(host, loc, *values, **more))  # fmt: skip
 
 
@@ -269,7 +269,7 @@ def _running(each: Reduction, name: str) -> dict[str, Meaning]:
 
 for _row in REDUCTIONS:
     if _row.scan is not None:
-        row(f"{_row.scan}(tile, axis=, reverse=)", f"as {_row.name}, of each element and all before it", _row.takes,
+        row(f"{_row.scan}(tile, axis=, reverse=)", "the running reduction of that name", _row.takes,
             **_running(_row, _row.scan))  # fmt: skip
-row("sort(x, axis=, reverse=)", "rising, NaN last", "numbers",
+row("sort(x, axis=, reverse=)", "ascending, NaN last", "numbers",
     arrays=lambda host, loc, x, **more: on_arrays.sort(host, loc, x, **more))  # fmt: skip

@@ -12,20 +12,21 @@ from dsl.values.table import Meaning, rows
 
 row = rows("References")
 
-REDUCTION = "of all elements unless an axis is given"
+ELEMENTWISE = "the function of elements of that name"
+REDUCTION = "of all elements, or along an axis"
 REFERENCES = {
     "softmax(x, [axis=])": "along an axis",
     "log_softmax(x, [axis=])": "along an axis",
-    "softmax_backward(y, dy, [axis=])": "the gradient dx, of the result y and its gradient dy",
-    "log_softmax_backward(y, dy, [axis=])": "the gradient dx, of the result y and its gradient dy",
-    "rmsnorm(x, [weight=], [eps=], [axis=])": "weight is 1 unless given, eps 1e-5",
-    "layernorm(x, [weight=], [bias=], [eps=], [axis=])": "weight is 1 and bias 0 unless given, eps 1e-5",
-    "erf(x)": "the error function",
-    "gelu(x)": "x·Φ(x)",
-    "gelu_tanh(x)": "the tanh form",
-    "sigmoid(x)": "1/(1+e^−x)",
-    "silu(x)": "x·sigmoid(x)",
-    "relu(x)": "x, or 0 where it is negative",
+    "softmax_backward(y, dy, [axis=])": "dx, from the result y and its gradient dy",
+    "log_softmax_backward(y, dy, [axis=])": "dx, from the result y and its gradient dy",
+    "rmsnorm(x, [weight=], [eps=], [axis=])": "defaults: weight 1, eps 1e-5",
+    "layernorm(x, [weight=], [bias=], [eps=], [axis=])": "defaults: weight 1, bias 0, eps 1e-5",
+    "erf(x)": ELEMENTWISE,
+    "gelu(x)": ELEMENTWISE,
+    "gelu_tanh(x)": ELEMENTWISE,
+    "sigmoid(x)": ELEMENTWISE,
+    "silu(x)": ELEMENTWISE,
+    "relu(x)": ELEMENTWISE,
     "sum(x, [axis=], [keepdims=])": REDUCTION,
     "mean(x, [axis=], [keepdims=])": REDUCTION,
     "max(x, [axis=], [keepdims=])": REDUCTION,
@@ -34,11 +35,11 @@ REFERENCES = {
     "argmin(x, [axis=], [keepdims=])": REDUCTION,
     "logsumexp(x, [axis=], [keepdims=])": "log(sum(exp(x)))",
     "cumsum(x, [axis=])": "running sums",
-    "sort(x, [axis=])": "rising, NaN last",
+    "sort(x, [axis=])": "ascending, NaN last",
     "matmul(a, b)": "a[…, m, k] @ b[…, k, n]",
-    "attention(q, k, v, [scale=], [causal=])": "softmax(q @ kᵀ · scale) @ v; scale is 1/√d unless given",
+    "attention(q, k, v, [scale=], [causal=])": "softmax(q @ kᵀ · scale) @ v; default scale 1/√d",
     "conv2d(x, weight, [bias=], [stride=], [pad=], [dilation=], [groups=])":
-        "x[N, C, H, W] with weight[K, C/groups, R, S]; a number or (height, width) each",
+        "x[N, C, H, W], weight[K, C/groups, R, S]; numbers or (height, width)",
     "nc32hw32(x)": "[N, C, H, W] as [N, C/32, H, W, 32]",
     "nchw(x)": "[N, C/32, H, W, 32] as [N, C, H, W]",
 }  # fmt: skip

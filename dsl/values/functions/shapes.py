@@ -84,9 +84,9 @@ row("zeros(T[…])", "zeros", "any", **_constant("zeros", 0), shapes=like_the_fi
 row("ones(T[…])", "ones", "any", **_constant("ones", 1), shapes=like_the_first)
 row("full(T[…], v)", "one number", "any", tiles=_full, shapes=like_the_first,
     arrays=lambda host, loc, given, value: on_arrays.constant(host, loc, "full", given, value))  # fmt: skip
-row("empty(T[…])", "an array filled with what shows that it was not written", "any",
+row("empty(T[…])", "an unwritten array", "any",
     arrays=_empty, shapes=like_the_first)  # fmt: skip
-row("arange(N)", "0, 1, … N − 1; on the host also `arange(T[n])`", "integers",
+row("arange(N)", "0 to N − 1; on the host also `arange(T[n])`", "integers",
     tiles=_arange_tiles, arrays=_arange_arrays, shapes=like_the_first)  # fmt: skip
 
 
@@ -269,20 +269,20 @@ def _flat(b: Building, loc: Loc, tensor: Binding) -> Tensor:
     return Tensor(tensor.parameter, tensor.value, [size], [1])
 
 
-row("reshape(x, extents)", "the same elements in another shape; of a row-major tensor a view", "any",
+row("reshape(x, extents)", "other extents; a view of a row-major tensor", "any",
     tiles=_reshape_tiles, shared=(0,),
     arrays=lambda host, loc, x, extents: on_arrays.reshape(host, loc, x, extents))  # fmt: skip
-row("transpose(x, [axes])", "the axes in another order, reversed unless said; of a tensor a view", "any",
+row("transpose(x, [axes])", "axes permuted, reversed by default; a view of a tensor", "any",
     tiles=_transpose_tiles, arrays=lambda host, loc, x, *axes: on_arrays.transpose(host, loc, x, *axes))  # fmt: skip
-row(".T", "`x.T`: rows as columns", "any",
+row(".T", "`x.T`: rows become columns", "any",
     tiles=_turned, arrays=lambda host, loc, x: on_arrays.turned(host, loc, x))  # fmt: skip
-row("stack(a, …, axis=)", "tiles of one shape along a new axis, the last unless said", "any",
+row("stack(a, …, axis=)", "tiles of one shape along a new axis, by default the last", "any",
     tiles=_stack, arrays=lambda host, loc, *all, **axis: on_arrays.stack(host, loc, all, **axis))  # fmt: skip
-row("concatenate(a, …, axis=)", "arrays one behind the other", "any",
+row("concatenate(a, …, axis=)", "joined along an axis", "any",
     arrays=lambda host, loc, *all, **axis: on_arrays.concatenate(host, loc, all, **axis))  # fmt: skip
 row("broadcast(x, extents)", "as numpy's broadcast_to", "any",
     arrays=lambda host, loc, x, extents: on_arrays.broadcast(host, loc, x, extents))  # fmt: skip
-row("flat(x)", "the elements of a row-major tensor along one axis", "any", tiles=_flat,
+row("flat(x)", "a row-major tensor's elements along one axis", "any", tiles=_flat,
     arrays=lambda host, loc, x: on_arrays.array(host, loc, x, "flat").reshape(-1))  # fmt: skip
 
 
@@ -301,8 +301,8 @@ def _append_arrays(host: Host, loc: Loc, known: Any, value: Any) -> tuple:
     return (*known, value)
 
 
-row("tuple([a], …)", "a tuple, also of one and of nothing; indexed by constants", "any",
+row("tuple([a], …)", "a tuple of any length, indexed by constants", "any",
     tiles=lambda b, loc, *all: b.tuple_of(all, loc),
     arrays=lambda host, loc, *all: all)  # fmt: skip
-row("append(t, a)", "the tuple with one more; in a `for static`, a tile for each turn", "any",
+row("append(t, a)", "the tuple with one more element", "any",
     tiles=_append_tiles, arrays=_append_arrays)  # fmt: skip

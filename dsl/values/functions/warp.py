@@ -48,7 +48,7 @@ def _shuffle(mode: str) -> Meaning:
 
 
 for _mode in ("xor", "up", "down", "idx"):
-    row(f"shfl.{_mode}(tile, distance, axis=, width=)", "the element of another lane of the warp",
+    row(f"shfl.{_mode}(tile, distance, axis=, width=)", "the element of another lane",
         tiles=_shuffle(_mode))  # fmt: skip
 
 
@@ -66,4 +66,4 @@ def _vote(mode: str) -> Meaning:
 
 
 for _mode in ("any", "all", "ballot"):
-    row(f"vote.{_mode}(tile)", "what the lanes of the warp say of their elements", "i1", tiles=_vote(_mode))
+    row(f"vote.{_mode}(tile)", "a vote of the warp's lanes", "i1", tiles=_vote(_mode))

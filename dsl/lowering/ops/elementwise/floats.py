@@ -29,15 +29,15 @@ function(
     sums=(2, "add"),
 )  # fmt: skip
 function(
-    "copysign", 2, "a float", "copysign(x, sign)", "x with the sign of the other", intrinsic("copysign"), "copysign",
+    "copysign", 2, "a float", "copysign(x, sign)", "x with that sign", intrinsic("copysign"), "copysign",
     numbers=math.copysign,
 )  # fmt: skip
 
 for _name, _means, _llvm, _numpy, _mode, _numbers in (
-    ("floor", "the greatest whole number that is not above x", "floor", "floor", "rm", math.floor),
-    ("ceil", "the least whole number that is not below x", "ceil", "ceil", "rp", math.ceil),
+    ("floor", "rounds down", "floor", "floor", "rm", math.floor),
+    ("ceil", "rounds up", "ceil", "ceil", "rp", math.ceil),
     ("trunc", "x without its fraction", "trunc", "trunc", "rz", math.trunc),
-    ("round", "the nearest whole number, the even one of two", "roundeven", "rint", "rn", _nearest),
+    ("round", "rounds to nearest, ties to even", "roundeven", "rint", "rn", _nearest),
 ):
     function(
         _name, 1, "a float", f"{_name}(x)", _means, intrinsic_of_f32(_llvm), _numpy, numbers=_numbers, rounds=_mode
@@ -59,7 +59,7 @@ def _inverse_root(dtype: DType, x: Any) -> Any:
 
 _APPROXIMATIONS: tuple[tuple[str, str, str | Callable[..., Any], float, float], ...] = (
     ("ex2.approx", "2^x", "exp2", 2.0**-22, 0.0),
-    ("ex2.approx.ftz", "2^x; takes and gives zero for subnormals", "exp2", 2.0**-22, 0.0),
+    ("ex2.approx.ftz", "2^x; flushes subnormals", "exp2", 2.0**-22, 0.0),
     ("lg2.approx", "log2 x", "log2", 2.0**-22, 2.0**-22),
     ("sin.approx", "sin x, from -π to π", "sin", 0.0, 2.0**-20.5),
     ("cos.approx", "cos x, from -π to π", "cos", 0.0, 2.0**-20.5),

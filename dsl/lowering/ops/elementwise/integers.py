@@ -19,7 +19,7 @@ def _magnitude(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 
 function(
-    "abs", 1, "a number", "abs(x)", "the magnitude; NaN stays NaN", _magnitude, "abs", numbers=abs
+    "abs", 1, "a number", "abs(x)", "magnitude; NaN stays", _magnitude, "abs", numbers=abs
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def _upper_half(dtype: DType, a: Any, b: Any) -> Any:
     return np.asarray(product >> 64, object).astype(a.dtype)
 
 
-function("mulhi", 2, "an integer", "mulhi(a, b)", "the upper half of a·b", _high_product, _upper_half, commutes=True)
+function("mulhi", 2, "an integer", "mulhi(a, b)", "upper half of a·b", _high_product, _upper_half, commutes=True)
 
 
 def _without_sign(x: Any) -> tuple[Any, int]:
@@ -85,6 +85,6 @@ def _reversed(dtype: DType, x: Any) -> Any:
     return out.view(np.asarray(x).dtype)
 
 
-function("popc", 1, "an integer", "popc(x)", "how many bits are set", intrinsic("ctpop"), _bits_set)
-function("clz", 1, "an integer", "clz(x)", "how many zeros lead", _count_zeros, _leading_zeros)
-function("brev", 1, "an integer", "brev(x)", "the bits in reverse order", intrinsic("bitreverse"), _reversed)
+function("popc", 1, "an integer", "popc(x)", "set bits", intrinsic("ctpop"), _bits_set)
+function("clz", 1, "an integer", "clz(x)", "leading zeros", _count_zeros, _leading_zeros)
+function("brev", 1, "an integer", "brev(x)", "bits reversed", intrinsic("bitreverse"), _reversed)

@@ -1,6 +1,6 @@
 """Contracts: what `expect` says of the code of a kernel, in terms that are rows of one table.
 
-What a line means, its errors, `dsl explain` and the table of docs/contracts.md come from the row; `Evidence` of
+What a line means, its errors, `dsl explain` and the list of docs/contracts.md come from the row; `Evidence` of
 `dsl/examples/evidence.py` has the method that a row's `read` names.
 """
 
@@ -56,75 +56,75 @@ class Term:
 _ROWS = (
     Term(
         *("registers", None, "registers a thread", ASSEMBLED, "ptxas; on a GPU its driver", IN_REGISTERS),
-        *("Those that a thread has.", "registers <= 128", "registers"),
+        *("Registers of a thread.", "registers <= 128", "registers"),
     ),
     Term(
         *("spills", None, "bytes a thread", ASSEMBLED, "ptxas; on a GPU its driver", IN_REGISTERS),
-        *("What goes through memory because registers do not suffice.", "spills == 0", "spills"),
+        *("What spills to local memory.", "spills == 0", "spills"),
     ),
     Term(
         *("instructions", None, "machine instructions", ASSEMBLED, "nvdisasm", IN_REGISTERS),
-        *("Those of the machine code, as it stands.", "instructions <= 500", "instructions"),
+        *("Instructions in the machine code.", "instructions <= 500", "instructions"),
     ),
     Term(
         *("occupancy", None, "of 1", ASSEMBLED, "registers, shared memory and threads; on a GPU its driver"),
         ("place", *IN_REGISTERS),
-        "The threads that a multiprocessor holds at once, over the most that it can.",
+        "Threads that a multiprocessor holds at once, over its limit.",
         *("occupancy >= 0.25", "occupancy"),
     ),
     Term(
         *("shared", None, "bytes a block", COMPILED, "the kernel's header"),
         ("place", "stage", "pipeline", "subtile", "split", "convert_layout"),
-        *("Dynamic shared memory of a block.", "shared <= 49152", "shared"),
+        *("Dynamic shared memory.", "shared <= 49152", "shared"),
     ),
     Term(
         *("conflicts", "tile", "passes", COMPILED, "offsets and swizzle, as `dsl layout` shows them"),
         ("swizzle", "matrix", "vector", "access", "copy", "layout"),
-        "Passes over the banks beyond one that a phase takes, of the worst access to this shared tile.",
+        "Passes over the banks, beyond one a phase, of the worst access to this shared tile.",
         *("conflicts(sa) == 0", "conflicts_of"),
     ),
     Term(
         *("conflicts", None, "a block", COUNTED, "the emulator"),
         ("swizzle", "matrix", "vector", "access", "convert_layout", "layout"),
-        "Passes over the banks beyond those that the same accesses take wherever their words lie.",
+        "Passes over the banks that only conflicts cause.",
         *("conflicts == 0", "conflicts"),
     ),
     Term(
         *("wavefronts", None, "times the fewest", COUNTED, "the emulator"),
         ("swizzle", "matrix", "vector", "access", "convert_layout", "copy", "layout"),
-        "Passes over the banks, over those that the same accesses take without conflicts: 1 where `conflicts` is 0.",
+        "Passes over the banks, over those without conflicts: 1 where `conflicts` is 0.",
         *("wavefronts <= 1.0", "wavefronts"),
     ),
     Term(
         *("sectors", None, "times the fewest", COUNTED, "the emulator"),
         ("vector", "access", "partial", "align", "layout", "stage", "divisor"),
-        "Sectors of 32 bytes of global memory that are moved, over as few as hold the distinct bytes of all accesses: "
-        "neighbours that several instructions store count as one sector.",
+        "Sectors (32 bytes) of global memory that are moved, over as few as hold all distinct bytes accessed. "
+        "Neighbours that several instructions store count as one sector.",
         *("sectors <= 1.05", "sectors"),
     ),
     Term(
         *("sectors", "tensor", "times the fewest", COUNTED, "the emulator"),
         ("vector", "access", "partial", "align", "layout", "stage", "divisor"),
-        *("Those of the accesses to this tensor.", "sectors(y) <= 1.05", "sectors_of"),
+        *("Sectors of accesses to this tensor.", "sectors(y) <= 1.05", "sectors_of"),
     ),
     Term(
         *("barriers", None, "a block", COUNTED, "the emulator"),
         ("barrier", "place", "convert_layout", "stage", "pipeline"),
-        *("Barriers of the block that it comes to.", "barriers == 2", "barriers"),
+        *("Block barriers executed.", "barriers == 2", "barriers"),
     ),
     Term(
-        *("barriers", "counter", "a round", COMPILED, "the code of the loop"),
+        *("barriers", "counter", "an iteration", COMPILED, "the code of the loop"),
         ("barrier", "place", "convert_layout", "stage", "pipeline"),
-        *("Barriers of the block in a round of this loop.", "barriers(k) == 1", "barriers_in"),
+        *("Block barriers in this loop.", "barriers(k) == 1", "barriers_in"),
     ),
     Term(
         *(CHOICE, "key", "option", COMPILED, "the record of choices, as `dsl why` lists it", ()),
-        "The option that is taken; of a key without a number, by all that have it.",
+        "The option taken; of a key without a number, by all that have it.",
         *("choice swizzle.sa == 3, 4, 4", "option"),
     ),
     Term(
         *("time", None, "µs", TIMED, "events around the launch, the L2 cold: the median of 20", ()),
-        "What a launch line takes. `copy(BYTES)` is the time in which the device copies so much, read and written "
+        "Time of a launch line. `copy(BYTES)` is the time in which the device copies so much, read and written "
         "together.",
         *('time <= 1.05 * copy(bytes(x) + bytes(y)) on "H200"', "time"),
     ),
@@ -242,11 +242,10 @@ def option_of(node: ast.Expr, evaluate: Callable[[ast.Expr], Any]) -> str:
 # ---- documents ----
 
 
-def table() -> str:
-    """The terms as the table of docs/contracts.md; what is too long for a line goes on in further rows."""
-    lines = ["| term | unit | known | means |", "|---|---|---|---|"]
+def listing() -> str:
+    """The terms as the list of docs/contracts.md: unit, how it is known, what it means; `dsl explain` has examples."""
+    lines: list[str] = []
     for row in _ROWS:
-        first = f"| `{row.usage}` | {row.unit} | {row.known} | "
-        means = wrap(f"{row.doc} From {row.source}. `{row.example}`", 118 - len(first), break_on_hyphens=False)
-        lines += [(first if at == 0 else "| | | | ") + f"{text} |" for at, text in enumerate(means)]
+        text = f"`{row.usage}`: {row.unit}, {row.known}. {row.doc} From {row.source}."
+        lines += wrap(text, 120, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"

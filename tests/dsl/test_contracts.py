@@ -31,7 +31,7 @@ from dsl.text.program import parse_program
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "contracts.md"
-BEGIN = "<!-- terms: tests/dsl/test_contracts.py writes this table -->\n"
+BEGIN = "<!-- terms: tests/dsl/test_contracts.py writes this list -->\n"
 END = "<!-- end of terms -->"
 
 PRODUCT = """
@@ -321,13 +321,13 @@ def test_the_sectors_of_arrays_are_those_of_the_launch() -> None:
 # ---- the table ----
 
 
-def test_the_document_has_the_table(update_golden: bool) -> None:
+def test_the_document_has_the_list(update_golden: bool) -> None:
     before, rest = DOCUMENT.read_text().split(BEGIN)
     written, after = rest.split(END)
     if update_golden:
-        DOCUMENT.write_text(before + BEGIN + contracts.table() + END + after)
-        written = contracts.table()
-    assert written == contracts.table()
+        DOCUMENT.write_text(before + BEGIN + contracts.listing() + END + after)
+        written = contracts.listing()
+    assert written == contracts.listing()
 
 
 @pytest.mark.parametrize("row", contracts.TERMS.values(), ids=[row.usage for row in contracts.TERMS.values()])

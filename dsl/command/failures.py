@@ -66,8 +66,8 @@ FAR_OUTSIDE = (
     "ones, too: mask=(i >= 0) & (i < n)"
 )
 WAITS_AHEAD = (
-    "let a block wait for earlier blocks only ('choose tile_order.grid: descending' starts the last ones first), or let "
-    "blocks take their numbers from a counter"
+    "let a block wait for earlier blocks only ('choose tile_order.grid: descending' starts the last ones first), or "
+    "let blocks take their numbers from a counter"
 )
 OF_A_STORE = (
     "a slice is masked by itself; an index by integer tiles by mask= alone: store(y[i], v, mask=i < n), and so "

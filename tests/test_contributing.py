@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TRY = """
 from dsl.lowering.ops.elementwise.declare import function, neutral
+from dsl.lowering.ops.spec import Algebra
 {file}
 import numpy as np
 from click.testing import CliRunner

@@ -214,7 +214,7 @@ class Evidence:
 
 def counters_of(op: Op) -> Iterator[str]:
     """The name of a loop's counter."""
-    if op.spec.loops and op.spec.counters and op.regions[0].args[0].name is not None:
+    if op.spec.control.loops and op.spec.control.counters and op.regions[0].args[0].name is not None:
         yield op.regions[0].args[0].name
 
 

@@ -54,8 +54,10 @@ Merged = tuple[str, Binding, list[Value], list[Value]]
 
 def acts(op: Op) -> bool:
     """Whether an operation, or one of its regions, does more than to read and calculate."""
-    changes = op.spec.effects is not None and any(each.kind != "read" for each in op.spec.effects(op))
-    return changes or (op.spec.keep and not op.spec.ends) or any(acts(each) for r in op.regions for each in r.ops)
+    changes = any(each.kind != "read" for each in op.spec.access.effects(op))
+    return (
+        changes or (op.spec.keep and not op.spec.control.ends) or any(acts(each) for r in op.regions for each in r.ops)
+    )
 
 
 class KernelBuilder(Tiles):
@@ -393,8 +395,8 @@ class KernelBuilder(Tiles):
         """
         decided = prod(condition.tile.shape)
         for op in walk(branch):
-            effects = op.spec.effects(op) if op.spec.effects else []
-            if op.regions or op.spec.ends or not (op.spec.keep or any(e.kind == "write" for e in effects)):
+            effects = op.spec.access.effects(op)
+            if op.regions or op.spec.control.ends or not (op.spec.keep or any(e.kind == "write" for e in effects)):
                 continue
             for tile in (o.tile for o in op.operands if isinstance(o.type, TileType) and o.tile.shape):
                 if prod(tile.shape) != decided:

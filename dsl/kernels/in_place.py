@@ -176,7 +176,7 @@ class AccessOrder:
         self.body = function.body
         self.touches: dict[Value, list[Op]] = {}
         for op in walk(function.body):
-            for effect in () if op.spec.effects is None else op.spec.effects(op):
+            for effect in op.spec.access.effects(op):
                 found = self.touches.setdefault(effect.memory, [])
                 if op not in found:
                     found.append(op)
@@ -187,9 +187,9 @@ class AccessOrder:
     def reads_first(self, y: Parameter, x: Parameter) -> bool:
         assert y.value is not None and x.value is not None
         touches = [*self.touches.get(y.value, ()), *self.touches.get(x.value, ())]
-        if {y.name, x.name} & self.mapped or any(op.spec.accesses not in PLAIN for op in touches):
+        if {y.name, x.name} & self.mapped or any(op.spec.access.kind not in PLAIN for op in touches):
             return False
-        loads, stores = ([op for op in touches if op.spec.accesses == way] for way in PLAIN)
+        loads, stores = ([op for op in touches if op.spec.access.kind == way] for way in PLAIN)
         return bool(stores) and all(self.is_before(load, store) for load in loads for store in stores)
 
     def is_before(self, load: Op, store: Op) -> bool:

@@ -101,7 +101,7 @@ def whole_clusters(function: Function) -> Iterator[Requirement]:
 def channels_of(function: Function) -> Iterator[HeaderChannel]:
     """The barriers between the roles of a kernel's warps, once they have a place."""
     for op in walk(function.body):
-        if op.spec.concurrent:
+        if op.spec.control.concurrent:
             base, copies = 0, [each for each in walk(op.regions[0]) if is_of_box(each)]
             for slots in rings_of(op):
                 tensors = dict.fromkeys(map_of(each).tensor for each in copies if base_of(each) == base)
@@ -111,7 +111,7 @@ def channels_of(function: Function) -> Iterator[HeaderChannel]:
 
 def marks_of(function: Function) -> tuple[HeaderMark, ...]:
     """What the marks of a kernel are of, by their numbers."""
-    found = {op.attrs["number"]: op for op in walk(function.body) if op.spec.records}
+    found = {op.attrs["number"]: op for op in walk(function.body) if op.spec.acts == "records"}
     rows = ([found[number].attrs[key] for key in ("kind", "name", "line")] for number in sorted(found))
     return tuple(HeaderMark(*row) for row in rows)
 

@@ -127,7 +127,7 @@ def _examine(added: Added) -> None:
         if spec is None:
             message = f"is a rule for '{added.name}', and there is no such operation"
             raise added.wrong(message, closest(added.name, OPS))
-        if not spec.pure or spec.splat or not (spec.elementwise or added.about["whole"]):
+        if not spec.pure or spec.elements.splat or not (spec.elementwise or added.about["whole"]):
             why = "rules are for operations that do nothing but compute"
             raise added.wrong(f"is a rule for '{added.name}', which has none: {why}", "elementwise ones, or whole=True")
 

@@ -648,10 +648,9 @@ def record_access(function: Function) -> None:
     """Fills each tensor parameter's `access` from the effects of what is left of the body."""
     modes: dict[Value, set[str]] = {}
     for op in walk(function.body):
-        if op.spec.effects is not None:
-            for effect in op.spec.effects(op):
-                if effect.kind in ("read", "write"):
-                    modes.setdefault(effect.memory, set()).add(effect.kind[0])
+        for effect in op.spec.access.effects(op):
+            if effect.kind in ("read", "write"):
+                modes.setdefault(effect.memory, set()).add(effect.kind[0])
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
             p.access = "".join(sorted(modes.get(p.value, {"r"})))

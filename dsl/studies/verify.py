@@ -204,7 +204,7 @@ def _of_finding(error: Any, function: Function) -> Divergence:
     if finding is not None and finding.thread is not None:
         found.block, found.lane, found.warp = finding.block, finding.thread[0] % WARP, finding.thread[0] // WARP
     for op in walk(function.body):
-        if finding is not None and op.spec.effects is not None and op.loc is not None and op.loc.line == finding.line:
+        if finding is not None and op.spec.access.touches and op.loc is not None and op.loc.line == finding.line:
             found.loc = op.loc
             found.value = found.value or op.operands[0].name
             found.value = next((name_of(r) or leads_to(function, r) for r in op.results), found.value)
@@ -238,7 +238,7 @@ def _with_all_barriers(right: Pass) -> Passes:
 def _barriers(block: Block) -> None:
     ops: list[Op] = []
     for op in block.ops:
-        if op.spec.effects is not None:
+        if op.spec.access.touches:
             ops.append(Op(OPS["barrier"], [], [], {"scope": "block"}, (), op.loc))
         if parting(op) is None:
             for region in op.regions:

@@ -162,7 +162,7 @@ def _is_literal(index: Value) -> bool:
     op = index.op
     if constant_of(index) is not None:
         return True
-    if op is None or op.spec.form is None:
+    if op is None or op.spec.elements.form is None:
         return False
     others = [each for each in op.operands if constant_of(each) is None]
     return not op.operands or (len(others) == 1 and _is_literal(others[0]))
@@ -474,7 +474,7 @@ def check_fits(builder: Building, value: Value, shape: tuple[int, ...], what: st
 def _reshaped_hint(value: Value, shape: tuple[int, ...]) -> str:
     """What would make the shape of a part of memory of a value."""
     op = value.op
-    if op is not None and op.spec.unordered and op.spec.regions:
+    if op is not None and op.spec.algebra.unordered:
         whole, axis = op.operands[0].tile.shape, op.attrs["axis"]
         for other in range(len(whole)):
             if other != axis and (*whole[:other], *whole[other + 1 :]) == shape:

@@ -48,7 +48,9 @@ def _whole(b: Builder, high: IndexTerm, low: IndexTerm) -> IndexTerm | None:
 
 def _parted(index: Value, name: str) -> tuple[Value, Value] | None:
     """The number and the divisor of which an index is the quotient, or what it leaves."""
-    while index.op is not None and index.op.spec.reshapes and index.op.operands[0].tile.size == index.tile.size:
+    while (
+        index.op is not None and index.op.spec.elements.reshapes and index.op.operands[0].tile.size == index.tile.size
+    ):
         index = index.op.operands[0]
     if index.op is None or index.op.name != name:
         return None
@@ -58,6 +60,6 @@ def _parted(index: Value, name: str) -> tuple[Value, Value] | None:
 
 def _one(value: Value) -> Value | None:
     """The scalar that a tile repeats."""
-    while value.op is not None and value.op.spec.reshapes:
+    while value.op is not None and value.op.spec.elements.reshapes:
         value = value.op.operands[0]
     return None if value.tile.shape else value

@@ -282,7 +282,7 @@ def test_a_walk_says_what_needs_a_barrier() -> None:
 
     with pytest.raises(StopIteration):
         BarrierWalk(order_of(function), needed).block(function.body, State())
-    (loop,) = (op for op in function.body.ops if op.spec.loops)
+    (loop,) = (op for op in function.body.ops if op.spec.control.loops)
     assert [need.scope for need in needs] == ["block", "block"]
     assert [(need.op.operands[0].name, bool(need.op.results)) for need in needs] == [("s", True), ("s", False)]
     assert all(need.block is loop.regions[0] for need in needs)
@@ -292,10 +292,10 @@ def test_a_walk_says_what_needs_a_barrier() -> None:
 def test_steps_are_what_matters() -> None:
     function = laid_out(TEXT)
     steps = order_of(function).steps
-    (loop,) = (op for op in function.body.ops if op.spec.loops)
+    (loop,) = (op for op in function.body.ops if op.spec.control.loops)
 
     def told(ops: list[Op]) -> list[str | None]:
-        return [op.operands[0].name if op.spec.accesses else op.name for op in ops]
+        return [op.operands[0].name if op.spec.access.kind else op.name for op in ops]
 
     assert told(steps.of(function.body)) == ["s", "for", "y"]
     assert told(steps.of(loop.regions[0])) == ["s", "s"]  # x is only read

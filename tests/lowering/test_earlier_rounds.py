@@ -43,7 +43,9 @@ def compared_in_rounds(text: str) -> int:
     """Comparisons with the place that a loop carries, once the pass has run."""
     variant = build_variant(parse_program(text), Request("first", "s", {"n": 1024}))
     run_passes(variant.function, variant.target, through("earlier_rounds"))
-    (loop,) = [op for op in walk(variant.function.body) if op.spec.counters and op.regions[0].args[0].name == "i"]
+    (loop,) = [
+        op for op in walk(variant.function.body) if op.spec.control.counters and op.regions[0].args[0].name == "i"
+    ]
     (place,) = [v for v in loop.regions[0].args[1:] if v.name == "k"]
     sums = {place} | {op.result for op in walk(loop.regions[0]) if op.name == "add" and place in op.operands}
     read = [op for op in walk(loop.regions[0]) if op.name in ("lt", "gt", "le", "ge") and sums & set(op.operands)]

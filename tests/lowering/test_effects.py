@@ -70,9 +70,9 @@ def check(op: Op, rows: list[Instruction]) -> None:
     if op.name in CHANNELS:
         fence = {"orders"} if op.name == "release" else set()  # where threads read what the channel brings
         done = {e.action for row in rows for e in row.effects}
-        assert op.spec.effects is None and done - fence == CHANNELS[op.name] - fence, op.name
+        assert not op.spec.access.touches and done - fence == CHANNELS[op.name] - fence, op.name
         return
-    said = {replace(e.by, bytes=None) for e in op.spec.effects(op) if e.space != "param"} if op.spec.effects else set()
+    said = {replace(e.by, bytes=None) for e in op.spec.access.effects(op) if e.space != "param"}
     done = {replace(e, bytes=None) for row in rows for e in row.effects if e.action in ACCESSES}
     assert said == done, (op.name, rows)
     others = {e.action for row in rows for e in row.effects if e.action not in ACCESSES}
@@ -95,8 +95,8 @@ def check_warpgroups(op: Op, rows: list[Instruction]) -> None:
     groups = chosen(op)
     assert groups is not None
     loads = [load_of(value) for value in op.operands[groups.left is None : 2]]
-    assert all(load.attrs.get("in_place") and load.spec.effects for load in loads)
-    said = {(e.by.action, e.space) for load in loads for e in load.spec.effects(load)}
+    assert all(load.attrs.get("in_place") and load.spec.access.touches for load in loads)
+    said = {(e.by.action, e.space) for load in loads for e in load.spec.access.effects(load)}
     assert done == {(*each, "wgmma group") for each in said} and others == [("commits", "wgmma group")]
 
 
@@ -135,9 +135,8 @@ def test_orders_bind_other_blocks_where_their_scope_has_some() -> None:
     atomics = {}
     for op, rows in found:
         check(op, rows)
-        if op.spec.accesses == "update":
-            assert op.spec.effects is not None
-            atomics[op.attrs["action"]] = [e.kind for e in op.spec.effects(op)]
+        if op.spec.access.kind == "update":
+            atomics[op.attrs["action"]] = [e.kind for e in op.spec.access.effects(op)]
     assert atomics == {
         "add": ["read", "write", "acquire", "release"], "max": ["read", "write"], "or": ["read", "write", "acquire"]
     }  # fmt: skip

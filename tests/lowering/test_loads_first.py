@@ -31,7 +31,7 @@ def order(turn: str, more: str = "") -> str:
     """Loads and sums of tiles in the rounds of four, in their order."""
     variant = build_variant(parse_program(COLUMNS.format(turn=turn, more=more)), Request("columns", "s", {}))
     run_passes(variant.function, variant.target, through("unroll_loops"))
-    four = next(op for op in walk(variant.function.body) if op.spec.counters).regions[0]
+    four = next(op for op in walk(variant.function.body) if op.spec.control.counters).regions[0]
     letters = {"load": "l", "store": "s", "add": "+"}
     told = [op for op in four.ops if op.name in letters and (op.name != "add" or op.result.dtype.is_float)]
     return "".join(letters[op.name] for op in told)

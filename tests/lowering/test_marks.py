@@ -95,7 +95,7 @@ def test_marks_of_a_block_nest(case: str, marks: str) -> None:
             elif op.name == "mark":
                 assert open_ones.pop() == op.attrs["number"]
         assert not open_ones
-        assert not block.ops or block.ops[-1].spec.ends or block is function_of(case, marks).body
+        assert not block.ops or block.ops[-1].spec.control.ends or block is function_of(case, marks).body
 
 
 @pytest.mark.parametrize("case", ["product", "convolution"])
@@ -103,7 +103,7 @@ def test_each_wait_stands_between_marks(case: str) -> None:
     found = set()
     for block in blocks(function_of(case, "barriers").body):
         for before, op, behind in zip(block.ops, block.ops[1:], block.ops[2:], strict=False):
-            if op.spec.waits:
+            if op.spec.access.waits:
                 found.add(before.attrs["name"])
                 assert is_edge(before, BARRIERS, True) and is_edge(behind, BARRIERS, False)
                 assert before.attrs["line"] == line_of(function_of(case, "barriers"), op) > 0
@@ -138,7 +138,7 @@ def test_each_loop_and_its_rounds_have_marks() -> None:
     names = set()
     for block in blocks(function.body):
         for before, op, behind in zip(block.ops, block.ops[1:], block.ops[2:], strict=False):
-            if op.spec.loops:
+            if op.spec.control.loops:
                 body = op.regions[-1].ops
                 assert is_edge(before, LOOPS, True) and is_edge(behind, LOOPS, False)
                 assert is_edge(body[0], LOOPS, True) and is_edge(body[-2], LOOPS, False)
@@ -155,7 +155,7 @@ def test_operations_of_lines_stand_between_marks() -> None:
         if op.name == "mark" and op.attrs["kind"] == LINES:
             assert (op.attrs["name"], op.attrs["line"], op.attrs["begins"]) == ("line 12", 12, not inside)
             inside = not inside
-        elif op.spec.effects is not None:
+        elif op.spec.access.touches:
             seen[inside].add(line_of(function, op))
     assert seen == {True: {12}, False: {22}}
 

@@ -51,7 +51,7 @@ def product(lines: str, n: int, m: int, cb: int, taps: int = 3, at: str = "R", m
 
 
 def loops(kernel: Kernel) -> int:
-    return sum(op.spec.counters and op.attrs["unroll"] == 1 for op in kernel.ops)
+    return sum(op.spec.control.counters and op.attrs["unroll"] == 1 for op in kernel.ops)
 
 
 WAYS = [
@@ -105,5 +105,5 @@ def test_what_follows_a_loop_is_copied_before_it(lines: str, z: str) -> None:
     assert bool(staged) == (z == "shared" and bool(line))
     if staged:
         top = kernel.variant.function.body.ops
-        first = next(i for i, op in enumerate(top) if op.spec.counters)
+        first = next(i for i, op in enumerate(top) if op.spec.control.counters)
         assert any(op.spec.in_flight and op.operands[0] is staged[0].result for op in top[:first])

@@ -46,7 +46,7 @@ def product(lines: str, type: str, m: int, n: int, k: int) -> tuple[Kernel, dict
 
 
 def loops(kernel: Kernel) -> list[Op]:
-    return [op for op in kernel.ops if op.spec.counters]
+    return [op for op in kernel.ops if op.spec.control.counters]
 
 
 WAYS = {

@@ -105,7 +105,7 @@ class Builder:
         key = (name, operands, attribute_key(attrs))
         known = self._shared[-1].get(key)
         if known is None:
-            fold = OPS[name].fold
+            fold = OPS[name].algebra.fold
             known = fold(self, operands, attrs) if fold is not None else None
             if known is None:
                 known = self.op(name, operands, **attrs).result

@@ -56,7 +56,7 @@ def rounds_of(start: int, stop: int, step: int) -> int:
 
 def remainder(value: Value) -> tuple[Value, int | None]:
     """What an index is a remainder of, and the divisor: of `i % n` and `i & n - 1`, which floor as slots do."""
-    rule = value.op.spec.remainder if value.op is not None else None
+    rule = value.op.spec.elements.remainder if value.op is not None else None
     return (rule(value.op) if rule is not None else None) or (value, None)  # type: ignore[arg-type]
 
 
@@ -128,7 +128,7 @@ class LoopForms:
         for op in block.ops:
             for region in op.regions:
                 self.enter(region)
-            if op.spec.loops:
+            if op.spec.control.loops:
                 self._loop(op)
 
     def _loop(self, loop: Op) -> None:
@@ -146,7 +146,9 @@ class LoopForms:
             if counts and not added[0]:
                 self._set(scalar, modulus, plus(start, ({id(round): 1}, 0), added[1]), plus(start, total, added[1]))
                 continue
-            if not loop.spec.counters:  # what it carries has one name in its condition and another one in its body
+            if (
+                not loop.spec.control.counters
+            ):  # what it carries has one name in its condition and another one in its body
                 continue
             if counts and behind is not None and inside not in added[0]:
                 first = alike.setdefault((tuple(sorted(added[0].items())), added[1], modulus), scalar)
@@ -186,7 +188,7 @@ class LoopForms:
 
     def _total(self, loop: Op) -> Form | None:
         """How many rounds there are, where that is a linear form."""
-        if not loop.spec.counters:
+        if not loop.spec.control.counters:
             return None
         start, stop = loop.operands[:2]
         step = constant_of(loop.operands[2])
@@ -218,7 +220,7 @@ def holds(modulus: int, wanted: int) -> bool:
 
 def _scalars(loop: Op) -> Iterator[_Scalar]:
     """The scalar integers of a loop, its counter first if it has one."""
-    if loop.spec.counters:
+    if loop.spec.control.counters:
         step = constant_of(loop.operands[2])
         if step is not None:
             end = loop.operands[1] if loop.attrs.get("exact") else None

@@ -76,7 +76,7 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
     for name in spec.attrs:
         if name not in op.attrs:
             return f"no attribute '{name}'"
-    if len(op.regions) != spec.regions:
+    if len(op.regions) != spec.control.regions:
         return f"{len(op.regions)} regions"
     if (found := flaw_of_kinds(op)) is not None:
         return found
@@ -90,9 +90,9 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
         found = flaw_of_result(op, result, type, with_layouts)
         if found is not None:
             return found
-    if with_layouts and spec.picks is not None and spec.exchange is None and (found := flaw_of_picks(op)) is not None:
+    if with_layouts and spec.placement.exchange is None and (found := flaw_of_picks(op)) is not None:
         return found
-    if with_layouts and spec.accesses and not op.attrs.get("in_place"):
+    if with_layouts and spec.access.kind and not op.attrs.get("in_place"):
         moved = [value.tile.layout for value in (*op.operands, *op.results) if isinstance(value.type, TileType)]
         if len({layout for layout in moved if layout is not None}) > 1:
             return "places, mask and what is moved are in different layouts"
@@ -100,9 +100,12 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
 
 
 def flaw_of_picks(op: Op) -> str | None:
-    """What is wrong with the layouts of an operation whose registers are those of its operand."""
+    """What is wrong with the layouts of an operation, where its registers are those of its operand."""
+    picks = op.spec.placement.picks
+    if picks is None:
+        return None
     source, result = op.operands[0].tile.layout, op.result.tile.layout
-    if source is None or result is None or op.spec.picks is None or op.spec.picks(op, source, result) is not None:
+    if source is None or result is None or picks(op, source, result) is not None:
         return None
     return "a thread holds elements of its result whose operand it has not"
 
@@ -110,12 +113,12 @@ def flaw_of_picks(op: Op) -> str | None:
 def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
     """What is wrong with its regions: how they end, and what goes through them."""
     for number, region in enumerate(op.regions):
-        end = "condition" if op.spec.loops and not op.spec.counters and not number else "yield"
+        end = "condition" if op.spec.control.loops and not op.spec.control.counters and not number else "yield"
         if not region.ops or region.ops[-1].name != end:
             return f"a region without its end, '{end}'"
-        if any(each.spec.ends for each in region.ops[:-1]):
+        if any(each.spec.control.ends for each in region.ops[:-1]):
             return f"something stands behind the end of a region, '{end}'"
-    if op.spec.flows:
+    if op.spec.control.flows:
         return _flaw_of_flow(op, with_layouts)
     for region in op.regions:  # joins elements, so many of each of two
         wanted = [TileType((), o.dtype) for o in op.operands]
@@ -129,15 +132,16 @@ def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
 def _flaw_of_flow(op: Op, with_layouts: bool) -> str | None:
     """What is wrong with the values that go through its regions."""
     for region in op.regions:
-        counters = region.args[: op.spec.counters] if op.spec.loops else []
-        bounds = op.operands[: len(counters)]
-        if op.spec.loops and [each.type for each in counters] != [each.type for each in bounds]:
+        counters = region.args[: op.spec.control.counters] if op.spec.control.loops else []
+        counted = op.operands[: len(counters)]
+        if op.spec.control.loops and [each.type for each in counters] != [each.type for each in counted]:
             return "its counter has another type than its bounds"
-        if not op.spec.loops and region.args:
+        if not op.spec.control.loops and region.args:
             return "its regions take no arguments"
-    if op.spec.counters and len({operand.type for operand in op.operands[: op.spec.leading]}) > 1:
-        return f"its bounds are of different types: {', '.join(str(o.type) for o in op.operands[: op.spec.leading])}"
-    if op.spec.counters and constant_of(op.operands[op.spec.leading - 1]) == 0:
+    bounds = op.operands[: op.spec.control.leading] if op.spec.control.counters else []
+    if len({bound.type for bound in bounds}) > 1:
+        return f"its bounds are of different types: {', '.join(str(bound.type) for bound in bounds)}"
+    if bounds and constant_of(bounds[-1]) == 0:
         return "its step is 0"
     try:
         through = list(names(op))

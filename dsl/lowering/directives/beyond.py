@@ -39,11 +39,11 @@ class Beyond(Forms[Told]):
             return False if value in self.inside else number
         if op in self.region.sinks:
             return MOST if starts_with(op) == float("-inf") else None
-        if op.spec.accesses:
+        if op.spec.access.kind:
             mask, other = operand(op, "mask"), operand(op, "other")
             off = mask is not None and self.of(mask) is False
             return (0 if other is None else self.of(other)) if off else None
-        if op.spec.conjoins and any(self.of(each) is False for each in op.operands):
+        if op.spec.algebra.masks == "all" and any(self.of(each) is False for each in op.operands):
             return False
         found = self.told(value)
         return self._computed(op) if found is None and op.spec.elementwise else found
@@ -53,9 +53,10 @@ class Beyond(Forms[Told]):
         numbers = [self.of(each) for each in op.operands]
         if any(number is None or isinstance(number, MostOfRow) for number in numbers):
             return None
-        if op.spec.lowest is not None:
-            return op.spec.lowest if numbers == [float("-inf")] else None
-        result = numbers[0] if op.spec.converts else None if op.spec.computes is None else op.spec.computes(*numbers)
+        if op.spec.algebra.lowest is not None:
+            return op.spec.algebra.lowest if numbers == [float("-inf")] else None
+        computes = op.spec.algebra.computes
+        result = numbers[0] if op.spec.algebra.keeps == "number" else None if computes is None else computes(*numbers)
         dtype = op.result.dtype
         if dtype.is_float or dtype is I1:
             return result if result in EXACT else None

@@ -196,13 +196,13 @@ def _may_descend(function: Function) -> bool:
 
 def _is_first(op: Op) -> bool:
     """Whether it reads `block(0)`."""
-    return op.spec.of_grid == "block" and op.attrs["axis"] == 0
+    return op.spec.elements.of_grid == "block" and op.attrs["axis"] == 0
 
 
 def _growth(function: Function) -> int:
     """1 where a loop has the more rounds the greater `block(0)` is, and none the fewer; -1 where one has the fewer."""
     known = _Slopes()
-    slopes = {known.of_rounds(op) for op in walk(function.body) if op.spec.counters} - {0, None}
+    slopes = {known.of_rounds(op) for op in walk(function.body) if op.spec.control.counters} - {0, None}
     return slopes.pop() or 0 if len(slopes) == 1 else 0
 
 
@@ -283,7 +283,7 @@ def _reads_both(function: Function) -> bool:
 
 def _axes_read(function: Function) -> set[int]:
     """The axes of the grid along which the kernel asks for its block's number."""
-    return {op.attrs["axis"] for op in walk(function.body) if op.spec.of_grid == "block"}
+    return {op.attrs["axis"] for op in walk(function.body) if op.spec.elements.of_grid == "block"}
 
 
 def _crosses(function: Function) -> bool:
@@ -291,7 +291,7 @@ def _crosses(function: Function) -> bool:
     users = uses(function.body)
     hang: set[frozenset[int]] = set()
     for loop in walk(function.body):
-        if loop.spec.counters:
+        if loop.spec.control.counters:
             for op in loop.regions[0].ops:
                 if is_load(op) and feeds_product(op, users):
                     hang.add(frozenset(_axes_of(place_of(op)) & {0, 1}))
@@ -305,7 +305,7 @@ def _axes_of(values: list[Value]) -> set[int]:
         op = todo.pop().op
         if op is None:
             continue
-        if op.spec.of_grid == "block":
+        if op.spec.elements.of_grid == "block":
             found.add(op.attrs["axis"])
         todo += [v for v in op.operands if v not in seen]
         seen.update(op.operands)
@@ -315,7 +315,7 @@ def _axes_of(values: list[Value]) -> set[int]:
 def _bond(function: Function) -> str | None:
     """By what blocks wait for others, or say that they are done."""
     for op in walk(function.body):
-        if op.spec.effects is not None and any(e.kind in BONDS for e in op.spec.effects(op)):
+        if any(e.kind in BONDS for e in op.spec.access.effects(op)):
             return f"'{op.name}'" + ("" if op.loc is None else f" in line {op.loc.line}")
     return None
 
@@ -324,8 +324,8 @@ def _asks(function: Function) -> bool:
     """Whether a block may wait for another one: then nothing but a line of the schedule changes which one is first."""
     users = uses(function.body)
     return _bond(function) is not None or any(
-        (op.attrs.get("cache") == "volatile" and op.spec.accesses == "read" and space_of(op.operands[0]) == "global")
-        or (op.spec.accesses == "update" and any(users.get(result) for result in op.results))
+        (op.attrs.get("cache") == "volatile" and op.spec.access.kind == "read" and space_of(op.operands[0]) == "global")
+        or (op.spec.access.kind == "update" and any(users.get(result) for result in op.results))
         for op in walk(function.body)
     )
 
@@ -404,7 +404,13 @@ def _tile_of_block(
     if known is not None and int(known) % cluster == 0:
         return number, None
     for op in walk(function.body):
-        of_program = op.spec.flows or op.spec.ends or op.spec.orders or op.spec.allocates or op.spec.checks
+        of_program = (
+            op.spec.control.flows
+            or op.spec.control.ends
+            or op.spec.orders
+            or op.spec.allocates
+            or op.spec.acts == "checks"
+        )
         if op.spec.keep and not of_program:
             message = f"a block of a cluster that has no tile would do '{op.name}', too"
             raise TileError("schedule", _line(function, "cluster"), message, "cluster 1")
@@ -474,7 +480,7 @@ def replace_grid(function: Function, numbers: Sequence[Value], sizes: Sequence[V
     """What the kernel reads of the grid: the number of the block, and how many there are, along each axis."""
     made = {}
     for op in walk(function.body):
-        known = {"block": numbers, "blocks": sizes}.get(op.spec.of_grid, ())
+        known = {"block": numbers, "blocks": sizes}.get(op.spec.elements.of_grid, ())
         if known and op.attrs["axis"] < len(known):
             made[op.result] = known[op.attrs["axis"]]
     replace_uses(function.body, made)

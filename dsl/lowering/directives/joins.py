@@ -90,7 +90,7 @@ def _read_by(reduction: Op, behind: list[Op]) -> list[Op]:
 
 
 def _reduces(op: Op) -> bool:
-    return bool(op.spec.unordered and op.spec.regions)
+    return bool(op.spec.algebra.unordered)
 
 
 # ---- sums by their operations ----
@@ -109,8 +109,8 @@ class LoopSum:
     uses: set[tuple[Op, int]] = field(default_factory=set)
 
     def joined_by(self, op: Op) -> None:
-        assert op.spec.sums is not None
-        join = op.spec.sums[1]
+        assert op.spec.algebra.sums is not None
+        join = op.spec.algebra.sums[1]
         if self.join not in ("", join):
             message = f"'{self.name}' is made by '{self.join}' and by '{join}'{in_line(op)}"
             raise Unsplit(message, "the same operation in each step: a sum, a product or a maximum")
@@ -122,16 +122,16 @@ class LoopSum:
         if value is first:
             return
         op = value.op
-        if op is not None and op.spec.sums is not None:
+        if op is not None and op.spec.algebra.sums is not None:
             self.joined_by(op)
-            which = op.spec.sums[0]
+            which = op.spec.algebra.sums[0]
             among = range(len(op.operands)) if which is None else [which]
             ways = [i for i in among if _leads(op.operands[i], first)]
             if len(ways) == 1:
                 self.uses.add((op, ways[0]))
                 self.follow(op.operands[ways[0]], first)
                 return
-        elif op is not None and op.spec.flows:
+        elif op is not None and op.spec.control.flows:
             self._through(op, op.results.index(value), first)
             return
         message = f"'{self.name}' is not what it was in the round before, with something added"
@@ -140,13 +140,13 @@ class LoopSum:
 
     def _through(self, op: Op, number: int, first: Value) -> None:
         """Through a loop or a branch."""
-        if op.spec.loops:
-            place = op.spec.leading + number
+        if op.spec.control.loops:
+            place = op.spec.control.leading + number
             self.uses.add((op, place))
             self.follow(op.operands[place], first)
         for region in op.regions:
-            self.uses.add((region.ops[-1], region.ops[-1].spec.leading + number))
-            start = region.args[op.spec.counters + number] if op.spec.loops else first
+            self.uses.add((region.ops[-1], region.ops[-1].spec.control.leading + number))
+            start = region.args[op.spec.control.counters + number] if op.spec.control.loops else first
             self.follow(handed_on(region)[number], start)
 
 
@@ -174,8 +174,8 @@ def _sum_of(loop: Op, number: int) -> PartialSums:
     if not found.join:
         raise Unsplit(f"nothing is added to '{found.name}'", "carry sums alone")
     join = OPS[found.join]
-    neutral = None if join.starts is None else join.starts(start.dtype)
-    if not join.idempotent and constant_of(start) != neutral:
+    neutral = None if join.algebra.starts is None else join.algebra.starts(start.dtype)
+    if not join.algebra.idempotent and constant_of(start) != neutral:
         shown = abs(neutral or 0)  # without the sign of -0.0
         message = f"'{found.name}' does not start at {shown:g}, and each block would take in its start"
         raise Unsplit(message, f"start at {shown:g}, and take in behind the loop what it started with")
@@ -228,12 +228,12 @@ class RegionMatch:
             return constant_of(value) == number and value.dtype is wanted.dtype
         if wanted.op is None or wanted.op not in self.region.ops:
             return value is wanted or (
-                value.op is not None and value.op.spec.reshapes and value.op.operands == [wanted]
+                value.op is not None and value.op.spec.elements.reshapes and value.op.operands == [wanted]
             )
         op = value.op
-        if op is None or _made_as(op) != _made_as(wanted.op) or op.spec.regions:
+        if op is None or _made_as(op) != _made_as(wanted.op) or op.spec.control.regions:
             return False
-        orders = [op.operands, op.operands[::-1]] if op.spec.commutes else [op.operands]
+        orders = [op.operands, op.operands[::-1]] if op.spec.algebra.commutes else [op.operands]
         for operands in orders:
             args, ops = dict(self.args), set(self.ops)
             if all(self._is(a, b) for a, b in zip(operands, wanted.op.operands, strict=True)):
@@ -266,7 +266,7 @@ def _joined_as_behind(
     for op in users.get(result, ()):
         if op not in behind or not _reduces(op) or not all(v in loop.results for v in op.operands):
             continue
-        if len(op.regions[0].ops) == 2 and op.regions[0].ops[0].spec.sums is not None:
+        if len(op.regions[0].ops) == 2 and op.regions[0].ops[0].spec.algebra.sums is not None:
             continue  # a sum, or none
         numbers = [loop.results.index(v) for v in op.operands]
         match = RegionMatch(op.regions[0])

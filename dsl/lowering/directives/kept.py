@@ -117,7 +117,7 @@ def places_of(load: Value, axis: int) -> list[Wide]:
 def _narrowest(value: Value, region: WideRegion) -> Value:
     """The value that this one is a wider conversion of."""
     op = value.op
-    while op is not None and op.spec.converts and op.operands[0] in region.axes:
+    while op is not None and op.spec.algebra.keeps == "number" and op.operands[0] in region.axes:
         if op.operands[0].dtype.bits >= value.dtype.bits:
             break
         value = op.operands[0]
@@ -128,7 +128,7 @@ def _narrowest(value: Value, region: WideRegion) -> Value:
 def _by_copies(value: Value, facts: Analysis, rows: AnyRows | None) -> bool:
     """Whether it is a load that asynchronous copies can do."""
     op = value.op
-    if op is None or not op.spec.accesses or not isinstance(op.operands[0].type, TensorType):
+    if op is None or not op.spec.access.kind or not isinstance(op.operands[0].type, TensorType):
         return False
     aligned = rows is not None and operand(op, "offset") in rows.offsets
     near = rows.step if rows is not None and aligned else neighbours(facts, op, "falls")

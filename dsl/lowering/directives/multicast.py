@@ -30,9 +30,9 @@ WAYS = {"halves": True, "none": False}
 def multicast(function: Function, target: Target, fetch: Block) -> int:
     """Lets copies of a role be for all blocks of a cluster; how many these are, 1 where no copy is. TileError
     `schedule` where these blocks have different rounds."""
-    cluster = max((op.attrs["blocks"] for op in walk(fetch) if op.spec.of_grid == "rank"), default=1)
+    cluster = max((op.attrs["blocks"] for op in walk(fetch) if op.spec.elements.of_grid == "rank"), default=1)
     own, blocks = _of_rank(fetch), 1
-    for op in [op for op in walk(fetch) if cluster > 1 and op.spec.fills and "box" in op.attrs]:
+    for op in [op for op in walk(fetch) if cluster > 1 and op.spec.access.at_channel == "fill" and "box" in op.attrs]:
         tensor, box = operand(op, "tensor"), CopiedBox.of(op)
         assert tensor is not None
         wrong = ""
@@ -60,8 +60,8 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
 def _check_rounds(function: Function, fetch: Block, own: set[Value]) -> None:
     """Blocks that copy for each other have the same numbers."""
     for op in walk(fetch):
-        differs = op.spec.flows and own.intersection(op.operands[: op.spec.leading])
-        if differs and any(each.spec.fills for each in inside(op)):
+        differs = op.spec.control.flows and own.intersection(op.operands[: op.spec.control.leading])
+        if differs and any(each.spec.access.at_channel == "fill" for each in inside(op)):
             message = "blocks of a cluster copy for each other, and have different rounds of a loop"
             hint = "cluster 1, or bounds that do not hang on block(0)"
             raise TileError("schedule", function.lines.get(("cluster", "cluster")) or op.loc, message, hint)
@@ -74,12 +74,12 @@ def _of_rank(block: Block) -> set[Value]:
     while count < len(found):
         count = len(found)
         for op in walk(block):
-            ends = [v for region in op.regions for v in region.ops[-1].operands[: region.ops[-1].spec.leading]]
-            leading = op.operands[: op.spec.leading] if op.spec.flows else op.operands
-            tells = op.spec.of_grid in ("rank", "block") and op.attrs["axis"] == 0
+            ends = [v for region in op.regions for v in region.ops[-1].operands[: region.ops[-1].spec.control.leading]]
+            leading = op.operands[: op.spec.control.leading] if op.spec.control.flows else op.operands
+            tells = op.spec.elements.of_grid in ("rank", "block") and op.attrs["axis"] == 0
             if tells or found.intersection([*leading, *ends]):
                 found.update(op.results)
-            if found.intersection([*(leading[::2] if op.spec.counters else leading), *ends]):
+            if found.intersection([*(leading[::2] if op.spec.control.counters else leading), *ends]):
                 found.update(arg for region in op.regions for arg in region.args)
             for column in names(op):
                 if found.intersection(column):

@@ -36,7 +36,7 @@ class PartMaker:
 
     def compute(self, op: Op, value: Value, axis: int) -> None:
         """Makes the parts of what an operation makes."""
-        through = op.spec.along
+        through = op.spec.elements.along
         along = through(op, value, axis) if through is not None else None
         assert along is not None
         operands = [self.of(o, along[o]) if o in along else self.now(o) for o in op.operands]
@@ -44,11 +44,11 @@ class PartMaker:
         attrs = dict(op.attrs)
         if "box" in attrs:
             operands = with_box(attrs, operands, self.box(op, axis))
-        if op.spec.reshapes:
+        if op.spec.elements.reshapes:
             attrs["shape"] = self.shape(value, axis)
-        if op.spec.counts:
+        if op.spec.elements.kind == "places":
             results = [self.counted()]
-        elif op.spec.reshapes and self.rows is not None:
+        elif op.spec.elements.reshapes and self.rows is not None:
             results = [self.b.broadcast(operands[0], attrs["shape"])]
         elif op.spec.pure and not value.name:
             results = [self.b.value(op.name, *operands, **attrs)]

@@ -67,7 +67,7 @@ def _find(block: Block, name: str, flag: str) -> list[tuple[Block, Op, Value]]:
     for op in block.ops:
         for region in op.regions:
             found += _find(region, name, flag)
-            if op.spec.counters and region.args[0].name == name:
+            if op.spec.control.counters and region.args[0].name == name:
                 flags = [r for each in region.ops for r in each.results if r.name == flag and r.dtype is I1]
                 found += [(block, op, value) for value in flags[-1:]]
     return found
@@ -143,10 +143,10 @@ class _Margins(Forms[list[_Margin]]):
 
     def of(self, flag: Value) -> list[_Margin] | None:
         op = flag.op
-        if op is not None and op.spec.conjoins:
+        if op is not None and op.spec.algebra.masks == "all":
             a, b = (self.of(v) for v in op.operands)
             return None if a is None or b is None else a + b
-        if op is not None and op.spec.disjoins:
+        if op is not None and op.spec.algebra.masks == "any":
             return self._either(*op.operands)
         return [] if constant_of(flag) else self.told(flag)
 
@@ -176,7 +176,7 @@ class _Margins(Forms[list[_Margin]]):
 
 def _scalar(value: Value) -> Value | None:
     """What all elements are, where that is one value."""
-    while value.tile.shape and value.op is not None and value.op.spec.splat and value.op.operands:
+    while value.tile.shape and value.op is not None and value.op.spec.elements.splat and value.op.operands:
         value = value.op.operands[0]
     return None if value.tile.shape else value
 

@@ -39,12 +39,12 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
     def refuse(message: str, hint: str) -> TileError:
         return TileError("schedule", loc or function.loc, f"warp groups take no turns at '{name}': {message}", hint)
 
-    if any(op.spec.at_channel == "begin" for op in walk(function.body)):
+    if any(op.spec.access.at_channel == "begin" for op in walk(function.body)):
         raise refuse("they take turns at something else", "one value of a round")
     groups = function.warps // WARPS
     if function.warps % WARPS or groups < 2:
         raise refuse(f"{function.warps} warps are no groups of four, or one alone", "warps = 8")
-    roles = next((op for op in function.body.ops if op.spec.concurrent), None)
+    roles = next((op for op in function.body.ops if op.spec.control.concurrent), None)
     if roles is None:
         raise refuse("they go by the numbers of a channel, and there is none", "stage NAMES: tma")
     found = list(_rounds(roles.regions[1], name))
@@ -84,8 +84,8 @@ def check_pingpong(function: Function) -> None:
     """TileError `schedule` for a barrier within a turn: a group that waits for its turn comes to none."""
     begun = False
     for op in walk(function.body):
-        if op.spec.at_channel in ("begin", "end"):
-            begun = op.spec.at_channel == "begin"
+        if op.spec.access.at_channel in ("begin", "end"):
+            begun = op.spec.access.at_channel == "begin"
         elif begun and op.spec.orders == "threads" and op.attrs["scope"] != "warp":
             ((name, _),) = [each for each in function.by_subject("pingpong", bool).items() if each[1]]
             message = f"warp groups take turns at '{name}', and a barrier for all of them stands within"
@@ -98,7 +98,7 @@ def _rounds(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
     found: list[tuple[Block, Op, Op]] = []
     filled: Op | None = None
     for op in block.ops:
-        if op.spec.at_channel == "wait":
+        if op.spec.access.at_channel == "wait":
             filled = op
         if filled is not None and any(r.name == name for r in op.results):
             found.append((block, filled, op))

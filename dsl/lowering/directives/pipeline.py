@@ -149,7 +149,7 @@ def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], sai
     the loop over the tiles of a persistent block."""
     found: list[Nest] = []
     for op in block.ops:
-        if not op.spec.counters:
+        if not op.spec.control.counters:
             found += [n for region in op.regions for n in _nests(function, region, [], said)]
             continue
         loops = [*around, (op, block)]
@@ -190,7 +190,7 @@ def _refuse(function: Function, name: str, slots: int, found: list[Nest]) -> Non
     loc = function.lines.get(("pipeline", name))
     said, users = function.by_subject("stage", str), uses(function.body)
     for op in walk(function.body):
-        if op.spec.counters and op.regions[0].args[0].name == name:
+        if op.spec.control.counters and op.regions[0].args[0].name == name:
             wrong = _misfit_of_loop(op)
             if wrong is not None:
                 raise TileError("schedule", loc or op.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
@@ -679,7 +679,7 @@ class _Pipeline:
         for op in part:
             if moves.intersection(op.operands):
                 moves.update(op.results)
-            if divided.intersection(op.operands) or (op.spec.divides and constant_of(op.operands[1]) is None):
+            if divided.intersection(op.operands) or (op.spec.algebra.divides and constant_of(op.operands[1]) is None):
                 divided.update(op.results)
         outer = slice_of(part, self.nest.counters[:-1])
         made = {result for op in part for result in op.results} - set(outer)
@@ -809,7 +809,7 @@ class _Pipeline:
         follows the loop go with those of its first round; those ahead of another loop are for what follows that."""
         block, outermost = self.nest.block, self.nest.loops[0]
         ahead = block.ops[: block.ops.index(outermost)]
-        others = max((i for i, op in enumerate(ahead, 1) if op.spec.counters), default=0)
+        others = max((i for i, op in enumerate(ahead, 1) if op.spec.control.counters), default=0)
         besides = [op for op in ahead[others:] if op.attrs.get("besides")]
         block.ops = without(block.ops, besides)
         at = block.ops.index(outermost)

@@ -82,7 +82,11 @@ class _Summands(Forms[Parted]):
         if value in self.moving:
             return self.told(value) if value.tile.shape else ([], value)
         op = value.op
-        found = self.told(value) if op is not None and (op.spec.splat or op.spec.sums == (None, "add")) else None
+        found = (
+            self.told(value)
+            if op is not None and (op.spec.elements.splat or op.spec.algebra.sums == (None, "add"))
+            else None
+        )
         return found or ([made_anew(self.before, self.part, {}, value)], self.b.constant(0, value.dtype))
 
     def added(self, op: Op, sign: int) -> Parted | None:
@@ -128,13 +132,13 @@ def _scalar(value: Value) -> Value | None:
     op = value.op
     if not value.tile.shape:
         return value
-    return _scalar(op.operands[0]) if op is not None and op.spec.splat and op.operands else None
+    return _scalar(op.operands[0]) if op is not None and op.spec.elements.splat and op.operands else None
 
 
 def also(b: Builder, mask: Value, condition: Value) -> Value:
     """A mask, where a scalar condition holds too: it is joined to what the mask is broadcast from, of which there is
     less."""
     op = mask.op
-    if op is not None and op.spec.reshapes and op.operands[0].tile.shape:
+    if op is not None and op.spec.elements.reshapes and op.operands[0].tile.shape:
         return b.value(op.name, also(b, op.operands[0], condition), **op.attrs)
     return b.value("and", mask, b.broadcast(condition, mask.tile.shape))

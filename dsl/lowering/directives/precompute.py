@@ -47,7 +47,7 @@ def _find(block: Block, name: str, around: Around) -> list[tuple[Value, Around]]
     for op in block.ops:
         found += [(r, around) for r in op.results if r.name == name and around]
         for region in op.regions:
-            found += _find(region, name, [*around, (op, block)] if op.spec.counters else around)
+            found += _find(region, name, [*around, (op, block)] if op.spec.control.counters else around)
     return found
 
 
@@ -71,7 +71,7 @@ def _tabulate(function: Function, value: Value, around: Around, counter: str, lo
     rounds = range(int(start), int(stop), int(step)) if rounds_of(int(start), int(stop), int(step)) else range(0)
     if len(rounds) > max(WORDS):
         raise refuse(f"the loop over '{counter}' has {len(rounds)} rounds; a word has {max(WORDS)} bits", "compute it")
-    scope = [op for each, _ in around for op in each.regions[0].ops if not op.spec.counters]
+    scope = [op for each, _ in around for op in each.regions[0].ops if not op.spec.control.counters]
     part = slice_of(scope, [value])
     wrong = impure(part)
     if wrong is not None:

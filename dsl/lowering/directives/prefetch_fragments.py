@@ -97,7 +97,7 @@ def sums_of_thread(function: Function, loop: Op) -> int:
 
 def _refuse(function: Function, name: str) -> None:
     """TileError for a loop without a pipeline; not where its loads are too narrow for one."""
-    loops = [op for op in walk(function.body) if op.spec.counters and op.regions[0].args[0].name == name]
+    loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
     line = function.lines.get(("prefetch_fragments", name))
     if not loops:
         return  # `check_names` knows loops
@@ -116,7 +116,7 @@ def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[l
     outermost one stands."""
     found: list[tuple[list[Op], Block]] = []
     for op in block.ops:
-        if not op.spec.counters:
+        if not op.spec.control.counters:
             found += [each for region in op.regions for each in nests(region)]
             continue
         loops = [*around, (op, block)]
@@ -206,15 +206,15 @@ class _Round:
     def _comes_from_rings(self, value: Value, axis: int, loads: set[Op]) -> bool:
         """Whether parts of an operand can be made from parts of what copies brought. loads: what brought it."""
         op = value.op
-        if op is None or op.spec.along is None:
+        if op is None or op.spec.elements.along is None:
             return False
-        if op.spec.accesses:
+        if op.spec.access.kind:
             memory = op.operands[0].type
             if op not in self.body.ops or not isinstance(memory, SharedType) or not memory.ring:
                 return False
             loads.add(op)
             return True
-        along = op.spec.along(op, value, axis)
+        along = op.spec.elements.along(op, value, axis)
         if along is None or not op.spec.pure:
             return False
         return all(self._comes_from_rings(o, along[o], loads) for o in op.operands if o in along)
@@ -222,11 +222,11 @@ class _Round:
     def _is_loaded(self, value: Value, axis: int) -> bool:
         """Whether some of what an operand is made of, as `_comes_from_rings` goes through it, is loaded by threads."""
         op = value.op
-        if op is None or op.spec.along is None:
+        if op is None or op.spec.elements.along is None:
             return False
-        if op.spec.accesses:
+        if op.spec.access.kind:
             return is_load(op)
-        along = op.spec.along(op, value, axis)
+        along = op.spec.elements.along(op, value, axis)
         return along is not None and any(self._is_loaded(o, along[o]) for o in op.operands if o in along)
 
     def _misfit_of_rest(self, loads: set[Op]) -> tuple[str, str] | None:

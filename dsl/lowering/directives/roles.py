@@ -124,7 +124,7 @@ class Lasting:
             self.b.op("filled", [self.channel.tile, number], **self.channel.attrs)
             self.b.op("release", [self.channel.tile, number], **self.channel.attrs)
         self.main.ops = without(self.main.ops, {op for op in self.main.ops if _is_box(op)})
-        at = [op.spec.loops for op in self.main.ops].index(True)
+        at = [op.spec.control.loops for op in self.main.ops].index(True)
         self.main.ops[at:at] = made.ops
 
 
@@ -191,7 +191,7 @@ def _misfit(function: Function, levels: Sequence[Level], loops: list[Op]) -> tup
         return "another loop has some, too", "bulk in one of them alone, or in loops in one another"
     if function.threads + WARPS * WARP > MOST_THREADS:
         return f"{function.warps} warps and {WARPS} more are more than a block has", f"warps = {function.warps // 2}"
-    other = next((loop for loop in loops if not loop.spec.counters), None)
+    other = next((loop for loop in loops if not loop.spec.control.counters), None)
     if other is not None:
         return f"their loop stands in a '{other.name}'", "a loop in loops that count"
     return None
@@ -233,7 +233,7 @@ def _last_reader(body: Block, tiles: set[Value]) -> int:
         for each in [op, *(inside for region in op.regions for inside in walk(region))]:
             if read.intersection(each.operands):
                 last = number
-                if each.spec.accesses == "read" or (each.spec.pure and not each.spec.product and not each.regions):
+                if each.spec.access.kind == "read" or (each.spec.pure and not each.spec.product and not each.regions):
                     read.update(each.results)
     return last
 
@@ -303,21 +303,27 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
     def keep(op: Op) -> None:
         while op not in kept:
             kept.add(op)
-            scalar = op.spec.accesses == "read" and not op.result.shape and op.operands[0] not in written
+            scalar = op.spec.access.kind == "read" and not op.result.shape and op.operands[0] not in written
             # One thread alone copies, and no tile is whole in it.
             numbers = op.spec.pure and not any(isinstance(v.type, TileType) and v.shape for v in op.operands)
-            if not (numbers or op.spec.flows or op.spec.ends or op.spec.fills or scalar):
+            if not (
+                numbers
+                or op.spec.control.flows
+                or op.spec.control.ends
+                or op.spec.access.at_channel == "fill"
+                or scalar
+            ):
                 message = f"what they copy is found by '{op.name}'"
                 raise TileError("instruction", op.loc, message, "places come from counters, dims, scalars")
-            todo.extend(op.operands[: op.spec.leading] if op.spec.flows else op.operands)
+            todo.extend(op.operands[: op.spec.control.leading] if op.spec.control.flows else op.operands)
             for end in (region.ops[-1] for region in op.regions):
-                todo.extend(end.operands[: end.spec.leading])  # whether a `while` goes on
+                todo.extend(end.operands[: end.spec.control.leading])  # whether a `while` goes on
             if op not in around:
                 return
             op = around[op]
 
     for op in walk(block):
-        if op.spec.fills:
+        if op.spec.access.at_channel == "fill":
             keep(op)
     while todo:
         value = todo.pop()
@@ -332,18 +338,21 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
 
 def _leave(block: Block, is_kept: Callable[[Op], bool], needed: set[Value]) -> None:
     """Takes the other operations out, and of loops and branches the values that are not needed."""
-    block.ops = [op for op in block.ops if is_kept(op) or op.spec.ends]
+    block.ops = [op for op in block.ops if is_kept(op) or op.spec.control.ends]
     for op in block.ops:
-        if op.spec.flows:
+        if op.spec.control.flows:
             columns = [any(v in needed for v in column) for column in names(op)]
-            lead, counters = op.spec.leading, op.spec.counters
-            if op.spec.loops:
+            lead, counters = op.spec.control.leading, op.spec.control.counters
+            if op.spec.control.loops:
                 op.operands = [*op.operands[:lead], *_chosen(op.operands[lead:], columns)]
             for region in op.regions:
-                if op.spec.loops:
+                if op.spec.control.loops:
                     region.args = [*region.args[:counters], *_chosen(region.args[counters:], columns)]
                 end = region.ops[-1]
-                end.operands = [*end.operands[: end.spec.leading], *_chosen(end.operands[end.spec.leading :], columns)]
+                end.operands = [
+                    *end.operands[: end.spec.control.leading],
+                    *_chosen(end.operands[end.spec.control.leading :], columns),
+                ]
             op.results = _chosen(op.results, columns)
             if "types" in op.attrs:
                 op.attrs["types"] = [result.type for result in op.results]

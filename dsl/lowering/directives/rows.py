@@ -79,7 +79,7 @@ _SUMS, _ENDS = _Sums(), _Ends()
 def _flags(mask: Value | None) -> Iterator[Value]:
     """Those that a mask joins."""
     if mask is not None and mask.op is not None:
-        if mask.op.spec.conjoins or (mask.op.spec.reshapes and mask.op.operands[0].tile.shape):
+        if mask.op.spec.algebra.masks == "all" or (mask.op.spec.elements.reshapes and mask.op.operands[0].tile.shape):
             for each in mask.op.operands:
                 yield from _flags(each)
         else:
@@ -153,7 +153,7 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
 
 def _accesses(region: WideRegion) -> list[Op]:
     """Loads and stores of tensors."""
-    loads = [op for op in region.block.ops if op.spec.accesses == "read" and op.result in region.axes]
+    loads = [op for op in region.block.ops if op.spec.access.kind == "read" and op.result in region.axes]
     stores = [sink for sink in region.sinks if not sink.results]
     return [op for op in (*loads, *stores) if isinstance(op.operands[0].type, TensorType)]
 
@@ -193,7 +193,7 @@ def _check_frame(region: WideRegion, shape: tuple[int, ...]) -> None:
     many = prod(shape[:-1]) > 1
     for op in slices(_wides(region)):
         spec = op.spec
-        if not (spec.elementwise or spec.accesses or spec.reshapes or spec.counts or spec.splat):
+        if not (spec.elementwise or spec.access.kind or spec.elements.reshapes or spec.elements.kind):
             said = f"'{spec.symbol or op.name}'{where(op)} joins rows"
             raise region.about.refused(said, "what is computed row by row")
     for sink, axis in region.sinks.items():

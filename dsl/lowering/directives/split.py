@@ -54,7 +54,7 @@ MOST, AHEAD = 4, 4
 def split(function: Function) -> None:
     """Splits the loop that the schedule names. TileError `schedule` for one that cannot be."""
     for name, parts in function.by_subject("split", int).items():
-        loops = [op for op in walk(function.body) if op.spec.counters and op.regions[0].args[0].name == name]
+        loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
         if loops:
             _split(function, name, parts, loops)
 
@@ -124,13 +124,13 @@ def _check_place(function: Function, loops: list[Op]) -> None:
 
 def _check_rounds(function: Function, loop: Op) -> None:
     """All tiles have as many rounds, which are known ahead of them, and are dealt to blocks one by one."""
-    if any(op.spec.of_grid == "rank" for op in walk(function.body)):
+    if any(op.spec.elements.of_grid == "rank" for op in walk(function.body)):
         raise Unsplit("the blocks of a cluster take tiles together", "cluster 1, or a number of parts")
     before = function.body.ops[: function.body.ops.index(loop)]
     part = slice_of(before, loop.operands[:3])
     wrong = impure(part)
     what = "the number of the tile" if wrong is None else f"'{wrong.name}'{in_line(wrong)}"
-    if wrong is not None or any(op.spec.of_grid for op in part):
+    if wrong is not None or any(op.spec.elements.of_grid for op in part):
         message = f"how many rounds it has comes from {what}, and each tile may have others"
         raise Unsplit(message, "bounds of dims and constants, or a number of parts")
 
@@ -144,7 +144,7 @@ def _check_effects(function: Function, loop: Op) -> None:
     """Each part of the loop is another block's, and what stands before it is done by all of them."""
     before = function.body.ops[: function.body.ops.index(loop)]
     for op in (each for top in before for each in (top, *inside(top))):
-        if not op.spec.checks and (what := _effect(op, ("global",))) is not None:
+        if op.spec.acts != "checks" and (what := _effect(op, ("global",))) is not None:
             message = f"'{what}'{in_line(op)} stands before it, and each of its blocks would do it"
             raise Unsplit(message, "do it behind the loop")
     for op in inside(loop):
@@ -156,12 +156,10 @@ def _check_effects(function: Function, loop: Op) -> None:
 def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
     """What an operation does to memory of these spaces, for other blocks or for people, in a word."""
     spec = op.spec
-    if spec.effects is not None:
-        for effect in spec.effects(op):
-            if effect.kind in BONDS or (effect.kind == "write" and space_of(effect.memory) in spaces):
-                return op.name
-        return None
-    silent = spec.regions or spec.ends or spec.allocates or spec.orders is not None
+    for effect in spec.access.effects(op):
+        if effect.kind in BONDS or (effect.kind == "write" and space_of(effect.memory) in spaces):
+            return op.name
+    silent = spec.control.regions or spec.control.ends or spec.allocates or spec.orders is not None
     return op.name if spec.keep and not silent else None
 
 
@@ -357,8 +355,8 @@ class _Split(_Meeting):
         blocks = b.index(1) if single else b.value("floordiv", b.value("grid_size", axis=AXIS), parts)
         known = {"block": self.block, "blocks": blocks}
         for op in walk(function.body):
-            if op.spec.of_grid and op.attrs["axis"] == AXIS:
-                made[op.result] = known[op.spec.of_grid]
+            if op.spec.elements.of_grid and op.attrs["axis"] == AXIS:
+                made[op.result] = known[op.spec.elements.of_grid]
         replace_uses(function.body, made)
         function.grid[AXIS] = self.parts if single else ["*", function.grid[AXIS], self.parts]
         return number if single else b.value("mod", number, parts)

@@ -61,7 +61,7 @@ WAYS = {"shared": True, "registers": False}
 
 def stage(function: Function, target: Target) -> None:
     """Stages the loads of loops that the schedule names, and those that feed products."""
-    loops = [op for op in walk(function.body) if op.spec.counters]
+    loops = [op for op in walk(function.body) if op.spec.control.counters]
     found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op)]
     said = function.by_subject("stage", str)
     users = uses(function.body)
@@ -100,7 +100,7 @@ def unstage(function: Function, names: Collection[str]) -> None:
 
 def _behind_loops(body: Block) -> list[Op]:
     """Loads that stand behind a loop."""
-    loops = [i for i, op in enumerate(body.ops) if op.spec.counters]
+    loops = [i for i, op in enumerate(body.ops) if op.spec.control.counters]
     return [op for op in body.ops[loops[0] + 1 :] if is_load(op)] if loops else []
 
 
@@ -109,7 +109,7 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
     tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
     chosen: dict[str | None, bool] = {}
     facts, head, taken = facts_now(function), Block(), taken_names(function.body)
-    starts = {arg: start for op in walk(function.body) if op.spec.counters for start, arg in started(op)}
+    starts = {arg: start for op in walk(function.body) if op.spec.control.counters for start, arg in started(op)}
     for op in stores:
         name, value = op.operands[0].name, operand(op, "value")
         assert value is not None
@@ -126,7 +126,7 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
                 where = function.lines.get(("stage", name or "")) or op.loc
                 raise TileError("shared", where, f"{message} of shared memory", "a smaller tile, or parts of it")
             is_apart = op.operands[0].dtype.bits == 16 and _is_across(facts, value, starts)
-            wide = neighbours(facts, op, op.spec.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
+            wide = neighbours(facts, op, op.spec.access.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
             if name not in said and not (is_apart and wide):
                 continue
             fits, asked = "shared" if bytes <= target.shared else "registers", function.lines.get(("stage", name or ""))
@@ -184,7 +184,7 @@ def _is_across(facts: Analysis, value: Value, starts: Mapping[Value, Value]) -> 
                 return True
             continue
         makers: list[Value] = []
-        if op.spec.counters:
+        if op.spec.control.counters:
             makers = [op.regions[0].ops[-1].operands[op.results.index(value)]]
         elif op.spec.elementwise:
             makers = [o for o in op.operands if o.shape]
@@ -207,7 +207,7 @@ def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | 
 
 def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, str]:
     """What a schedule is told that stages what no loop loads, and what would fit."""
-    reads = [op for op in walk(function.body) if op.spec.accesses == "read" and op.operands[0].name == name]
+    reads = [op for op in walk(function.body) if op.spec.access.kind == "read" and op.operands[0].name == name]
     tiles = [r for op in walk(function.body) for r in op.results if isinstance(r.type, TileType) and r.shape]
     if any(tile.name == name for tile in tiles):
         hint = ", ".join([*known, f"or do it in parts: loop {name}, AXIS: N"])
@@ -366,7 +366,7 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
         ops: list[Op] = []
         for op in block.ops:
             for region in op.regions:
-                visit(region, in_loop or op.spec.loops)
+                visit(region, in_loop or op.spec.control.loops)
             if op is load:
                 ops += [*head.ops, *loaded]
                 continue
@@ -387,7 +387,7 @@ def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
     allocated, ahead, behind = Block(), Block(), Block()
     body, b = function.body, Builder(located(function, load))
     at = body.ops.index(load)
-    first = max(i for i, op in enumerate(body.ops[:at]) if op.spec.counters)
+    first = max(i for i, op in enumerate(body.ops[:at]) if op.spec.control.counters)
     part = slice_of(body.ops[first:at], place_of(load))
     wrong = impure(part)
     if wrong is not None:
@@ -443,7 +443,11 @@ def _goes_by_steps(load: Op, users: dict[Value, list[Op]]) -> bool:
                 if axis != (1 if user.operands[0] is value else 0):
                     return False
                 continue
-            along = user.spec.along(user, value, axis) if user.spec.pure and user.spec.along is not None else None
+            along = (
+                user.spec.elements.along(user, value, axis)
+                if user.spec.pure and user.spec.elements.along is not None
+                else None
+            )
             if not along or any(result not in along for result in user.results):
                 return False
             todo += [(result, along[result]) for result in user.results]
@@ -512,7 +516,7 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
 
 def _is_zero(value: Value) -> bool:
     """Whether a filling is zeros: a literal, which for floats of 8 bits is a conversion."""
-    while value.op is not None and (value.op.spec.reshapes or value.op.spec.converts):
+    while value.op is not None and (value.op.spec.elements.reshapes or value.op.spec.algebra.keeps == "number"):
         value = value.op.operands[0]
     return is_zero_of_bits(value)
 

@@ -39,7 +39,7 @@ class NamesThere:
 def defined_tiles(op: Op) -> Iterator[Value]:
     """Tiles that an operation defines, those of its loops' heads included."""
     yield from (r for r in op.results if isinstance(r.type, TileType))
-    if op.spec.flows:  # regions of others join scalars
+    if op.spec.control.flows:  # regions of others join scalars
         yield from (a for region in op.regions for a in region.args if isinstance(a.type, TileType))
 
 
@@ -55,7 +55,7 @@ def names_in(function: Function) -> NamesThere:
         named = {value.name: value for value in defined_tiles(op) if value.name}
         found.laid_out |= named.keys()
         found.matrices |= {name for name, value in named.items() if len(value.tile.shape) == 2}
-        found.counters |= {c.name for region in op.regions for c in region.args[: op.spec.counters] if c.name}
+        found.counters |= {c.name for region in op.regions for c in region.args[: op.spec.control.counters] if c.name}
         if op.spec.product:
             found.products |= {value.name for value in (op.result, op.operands[2]) if value.name}
         if op.spec.in_flight:

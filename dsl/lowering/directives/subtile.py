@@ -85,7 +85,7 @@ def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
     """What may be done in parts: what the schedule names, and the sums that loops over products alone carry."""
     found = {name: named[0] for name in said if (named := _named(function, name))}
     for loop in walk(function.body):
-        if loop.spec.counters and adds_products(loop):
+        if loop.spec.control.counters and adds_products(loop):
             for total in loop.results:
                 if total.name and _quarters(function, total) != total.shape and _fits(function, total):
                     found.setdefault(total.name, total)
@@ -216,24 +216,24 @@ class _Cut:
             op = value.op or self.home.get(value)
             if op is None:
                 raise self.refused(f"'{name_of(value)}' is no tile that the kernel computes", "leave it whole")
-            if op.spec.flows:
+            if op.spec.control.flows:
                 for each in self._carried_with(op, value):
                     spread(each, axis)
-            elif op.spec.accesses:
+            elif op.spec.access.kind:
                 spread(value, axis)
-            for other, along in ({} if op.spec.flows else self._along(op, value, axis)).items():
+            for other, along in ({} if op.spec.control.flows else self._along(op, value, axis)).items():
                 if other in op.operands:
                     need(other, along)
             if value not in self.wide:
                 continue
             for user in dict.fromkeys(users.get(value, ())):
-                if user.spec.ends:
+                if user.spec.control.ends:
                     for each in self._carried_with(around[user], value):
                         spread(each, axis)
-                elif user.spec.flows:
+                elif user.spec.control.flows:
                     for each in self._carried_with(user, value):
                         spread(each, axis)
-                elif user.spec.accesses == "write":
+                elif user.spec.access.kind == "write":
                     self._sink(user, axis, need)
                 else:
                     for other, along in self._along(user, value, axis).items():
@@ -253,11 +253,11 @@ class _Cut:
 
     def _along(self, op: Op, value: Value, axis: int) -> dict[Value, int]:
         """The axis in the other values of an operation."""
-        found = op.spec.along(op, value, axis) if op.spec.along is not None else None
+        found = op.spec.elements.along(op, value, axis) if op.spec.elements.along is not None else None
         if found is None or is_reduction(op, axis):
             message = f"'{op.spec.symbol or op.name}'{where(op)} mixes what lies along its axis"
             raise self.refused(message, "elementwise operations, products, loads and stores")
-        if op.spec.accesses and isinstance(op.operands[0].type, SharedType):
+        if op.spec.access.kind and isinstance(op.operands[0].type, SharedType):
             raise self.refused(f"it comes from shared memory{where(op)}", "a load of a tensor")
         return found
 
@@ -271,7 +271,7 @@ class _Cut:
             wide = [each for each in self.needed if each[0] in op.results] if op.results else []
             if op in late:
                 continue
-            if op.spec.flows:
+            if op.spec.control.flows:
                 self._flow(op)
             elif op in self.sinks:
                 for each in self.of:
@@ -282,7 +282,7 @@ class _Cut:
                         each.of(value, axis)
                 if not all(result in self.wide for result in op.results):
                     made.ops.append(op)  # others need the whole
-            elif op.spec.ends:
+            elif op.spec.control.ends:
                 op.operands = self._several(op.operands)
                 made.ops.append(op)
             else:
@@ -307,7 +307,7 @@ class _Cut:
                 is_open = False
             users = [user for result in op.results for user in self.users.get(result, ())]
             alone = users and all(user in inside and (user in late or user in self.sinks) for user in users)
-            moves = op.spec.pure or (op.spec.accesses == "read" and is_open and op.operands[0] not in stored)
+            moves = op.spec.pure or (op.spec.access.kind == "read" and is_open and op.operands[0] not in stored)
             if alone and moves and any(result in self.wide for result in op.results):
                 late.add(op)
         return late
@@ -329,11 +329,13 @@ class _Cut:
 
     def _flow(self, op: Op) -> None:
         """A loop that carries parts, or a branch that gives them."""
-        leading = op.spec.leading
+        leading = op.spec.control.leading
         operands = [*op.operands[:leading], *self._several(op.operands[leading:])]
         regions = []
         for region in op.regions:
-            inside = Block([*region.args[: op.spec.counters], *self._pieces(region.args[op.spec.counters :])])
+            inside = Block(
+                [*region.args[: op.spec.control.counters], *self._pieces(region.args[op.spec.control.counters :])]
+            )
             with self.b.region(inside):
                 self._block(region, inside)
             regions.append(inside)

@@ -12,12 +12,12 @@ from dsl.lowering.ops import operand
 
 def is_load(op: Op) -> bool:
     """A tile that a thread block loads from global memory."""
-    return op.spec.accesses == "read" and isinstance(op.operands[0].type, TensorType) and bool(op.result.tile.shape)
+    return op.spec.access.kind == "read" and isinstance(op.operands[0].type, TensorType) and bool(op.result.tile.shape)
 
 
 def is_store(op: Op) -> bool:
     """A tile that a thread block stores in global memory."""
-    value = operand(op, "value") if op.spec.accesses == "write" else None
+    value = operand(op, "value") if op.spec.access.kind == "write" else None
     return value is not None and isinstance(op.operands[0].type, TensorType) and bool(value.tile.shape)
 
 

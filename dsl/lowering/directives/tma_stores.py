@@ -88,7 +88,7 @@ def _flaw(
     """Why a store cannot be one by TMA, and what would fit; None if it can."""
     shared = f"stage {op.operands[0].name}: shared"
     for other in walk(function.body):
-        if other.spec.effects is not None and other not in stores and op.operands[0] in other.operands:
+        if other.spec.access.touches and other not in stores and op.operands[0] in other.operands:
             return f"the kernel accesses it elsewhere, too{in_line(other)}", shared
     outside: Op | None = op
     while outside is not None:
@@ -192,7 +192,7 @@ def _waits(function: Function, stores: list[Op], ways: dict[Op, _Slot], around: 
 
 def _is_in_loop(op: Op, around: dict[Op, Op]) -> bool:
     outside = around.get(op)
-    while outside is not None and not outside.spec.loops:
+    while outside is not None and not outside.spec.control.loops:
         outside = around.get(outside)
     return outside is not None
 

@@ -49,7 +49,7 @@ def _turn(function: Function, product: Op) -> None:
     used = Value(end.type)  # as before, by all behind
     replace_uses(function.body, {end: used})
     for op, place, made in carrying:
-        given = op.regions[0].args[place - op.spec.leading + op.spec.counters] if op.regions else made
+        given = op.regions[0].args[place - op.spec.control.leading + op.spec.control.counters] if op.regions else made
         for value in (given, made):
             value.type = start.type
     outermost.operands[at] = start
@@ -72,12 +72,12 @@ def _carrying(function: Function, product: Op) -> list[tuple[Op, int, Value]]:
     while True:
         op, at, made = found[-1]
         given, loop = op.operands[at], outside.get(op)
-        if loop is None or not loop.spec.counters:
+        if loop is None or not loop.spec.control.counters:
             return found
         body = loop.regions[0]
-        args = body.args[loop.spec.counters :]
+        args = body.args[loop.spec.control.counters :]
         alone = users[given] == [op] and users[made] == [body.ops[-1]]
         i = args.index(given) if given in args else -1
         if i < 0 or not alone or handed_on(body)[i] is not made:
             return found
-        found.append((loop, loop.spec.leading + i, loop.results[i]))
+        found.append((loop, loop.spec.control.leading + i, loop.results[i]))

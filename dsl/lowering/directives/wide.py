@@ -64,7 +64,7 @@ class WideRegion:
 
 def is_join(op: Op) -> bool:
     """Whether it joins what lies along some axis, in any order."""
-    return bool(op.spec.unordered and op.spec.regions)
+    return bool(op.spec.algebra.unordered)
 
 
 def is_reduction(op: Op, axis: int) -> bool:
@@ -78,9 +78,9 @@ def starts_with(sink: Op) -> float | int | bool | None:
         return None
     region = sink.regions[0]
     join, end = region.ops[0], region.ops[-1]
-    if end.operands != [join.result] or set(join.operands) != set(region.args) or join.spec.starts is None:
+    if end.operands != [join.result] or set(join.operands) != set(region.args) or join.spec.algebra.starts is None:
         return None
-    return join.spec.starts(join.result.dtype)
+    return join.spec.algebra.starts(join.result.dtype)
 
 
 def tiles_of(sink: Op) -> list[Value]:
@@ -146,15 +146,15 @@ class _Growing:
 
     def follow(self, user: Op, value: Value, axis: int) -> None:
         """What is computed from a value."""
-        if self.home[user] is self.region.block and user.spec.ends:
+        if self.home[user] is self.region.block and user.spec.control.ends:
             made = "it" if value.name == self.about.name else f"'{name_of(value)}', which is computed of it,"
             said = f"{made} is carried by the loop, or left by the branch, in which it stands{where(user)}"
             raise self.about.refused(said, "leave it whole")
-        if self.home[user] is not self.region.block or user.spec.flows:
+        if self.home[user] is not self.region.block or user.spec.control.flows:
             raise self.about.refused(f"a loop or a branch uses it{where(user)}", "leave it whole, or load it in there")
         if is_reduction(user, axis):
             self.check_join(user)
-        elif user.spec.accesses != "write":
+        elif user.spec.access.kind != "write":
             for other, along in self.along(user, value, axis).items():
                 if other in user.results:
                     self.spread(other, along)
@@ -170,18 +170,18 @@ class _Growing:
     def check_join(self, op: Op) -> None:
         """Parts are joined element by element, by the operations of the reduction."""
         for inner in op.regions[0].ops[:-1]:
-            if not (inner.spec.elementwise or inner.spec.splat):
+            if not (inner.spec.elementwise or inner.spec.elements.splat):
                 message = f"its reduction{where(op)} joins with '{inner.name}'"
                 raise self.about.refused(message, "a reduction joins by elementwise operations")
 
     def along(self, op: Op, value: Value, axis: int) -> dict[Value, int]:
         """The axis in the other values of an operation."""
-        through = op.spec.along
+        through = op.spec.elements.along
         found = through(op, value, axis) if through is not None else None
         if found is None:
             message = f"'{op.spec.symbol or op.name}'{where(op)} mixes what lies along its axis"
             raise self.about.refused(message, "elementwise operations, reductions along it, loads and stores")
-        if op.spec.accesses and (isinstance(op.operands[0].type, SharedType) or op.attrs["cache"] == "volatile"):
+        if op.spec.access.kind and (isinstance(op.operands[0].type, SharedType) or op.attrs["cache"] == "volatile"):
             what = "volatile" if op.attrs["cache"] == "volatile" else "shared"
             raise self.about.refused(f"it comes from {what} memory{where(op)}", "a plain load of a tensor")
         return found
@@ -192,12 +192,12 @@ class _Growing:
         if op is None:
             raise self.about.refused("a loop carries it", "leave it whole")
         outside = self.home[op] is not self.region.block
-        if op.spec.accesses and outside and op.operands[0] in self.written:
+        if op.spec.access.kind and outside and op.operands[0] in self.written:
             raise self.about.refused(
                 f"'{op.operands[0].name}' is loaded outside{where(op)}, and written", "load it here"
             )
         found = self.along(op, value, axis)
-        if op.spec.accesses and not outside:
+        if op.spec.access.kind and not outside:
             self.spread(value, axis)
         for o in op.operands:
             if o in found:
@@ -228,7 +228,7 @@ class _Planning:
             if op in self.region.sinks:
                 self.put_off(op, level)
             elif any(r in self.region.axes for r in op.results):
-                if op.spec.accesses and op.operands[0] in self.stored:
+                if op.spec.access.kind and op.operands[0] in self.stored:
                     level = max(level, self.stored[op.operands[0]][0] + 1)
                 self.level.update(dict.fromkeys(op.results, level))
             elif not self.is_movable(op):
@@ -243,9 +243,9 @@ class _Planning:
 
     def is_movable(self, op: Op) -> bool:
         """Whether it may stand behind what follows it."""
-        if op.spec.accesses == "read":
+        if op.spec.access.kind == "read":
             return op.operands[0] not in self.written and op.attrs["cache"] != "volatile"
-        return op.spec.effects is None and not op.spec.keep
+        return not op.spec.access.touches and not op.spec.keep
 
     def put_off(self, sink: Op, level: int) -> None:
         if sink.results:
@@ -297,9 +297,9 @@ def slices(wides: Iterable[Wide], known: Collection[Value] = ()) -> set[Op]:
             continue
         seen.add((value, axis))
         op = value.op
-        assert op is not None and op.spec.along is not None
+        assert op is not None and op.spec.elements.along is not None
         found.add(op)
-        along = op.spec.along(op, value, axis) or {}
+        along = op.spec.elements.along(op, value, axis) or {}
         todo += [(o, along[o]) for o in op.operands if o in along]
     return found
 
@@ -322,7 +322,7 @@ def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ())
         stored += [(sink, sink.operands[0]) for sink in step.sinks if not sink.results]
         made = made_in(region, step, known)
         for op in made:
-            memory = op.operands[0] if op.spec.accesses and op in position else None
+            memory = op.operands[0] if op.spec.access.kind and op in position else None
             later = [by for by, of in stored if memory and of in (None, memory) and position[by] > position[op]]
             if memory and later:
                 message = f"'{memory.name}' is loaded{where(op)} again, behind what stores in it{where(later[0])}"
@@ -337,5 +337,5 @@ def _stored_by(step: Op) -> Iterator[Value | None]:
     for op in (step, *(inner for region in step.regions for inner in walk(region))):
         if writes(op):
             yield op.operands[0]
-        if op.spec.effects is not None and any(e.kind in BONDS for e in op.spec.effects(op)):
+        if any(e.kind in BONDS for e in op.spec.access.effects(op)):
             yield None

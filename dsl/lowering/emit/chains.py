@@ -80,7 +80,9 @@ def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
     if len(chain) < 3 or not _overflows(w, chain):
         return None
     because = f"{len(chain)} operations hold more than {MOST_REGISTERS} registers at once"
-    together = max(AT_ONCE, *(max(map(sub, count(), equal_quotients(w, op))) + 1 for op in chain if op.spec.divides), 1)
+    together = max(
+        AT_ONCE, *(max(map(sub, count(), equal_quotients(w, op))) + 1 for op in chain if op.spec.algebra.divides), 1
+    )
     return w.switches.of(chain[-1], "chain", {str(together): together, "all": None}, because)
 
 

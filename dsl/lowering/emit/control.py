@@ -83,7 +83,7 @@ def _for(w: Writer, op: Op) -> None:
     at_head = _carried(w, body.args[1:], packed)
     w.start(inside)
     w.loops += 1
-    with w.head.stretches_of(body) if any(inner.spec.counters for inner in body.ops) else nullcontext():
+    with w.head.stretches_of(body) if any(inner.spec.control.counters for inner in body.ops) else nullcontext():
         emit_block(w, body)
     w.loops -= 1
     w.at(op)
@@ -122,7 +122,7 @@ def may_be_decided(w: Writer, op: Op) -> bool:
     """
     if not w.has_warpgroups or not any(chosen(each) for region in op.regions for each in walk(region)):
         return False
-    if not op.spec.counters:
+    if not op.spec.control.counters:
         return True
     start, stop = op.operands[:2]
     if (first := w.facts.of(start).high) is not None and (last := w.facts.of(stop).low) is not None and first < last:
@@ -148,7 +148,7 @@ def _roots(value: Value) -> list[object]:
         op, (terms, _) = each.op, linear(each)
         if terms != {each: 1}:
             work += terms
-        elif op is None or op.spec.accesses == "read":
+        elif op is None or op.spec.access.kind == "read":
             found.append(each)
         elif not op.operands:
             found.append((op.name, *sorted(op.attrs.items(), key=str)))  # the same of another operation alike
@@ -168,7 +168,7 @@ def _is_open(w: Writer, value: Value) -> bool:
         return any(_is_open(w, each) for each in terms)
     if op is None:
         return value in w.function.dims.values() or any(value is p.value for p in w.function.params)
-    if op.spec.accesses == "read" or op.name in ("block_id", "grid_size"):
+    if op.spec.access.kind == "read" or op.name in ("block_id", "grid_size"):
         return True
     others = [v for v in op.operands if constant_of(v) is None and v.dtype is not I1]
     return op.name in OPEN and bool(others) and all(_is_open(w, v) for v in others)

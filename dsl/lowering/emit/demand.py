@@ -33,7 +33,7 @@ def _all(w: Writer, value: Value) -> None:
 def _block(w: Writer, block: Block) -> None:
     for op in reversed(block.ops):
         for region in op.regions:
-            if op.spec.flows:
+            if op.spec.control.flows:
                 _block(w, region)
             else:  # emitted anew for every pair that it joins; scalars of the kernel may be named in it
                 for inner in walk(region):
@@ -46,7 +46,7 @@ def _op(w: Writer, op: Op) -> None:
     if op.spec.pure:
         for result in op.results:  # what nothing reads is not computed: its operands may have no registers
             w.needed.add(result, ())
-    if (op.spec.elementwise and op.spec.pure) or op.spec.picks is not None:
+    if (op.spec.elementwise and op.spec.pure) or op.spec.placement.picks is not None:
         needed = read_registers(op, w.needed.noted(op.result))
         for o in op.operands:
             _add(w, o, needed)
@@ -69,7 +69,7 @@ def _op(w: Writer, op: Op) -> None:
         slot = operand(op, "slot") if "has" in op.attrs else None
         if slot is not None:
             _all(w, slot)
-    elif by_threads(op) and op.spec.accesses != "update" and space_of(op.operands[0]) != "param":
+    elif by_threads(op) and op.spec.access.kind != "update" and space_of(op.operands[0]) != "param":
         _access(w, op)
     else:
         for o in op.operands:

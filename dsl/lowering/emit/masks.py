@@ -30,10 +30,10 @@ class Ends:
 def ends(w: Writer, mask: Value, first: int, last: int) -> Ends:
     """Those of the elements in registers `first` to `last` of a mask that is convex over them."""
     op, layout = mask.op, mask.tile.layout
-    if op is not None and op.spec.conjoins:
+    if op is not None and op.spec.algebra.masks == "all":
         sides = [ends(w, o, first, last) for o in op.operands]
         return Ends([f for e in sides for f in e.all], [f for e in sides for f in e.some])
-    if op is not None and op.spec.picks is not None:
+    if op is not None and op.spec.placement.picks is not None:
         picked = source_registers(op)
         return ends(w, op.operands[0], picked[first], picked[last])
     if first == last or layout is None:
@@ -80,7 +80,7 @@ def _definition(value: Value) -> list[Op]:
         op = value.op
         if op is None or not value.tile.shape or op in found:
             return
-        if op.spec.pure and (op.spec.elementwise or op.spec.picks is not None or not op.operands):
+        if op.spec.pure and (op.spec.elementwise or op.spec.placement.picks is not None or not op.operands):
             for o in op.operands:
                 visit(o)
             found[op] = None

@@ -19,7 +19,7 @@ def source_registers(op: Op) -> list[int]:
     source = op.operands[0].tile.layout
     if result is None or source is None:
         return [0] * count_of(op.result)
-    registers = op.spec.picks(op, source, result)
+    registers = op.spec.placement.picks(op, source, result)
     assert registers is not None, (op, str(source), str(result))
     return registers
 
@@ -67,7 +67,7 @@ def _disjoint(layout: Layout) -> bool:
     return not any(b & thread for b in layout.register)
 
 
-@rule(*(name for name, spec in OPS.items() if spec.picks is not None))
+@rule(*(name for name, spec in OPS.items() if spec.placement.picks is not None))
 def _rename(w: Writer, op: Op) -> None:
     picked = source_registers(op)
     packed = w.words.held.get(op.operands[0])

@@ -117,11 +117,13 @@ def commutes(region: Block) -> bool:
                 return False
             operands = [form[o] if o in form else forms.setdefault((o,), -1 - len(forms)) for o in op.operands]
             name = op.name
-            if op.spec.commutes:
+            if op.spec.algebra.commutes:
                 operands.sort()
-            elif op.spec.mirror is not None and op.spec.mirror < name:  # of two names for one, the first
+            elif (
+                op.spec.algebra.mirror is not None and op.spec.algebra.mirror < name
+            ):  # of two names for one, the first
                 operands.reverse()
-                name = op.spec.mirror
+                name = op.spec.algebra.mirror
             made = (name, *operands, attribute_key(op.attrs))
             form[op.result] = forms.setdefault(made, -1 - len(forms))
         ends.append([form.get(v) for v in region.ops[-1].operands])

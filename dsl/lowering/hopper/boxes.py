@@ -261,7 +261,7 @@ def maps_of(block: Block) -> list[BoxMap]:
 
 def is_of_box(op: Op) -> bool:
     """Whether it goes by a map."""
-    return op.spec.leaves or (op.spec.fills and "box" in op.attrs)
+    return op.spec.leaves or (op.spec.access.at_channel == "fill" and "box" in op.attrs)
 
 
 def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:

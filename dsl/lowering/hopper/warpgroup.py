@@ -164,7 +164,7 @@ def done_by(op: Op) -> list[Op]:
     if ATTRIBUTE in op.attrs:
         loads = [load_of(value) for value in op.operands if value.op is not None]
         return [load for load in dict.fromkeys(loads) if load.attrs.get("in_place")]
-    return [] if op.spec.effects is None else [op]
+    return [op] if op.spec.access.touches else []
 
 
 def has_columns(columns: int, sums: str) -> bool:
@@ -213,7 +213,7 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
 def is_loaded(value: Value) -> bool:
     """Whether an operand is loaded as it is, and not made in registers."""
     ops = chain(value)
-    return bool(ops) and ops[-1].spec.accesses == "read"
+    return bool(ops) and ops[-1].spec.access.kind == "read"
 
 
 def loaded_across(dtype: DType) -> bool:
@@ -235,9 +235,9 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     ):
         return "is used by others, too"
     op = ops[-1] if ops else None
-    if op is not None and op.spec.accesses != "read":
+    if op is not None and op.spec.access.kind != "read":
         return made_in_registers(op)
-    if op is None or op.spec.accesses != "read" or space_of(op.operands[0]) != "shared" or operand(op, "mask"):
+    if op is None or op.spec.access.kind != "read" or space_of(op.operands[0]) != "shared" or operand(op, "mask"):
         return (
             "is no load of a staged tile, whole: say 'stage NAME: shared' or 'tma'; its rows are multiples of 16 "
             "bytes, and 'fragments' whole"
@@ -268,11 +268,11 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
 
 def made_in_registers(op: Op) -> str:
     """Why what an operation makes is no right operand, with what would help."""
-    found = chain(op.operands[0]) if op.spec.converts else [op]
+    found = chain(op.operands[0]) if op.spec.algebra.keeps == "number" else [op]
     source = found[-1] if found else op
     line = "" if source.loc is None else f" in line {source.loc.line}"
     given, made = op.operands[0].dtype if op.operands else op.result.dtype, op.result.dtype
-    if source.spec.accesses != "read":
+    if source.spec.access.kind != "read":
         told = f"made by '{source.spec.symbol or source.name}'{line}: a left operand alone may be computed"
     elif given.bits == made.bits:
         told = f"converted behind its load{line}: bitcast(v, {made}) for .to({made}) leaves its bits as they are"

@@ -282,10 +282,10 @@ def _conditions(
 ) -> Iterator[tuple[tuple[Value, Value, int] | None, Lift]]:
     """The comparisons that a mask joins, each with what brings its operands to the mask's shape; None for others."""
     op = mask.op
-    if op is not None and op.spec.conjoins:
+    if op is not None and op.spec.algebra.masks == "all":
         for each in op.operands:
             yield from _conditions(b, each, lift)
-    elif op is not None and op.spec.reshapes:
+    elif op is not None and op.spec.elements.reshapes:
         shape = mask.tile.shape
 
         def through(value: Value) -> Value:

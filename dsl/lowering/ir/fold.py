@@ -13,9 +13,9 @@ from dsl.lowering.ir.types import DType, int_range
 def constant_of(value: Value) -> int | float | bool | None:
     """The number that a value is, through changes of shape; None if it is not constant."""
     op = value.op
-    while op is not None and op.spec.reshapes:
+    while op is not None and op.spec.elements.reshapes:
         op = op.operands[0].op
-    return op.attrs["value"] if op is not None and op.spec.constant else None
+    return op.attrs["value"] if op is not None and op.spec.elements.kind == "number" else None
 
 
 def is_zero_of_bits(value: Value) -> bool:

@@ -165,7 +165,13 @@ class Bounds(Forms[Elements]):
 
     def _alone(self, value: Value) -> Elements | None:
         op = value.op
-        if op is not None and op.spec.flows and not op.spec.loops and not value.tile.shape and value.dtype is INDEX:
+        if (
+            op is not None
+            and op.spec.control.flows
+            and not op.spec.control.loops
+            and not value.tile.shape
+            and value.dtype is INDEX
+        ):
             ways = [region.ops[-1].operands[op.results.index(value)] for region in op.regions]
             return Elements(self.one_of(value, *map(self.scalar, ways)))
         if not value.tile.shape:

@@ -201,18 +201,18 @@ class Analysis:
             return self._carried(value)
         if op is None or value.dtype.is_float:
             return unknown(shape)
-        if op.spec.counters and not shape:
-            inside = op.regions[0].args[op.spec.counters + op.results.index(value)]
+        if op.spec.control.counters and not shape:
+            inside = op.regions[0].args[op.spec.control.counters + op.results.index(value)]
             return self.of(inside)  # at its head, when no round follows
         number = constant_of(value)
         if number is not None:
             every = power_of_two_divisor(int(number))
             ones = (1,) * len(shape)
             return Facts(every, ones, (every,) * len(shape), shape, int(number), int(number))
-        if op.spec.flows and not op.spec.loops:
+        if op.spec.control.flows and not op.spec.control.loops:
             one, other = (self.of(region.ops[-1].operands[op.results.index(value)]) for region in op.regions)
             return either(one, other, (1,) * len(shape) if op.operands[0].tile.shape else shape)
-        rule = op.spec.facts
+        rule = op.spec.elements.facts
         if rule is not None:
             return rule(self, op, shape)
         if op.spec.elementwise and op.operands and not op.spec.keep:
@@ -261,7 +261,7 @@ def facts_now(function: Function) -> Analysis:
     """The facts of a function as it is; its loops may be made anew afterwards."""
     facts = Analysis(function)
     for op in walk(function.body):
-        if op.spec.counters:
+        if op.spec.control.counters:
             facts.enter_loop(op)
             facts.enter_carried(op)
     return facts

@@ -19,7 +19,7 @@ class Forms(Generic[F]):
     def told(self, value: Value) -> F | None:
         """What the operation that makes a value says of it."""
         op = value.op
-        return op.spec.form(self, op) if op is not None and op.spec.form is not None else None
+        return op.spec.elements.form(self, op) if op is not None and op.spec.elements.form is not None else None
 
     def number(self, op: Op) -> F | None:
         """The attribute `value`, in each element."""

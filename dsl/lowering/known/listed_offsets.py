@@ -73,13 +73,13 @@ class ListedOffsets(Forms[Sum]):
 
     def _computed(self, op: Op) -> Sum | None:
         """Element by element."""
-        if op.spec.computes is None:
+        if op.spec.algebra.computes is None:
             return None
         parts = [self.sum(operand) for operand in op.operands]
         if any(part is None or part[1] for part in parts):
             return None
         rows = zip(*(part[0] for part in parts if part is not None), strict=True)
-        out = [computed(op.spec.computes, row, op.result.dtype) for row in rows]
+        out = [computed(op.spec.algebra.computes, row, op.result.dtype) for row in rows]
         return ([int(e) for e in out if e is not None], {}) if None not in out else None
 
     # ---- what operations say of themselves ----

@@ -124,7 +124,7 @@ class StageTrace:
 def is_sum(value: Value) -> bool:
     """A float whose elements were joined in an order that the language leaves open."""
     op = value.op
-    return op is not None and (op.spec.unordered or op.spec.product) and value.dtype.is_float
+    return op is not None and (op.spec.algebra.unordered or op.spec.product) and value.dtype.is_float
 
 
 @dataclass
@@ -362,7 +362,7 @@ def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int
         run = Run(function, arguments_of(function, given), grid, noise=noise)
 
         def shake(value: Value, made: Array, run: Run = run) -> Array:
-            adds = value.op is not None and value.op.spec.sums is not None and value.dtype.is_float
+            adds = value.op is not None and value.op.spec.algebra.sums is not None and value.dtype.is_float
             return run.shaken(made, value.dtype) if adds else made
 
         run.watch = shake
@@ -407,7 +407,7 @@ def leads_to(function: Function, value: Value) -> str | None:
             for result in results:
                 if name_of(result):
                     return name_of(result)
-            if not results and op.spec.effects is not None:
+            if not results and op.spec.access.touches:
                 return op.operands[0].name
             work += [r for r in results if r not in seen]
             seen.update(results)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dsl.lowering.ir.function import Block, Op, Value, walk
 from dsl.lowering.ops.memory import BOX, operand
-from dsl.lowering.ops.spec import AccessEffect, nothing, row
+from dsl.lowering.ops.spec import AccessEffect, Control, MemoryAccess, nothing, row
 from dsl.ptx_templates import instruction
 
 
@@ -34,10 +34,18 @@ def base_of(op: Op) -> int:
 def is_read_by_threads(release: Op, body: Block) -> bool:
     """Whether threads read what this channel brings, and not products of warp groups alone, where it lies."""
     ops = walk(body)
-    boxes = [op for op in ops if op.spec.fills and "box" in op.attrs and base_of(op) == base_of(release)]
+    boxes = [
+        op
+        for op in ops
+        if op.spec.access.at_channel == "fill" and "box" in op.attrs and base_of(op) == base_of(release)
+    ]
     tiles = {op.operands[0] for op in boxes if operand(op, "channel") is release.operands[0]}
-    users = [op for op in ops if not tiles.isdisjoint(op.operands) and op.spec.effects and not op.attrs.get("in_place")]
-    return any(each.kind == "read" and each.memory in tiles for op in users for each in op.spec.effects(op))
+    users = [
+        op
+        for op in ops
+        if not tiles.isdisjoint(op.operands) and op.spec.access.touches and not op.attrs.get("in_place")
+    ]
+    return any(each.kind == "read" and each.memory in tiles for op in users for each in op.spec.access.effects(op))
 
 
 def copy_of(op: Op) -> str:
@@ -59,31 +67,33 @@ def _effects(op: Op) -> list[AccessEffect]:
 # The regions are done at the same time: the first by one thread of `fetchers` warps behind the others, the second by
 # the warps of the kernel. Operand: the channel between them.
 row(
-    "roles", 1, nothing, "slots fetchers registers pingpong", regions=2, keep=True, flows=True, leading=1,
-    concurrent=True, operands="shared",
+    "roles", 1, nothing, "slots fetchers registers pingpong", operands="shared", control=Control("parallel", 1)
 )  # fmt: skip
 # A box of a tensor to the slot of a number, `at` elements behind its start; one index an axis for its first element.
 row(
-    "bulk_copy", (4, 12), nothing, "has box at", effects=_effects, fills=True,
+    "bulk_copy", (4, 12), nothing, "has box at", access=MemoryAccess(_effects, at_channel="fill"),
     named={"memory": "shared", "slot": "index", "tensor": "tensor", "channel": "shared", **BOX},
     needs=("memory", "slot", "tensor", "channel"),
 )  # fmt: skip
 # channel, number: the slot is free, and is full again when so many bytes have come.
-row("fill", 2, nothing, "bytes slots", keep=True, operands="shared index", fills=True, waits="wait for a free slot")
+row(
+    "fill", 2, nothing, "bytes slots", operands="shared index", acts="synchronizes",
+    access=MemoryAccess(waits="wait for a free slot", at_channel="fill"),
+)  # fmt: skip
 # channel, number: it is there.
-row("filled", 2, nothing, "slots", keep=True, operands="shared index", at_channel="wait", waits="wait for a full slot")
+row(
+    "filled", 2, nothing, "slots", operands="shared index", acts="synchronizes",
+    access=MemoryAccess(waits="wait for a full slot", at_channel="wait"),
+)  # fmt: skip
 # channel, number: this warp has read it.
-row("release", 2, nothing, "slots", keep=True, operands="shared index")
+row("release", 2, nothing, "slots", operands="shared index", acts="synchronizes")
 # channel, number: one group of warps after the other does what stands between. Of so many groups, each has a barrier
 # behind those of the slots.
 row(
-    "turn_begin",
-    2,
-    nothing,
-    "slots groups",
-    keep=True,
-    operands="shared index",
-    at_channel="begin",
-    waits="wait for the turn",
-)
-row("turn_end", 2, nothing, "slots groups", keep=True, operands="shared index", at_channel="end")
+    "turn_begin", 2, nothing, "slots groups", operands="shared index", acts="synchronizes",
+    access=MemoryAccess(waits="wait for the turn", at_channel="begin"),
+)  # fmt: skip
+row(
+    "turn_end", 2, nothing, "slots groups", operands="shared index", acts="synchronizes",
+    access=MemoryAccess(at_channel="end"),
+)  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 from dsl.lowering.ir.function import Block, Op, Value
 from dsl.lowering.ir.types import Type
-from dsl.lowering.ops.spec import nothing, row
+from dsl.lowering.ops.spec import Control, nothing, row
 
 
 def _infer_for(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -27,49 +27,40 @@ def _infer_if(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 # A loop: start, stop, step, carried …; carried … with a region for the condition and one for the body.
-row(
-    "for",
-    (3, None),
-    _infer_for,
-    "unroll",
-    regions=1,
-    keep=True,
-    flows=True,
-    loops=True,
-    leading=3,
-    counters=1,
-    operands="whole whole whole tile",
-)
-row("while", (0, None), _infer_carried, regions=2, keep=True, flows=True, loops=True)
-row("if", 1, _infer_if, "types", regions=2, keep=True, flows=True, leading=1, operands="flag")
-row("yield", (0, None), nothing, keep=True, ends=True)
+row("for", (3, None), _infer_for, "unroll", operands="whole whole whole tile", control=Control("counts", 3))
+row("while", (0, None), _infer_carried, control=Control("repeats"))
+row("if", 1, _infer_if, "types", operands="flag", control=Control("chooses", 1))
+row("yield", (0, None), nothing, control=Control("ends"))
 # Ends a condition region: the flag, then what the body gets.
-row("condition", (1, None), nothing, keep=True, ends=True, leading=1, operands="flag tile")
-row("assert", 1, nothing, "message line", keep=True, checks=True, operands="flag")
-row("print", (0, 16), nothing, "format", keep=True)
+row("condition", (1, None), nothing, operands="flag tile", control=Control("ends", 1))
+row("assert", 1, nothing, "message line", operands="flag", acts="checks")
+row("print", (0, 16), nothing, "format", acts="prints")
 # Each warp records here that something begins, or that it ends: a line of the table of marks (`passes/marks.py`).
-row("mark", 0, nothing, "number begins kind name line", keep=True, records=True)
+row("mark", 0, nothing, "number begins kind name line", acts="records")
 
 
 def handed_on(region: Block) -> list[Value]:
     """What the end of a region hands on: to the next region or round, and to what is behind."""
     end = region.ops[-1]
-    return end.operands[end.spec.leading :]
+    return end.operands[end.spec.control.leading :]
 
 
 def names(op: Op) -> Iterator[tuple[Value, ...]]:
     """All names of each value that goes through the regions of an operation."""
-    if not op.spec.flows:
+    if not op.spec.control.flows:
         return
     columns = [op.results, *(handed_on(region) for region in op.regions)]
-    if op.spec.loops:
-        columns += [op.operands[op.spec.leading :], *(region.args[op.spec.counters :] for region in op.regions)]
+    if op.spec.control.loops:
+        columns += [
+            op.operands[op.spec.control.leading :],
+            *(region.args[op.spec.control.counters :] for region in op.regions),
+        ]
     yield from zip(*columns, strict=True)
 
 
 def started(op: Op) -> Iterator[tuple[Value, Value]]:
     """Of a loop, what each value that it carries starts as, and that value as the body has it."""
-    yield from zip(op.operands[op.spec.leading :], op.regions[-1].args[op.spec.counters :], strict=True)
+    yield from zip(op.operands[op.spec.control.leading :], op.regions[-1].args[op.spec.control.counters :], strict=True)
 
 
 def parting(op: Op) -> Value | None:
@@ -77,7 +68,7 @@ def parting(op: Op) -> Value | None:
 
     It is known before a branch, and behind the first region of a loop in each round.
     """
-    if not op.spec.flows or op.spec.counters or op.spec.concurrent:
+    if not op.spec.control.flows or op.spec.control.counters or op.spec.control.concurrent:
         return None
-    condition = op.regions[0].ops[-1].operands[0] if op.spec.loops else op.operands[0]
+    condition = op.regions[0].ops[-1].operands[0] if op.spec.control.loops else op.operands[0]
     return condition if condition.tile.shape else None

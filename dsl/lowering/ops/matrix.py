@@ -11,7 +11,7 @@ from dsl.lowering.ir.types import Type
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.tensor_cores import Product, product
 from dsl.lowering.ops.placing import Placed, Placing, alike
-from dsl.lowering.ops.spec import Mismatch, row
+from dsl.lowering.ops.spec import Algebra, ElementFacts, MemoryAccess, Mismatch, Placement, row
 
 
 def _infer_dot(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -66,12 +66,9 @@ row(
     3,
     _infer_dot,
     "shape modifier instruction",
-    spread=_spread_dot,
-    place=_place_dot,
-    anywhere=False,
-    product=True,
-    along=_along_dot,
-    sums=(2, "add"),
+    placement=Placement(_spread_dot, place=_place_dot, anywhere=False),
+    algebra=Algebra(sums=(2, "add")),
+    elements=ElementFacts(along=_along_dot),
 )
 
 
@@ -89,9 +86,9 @@ def factors_of(op: Op, result: Value) -> tuple[Value, Value, Value]:
 
 
 # a, several b, as many accumulators: products of warp groups by the same instructions, as their columns lie together.
-row("dots", (5, None), _infer_dots, "instruction", product=True)
+row("dots", (5, None), _infer_dots, "instruction")
 # Of products of warp groups, before: the sums, which are there behind it.
 row(
-    "product_wait", (1, None), lambda o, a: [each.type for each in o], keep=True, spread=alike,
-    waits="wait for products",
+    "product_wait", (1, None), lambda o, a: [each.type for each in o], acts="synchronizes", placement=Placement(alike),
+    access=MemoryAccess(waits="wait for products"),
 )  # fmt: skip

@@ -7,6 +7,7 @@ it; optional operands are named by the attribute `has`, in the order given.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.types import SharedType, TableType, TensorType, TileType, Type
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.ops.placing import Exchanging, Placed, Placing, alike, in_one, plain
-from dsl.lowering.ops.spec import AccessEffect, nothing, row, same_axis
+from dsl.lowering.ops.spec import AccessEffect, ElementFacts, MemoryAccess, Placement, nothing, row, same_axis
 from dsl.ptx_templates import instruction
 
 
@@ -105,18 +106,18 @@ def atomic_row(op: Op, action: str = "exch.b32") -> str:
 
 def writes(op: Op) -> bool:
     """True if an operation writes memory."""
-    return op.spec.effects is not None and any(e.kind == "write" for e in op.spec.effects(op))
+    return any(e.kind == "write" for e in op.spec.access.effects(op))
 
 
 def only_copies(op: Op) -> bool:
     """Whether what an operation writes, if anything, is there later: it is a copy."""
-    effects = op.spec.effects(op) if op.spec.effects is not None else []
+    effects = op.spec.access.effects(op)
     return all(e.by.completion != "at once" for e in effects if e.kind == "write")
 
 
 def by_threads(op: Op) -> bool:
     """Whether an operation accesses memory, each thread its own elements, which lie at offsets."""
-    return op.spec.effects is not None and "offset" in op.attrs["has"]
+    return op.spec.access.touches and "offset" in op.attrs["has"]
 
 
 def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
@@ -197,54 +198,63 @@ BOX = {"corner": "index", "tap": "index"}
 _PLACED = {"offset": "places", "slot": "index", "mask": "flag"}
 _WHOLE = {"there": "flag"}
 """Of a box whose mask is left out: whether it is accessed at all."""
-ACCESS = {"spread": alike, "place": _place_access}
+ACCESS = Placement(alike, place=_place_access)
+_SAME_AXES = ElementFacts(along=same_axis)
 
 row(
-    "load", (2, 13), _infer_load, "has cache evict", effects=_load_effects, becomes=_access_row("ld"), accesses="read",
-    along=same_axis, under_mask="convex", exchange=_exchange_load, **ACCESS,
+    "load", (2, 13), _infer_load, "has cache evict", becomes=_access_row("ld"), elements=_SAME_AXES,
+    access=MemoryAccess(_load_effects, "read", under_mask="convex"), placement=replace(ACCESS, exchange=_exchange_load),
     **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **_WHOLE, **BOX),
 )  # fmt: skip
 row(
-    "store", (3, 11), nothing, "has cache evict", effects=of_instruction, becomes=_access_row("st"), accesses="write",
-    along=same_axis, under_mask="convex", **ACCESS, **_takes("offset value", **_PLACED, value="tile", **_WHOLE, **BOX),
+    "store", (3, 11), nothing, "has cache evict", becomes=_access_row("st"), elements=_SAME_AXES,
+    access=MemoryAccess(of_instruction, "write", under_mask="convex"), placement=ACCESS,
+    **_takes("offset value", **_PLACED, value="tile", **_WHOLE, **BOX),
 )  # fmt: skip
 row(
-    "ldmatrix", (2, 3), _infer_load, "has trans", effects=of_instruction,
-    becomes="ldmatrix.sync.m8n8.x1.shared.b16", **_takes("offset", memory="shared", slot="index", offset="places"),
+    "ldmatrix", (2, 3), _infer_load, "has trans", becomes="ldmatrix.sync.m8n8.x1.shared.b16",
+    access=MemoryAccess(of_instruction), **_takes("offset", memory="shared", slot="index", offset="places"),
 )  # fmt: skip
 row(
-    "stmatrix", (3, 4), nothing, "has trans", effects=of_instruction, becomes="stmatrix.sync.m8n8.x1.shared.b16",
+    "stmatrix", (3, 4), nothing, "has trans", becomes="stmatrix.sync.m8n8.x1.shared.b16",
+    access=MemoryAccess(of_instruction),
     **_takes("offset value", memory="shared", slot="index", offset="places", value="tile"),
 )  # fmt: skip
 row(
-    "atomic", (3, 6), _infer_atomic, "has action order scope", effects=of_instruction, becomes=atomic_row,
-    accesses="update", exchange=lambda a, op: a.share(op), **ACCESS,
+    "atomic", (3, 6), _infer_atomic, "has action order scope", becomes=atomic_row,
+    access=MemoryAccess(of_instruction, "update"), placement=replace(ACCESS, exchange=lambda a, op: a.share(op)),
     **_takes("offset value", **_PLACED, value="tile", expected="tile"),
 )  # fmt: skip
 row(
-    "copy", (4, 14), nothing, "has cache bytes", effects=of_instruction, place=_place_copy,
-    becomes="cp.async.ca.shared.global.4",
-    under_mask="falls",  # it reads some bytes, from the first on
+    "copy", (4, 14), nothing, "has cache bytes", becomes="cp.async.ca.shared.global.4",
+    access=MemoryAccess(of_instruction, under_mask="falls"),  # it reads some bytes, from the first on
+    placement=Placement(place=_place_copy),
     **_takes("offset tensor", **_PLACED | {"memory": "shared", "tensor": "tensor", "source": "places"}, **BOX),
 )  # fmt: skip
 # What lies at `place` of a shared tile goes to `target` of a tensor, in boxes: `corner` says where it begins along each
 # axis of the tensor, whose edges clip it; mask: a scalar, whether it is stored at all. Who holds `place` stores.
 row(
-    "bulk_store", (5, 10), nothing, "has box at", effects=of_instruction, place=_place_bulk_store,
-    becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
+    "bulk_store", (5, 10), nothing, "has box at", becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
+    access=MemoryAccess(of_instruction), placement=Placement(place=_place_bulk_store),
     **_takes("place tensor target", memory="shared", place="places", tensor="tensor", target="places", mask="flag",
              slot="index", **BOX),
 )  # fmt: skip
-row("bulk_commit", 0, nothing, keep=True, becomes="cp.async.bulk.commit_group")
+
+
+def _synchronizes(name: str, becomes: str, waits: str = "", attrs: str = "") -> None:
+    row(name, 0, nothing, attrs, acts="synchronizes", becomes=becomes, access=MemoryAccess(waits=waits))
+
+
+_synchronizes("bulk_commit", "cp.async.bulk.commit_group")
 # All but so many groups of TMA stores have read what they store.
-row("bulk_wait", 0, nothing, "groups", keep=True, becomes="cp.async.bulk.wait_group.read", waits="wait for stores")
+_synchronizes("bulk_wait", "cp.async.bulk.wait_group.read", "wait for stores", "groups")
 # What a thread has written in shared memory is before what TMA stores read behind the next barrier.
-row("bulk_fence", 0, nothing, keep=True, becomes="fence.proxy.async.shared::cta")
+_synchronizes("bulk_fence", "fence.proxy.async.shared::cta")
 # own: the compiler made it, so no text has an access to it, and barriers between those are the compiler's in any case.
-row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", keep=True, allocates=True)
-row("commit", 0, nothing, keep=True, becomes="cp.async.commit_group")
-row("wait", 0, nothing, "groups", keep=True, becomes="cp.async.wait_group", waits="wait for copies")
-row("barrier", 0, nothing, "scope", keep=True, becomes="bar.sync", waits="barrier of the {scope}")
+row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", acts="allocates")
+_synchronizes("commit", "cp.async.commit_group")
+_synchronizes("wait", "cp.async.wait_group", "wait for copies", "groups")
+_synchronizes("barrier", "bar.sync", "barrier of the {scope}", "scope")
 # The launches in front have ended; as far as this block goes, the next one may start (`passes/overlap.py`).
-row("wait_for_launches", 0, nothing, keep=True, becomes="griddepcontrol.wait", waits="wait for launches")
-row("let_next_start", 0, nothing, keep=True, becomes="griddepcontrol.launch_dependents")
+_synchronizes("wait_for_launches", "griddepcontrol.wait", "wait for launches")
+_synchronizes("let_next_start", "griddepcontrol.launch_dependents")

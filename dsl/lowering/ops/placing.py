@@ -83,7 +83,9 @@ def same(op: Op, value: Value, layout: Layout) -> Layout:
 def in_one(op: Op, layout: Layout | None) -> Placed:
     """The operation is done in one layout, of which each operand takes its own."""
     operands = [
-        op.spec.takes(op, o, layout) if layout is not None and isinstance(o.type, TileType) and o.tile.shape else None
+        op.spec.placement.takes(op, o, layout)
+        if layout is not None and isinstance(o.type, TileType) and o.tile.shape
+        else None
         for o in op.operands
     ]
     return operands, [layout if isinstance(r.type, TileType) and r.tile.shape else None for r in op.results]

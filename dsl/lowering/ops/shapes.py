@@ -12,7 +12,7 @@ from dsl.lowering.known.facts import ANY, Analysis, Facts, start_of, unknown
 from dsl.lowering.layouts.layout import BasisSpan, Layout
 from dsl.lowering.ops.kinds import flaw_of_number
 from dsl.lowering.ops.placing import Placed, Placing, in_one
-from dsl.lowering.ops.spec import Makes, Mismatch, row, same_axis
+from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes, Mismatch, Placement, row, same_axis
 
 
 def _infer_constant(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -368,42 +368,60 @@ def _cluster_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 # ---- the operations ----
 
-row("constant", 0, _infer_constant, "value dtype", splat=True, constant=True, form=lambda forms, op: forms.number(op))
 row(
-    "arange", 0, _infer_arange, "extent", counts=True, along=same_axis,
-    facts=lambda an, op, shape: Facts(1, shape, (ANY,), (1,), 0, shape[0] - 1),
-    form=lambda forms, op: forms.counted(op),
+    "constant", 0, _infer_constant, "value dtype",
+    elements=ElementFacts(form=lambda forms, op: forms.number(op), kind="number"),
 )  # fmt: skip
 row(
-    "broadcast", 1, _infer_broadcast, "shape", spread=_spread_broadcast, takes=_takes_broadcast, picks=_repeated,
-    splat=True, reshapes=True, fold=_fold_broadcast, facts=_broadcast_facts, along=_along_broadcast,
-    form=lambda forms, op: forms.repeated(op),
+    "arange", 0, _infer_arange, "extent",
+    elements=ElementFacts(
+        facts=lambda an, op, shape: Facts(1, shape, (ANY,), (1,), 0, shape[0] - 1),
+        form=lambda forms, op: forms.counted(op),
+        along=same_axis,
+        kind="places",
+    ),
 )  # fmt: skip
 row(
-    "reshape", 1, _infer_reshape, "shape", spread=_spread_reshape, takes=_takes_reshape, picks=_reshaped,
-    along=_along_reshape, reshapes=True, fold=_fold_reshape, facts=_reshape_facts,
-    form=lambda forms, op: forms.reshaped(op),
+    "broadcast", 1, _infer_broadcast, "shape",
+    placement=Placement(_spread_broadcast, _takes_broadcast, picks=_repeated), algebra=Algebra(fold=_fold_broadcast),
+    elements=ElementFacts(
+        _broadcast_facts, lambda forms, op: forms.repeated(op), _along_broadcast, kind="equal", reshapes=True
+    ),
 )  # fmt: skip
 row(
-    "transpose", 1, _infer_transpose, "axes", spread=_spread_transpose, takes=_takes_transpose, picks=_transposed,
-    along=_along_transpose, facts=_transpose_facts, form=lambda forms, op: forms.transposed(op),
+    "reshape", 1, _infer_reshape, "shape",
+    placement=Placement(_spread_reshape, _takes_reshape, picks=_reshaped), algebra=Algebra(fold=_fold_reshape),
+    elements=ElementFacts(_reshape_facts, lambda forms, op: forms.reshaped(op), _along_reshape, reshapes=True),
 )  # fmt: skip
 row(
-    "stack", (2, None), _infer_stack, spread=_spread_stack, takes=_takes_stack, place=_place_stack, along=_along_stack,
-    anywhere=False,
+    "transpose", 1, _infer_transpose, "axes",
+    placement=Placement(_spread_transpose, _takes_transpose, picks=_transposed),
+    elements=ElementFacts(_transpose_facts, lambda forms, op: forms.transposed(op), _along_transpose),
+)  # fmt: skip
+row(
+    "stack", (2, None), _infer_stack, elements=ElementFacts(along=_along_stack),
+    placement=Placement(_spread_stack, _takes_stack, _place_stack, anywhere=False),
 )  # fmt: skip
 # The part of a tile at one index of an axis.
-row("pick", 1, _infer_pick, "axis index", spread=_spread_pick, takes=_takes_pick, place=_place_pick, picks=_picked)
-# Bytes as smaller elements, which the last axis counts; lowest bits first.
-row("split", 1, _infer_split, "to", spread=_spread_split, place=_place_split, along=_along_split, anywhere=False)
-row("block_id", 0, _infer_of_grid, "axis", facts=_block_facts, form=lambda forms, op: forms.block(op), of_grid="block")
 row(
-    "grid_size", 0, _infer_of_grid, "axis", facts=_blocks_facts, form=lambda forms, op: forms.blocks(op),
-    of_grid="blocks",
+    "pick", 1, _infer_pick, "axis index", placement=Placement(_spread_pick, _takes_pick, _place_pick, picks=_picked)
+)  # fmt: skip
+# Bytes as smaller elements, which the last axis counts; lowest bits first.
+row(
+    "split", 1, _infer_split, "to", elements=ElementFacts(along=_along_split),
+    placement=Placement(_spread_split, place=_place_split, anywhere=False),
+)  # fmt: skip
+row(
+    "block_id", 0, _infer_of_grid, "axis",
+    elements=ElementFacts(_block_facts, lambda forms, op: forms.block(op), of_grid="block"),
+)  # fmt: skip
+row(
+    "grid_size", 0, _infer_of_grid, "axis",
+    elements=ElementFacts(_blocks_facts, lambda forms, op: forms.blocks(op), of_grid="blocks"),
 )  # fmt: skip
 # Of clusters of so many blocks along the grid's first axis: the number of this one, and of the block in it.
-row("cluster_id", 0, _infer_of_grid, "axis blocks", facts=_cluster_facts, of_grid="cluster")
+row("cluster_id", 0, _infer_of_grid, "axis blocks", elements=ElementFacts(_cluster_facts, of_grid="cluster"))
 row(
-    "cluster_rank", 0, _infer_of_grid, "axis blocks", of_grid="rank",
-    facts=lambda an, op, shape: unknown(shape, 0, op.attrs["blocks"] - 1),
+    "cluster_rank", 0, _infer_of_grid, "axis blocks",
+    elements=ElementFacts(lambda an, op, shape: unknown(shape, 0, op.attrs["blocks"] - 1), of_grid="rank"),
 )  # fmt: skip

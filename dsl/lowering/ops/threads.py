@@ -12,7 +12,7 @@ from dsl.lowering.known.facts import Analysis, Facts
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.ops.placing import Placed, Placing, alike, in_one, plain
 from dsl.lowering.ops.shapes import axis_of, stacked
-from dsl.lowering.ops.spec import Mismatch, row, same_types
+from dsl.lowering.ops.spec import Algebra, Control, ElementFacts, Mismatch, Placement, row, same_types
 
 
 def _infer_reduce(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -151,29 +151,32 @@ def _along_reduce(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
 # ---- the operations ----
 
 row(
-    "reduce", (1, None), _infer_reduce, "axis", regions=1, unordered=True, spread=_spread_reduce, place=_place_reduce,
-    along=_along_reduce,
-    exchange=lambda a, op: a.reduce(op),
+    "reduce", (1, None), _infer_reduce, "axis", control=Control("joins"), algebra=Algebra(unordered=True),
+    placement=Placement(_spread_reduce, place=_place_reduce, exchange=lambda a, op: a.reduce(op)),
+    elements=ElementFacts(along=_along_reduce),
 )  # fmt: skip
 # One part for each warp along the axis.
-row("partial_reduce", (1, None), _infer_partial, "axis parts", regions=1, unordered=True)
-row("scan", (1, None), _infer_scan, "axis reverse", regions=1, spread=alike, place=_place_scan)
 row(
-    "shuffle",
-    (1, 2),
-    _infer_shuffle,
-    "mode axis width distance",
-    keep=True,
-    spread=alike,
-    becomes="shfl.sync.up.b32",
-    operands="tile whole",
-)
-row(
-    "vote", 1, _infer_vote, "mode dtype", keep=True, spread=alike, place=_place_vote, becomes="vote.sync.any.pred",
-    facts=_vote_facts,
+    "partial_reduce", (1, None), _infer_partial, "axis parts", control=Control("joins"),
+    algebra=Algebra(unordered=True),
 )  # fmt: skip
 row(
-    "convert_layout", 1, same_types, "layout", anywhere=False, form=lambda forms, op: forms.moved(op),
-    exchange=lambda a, op: a.convert(op),
-    picks=lambda op, source, result: source.registers_of(result),
+    "scan", (1, None), _infer_scan, "axis reverse", control=Control("joins"),
+    placement=Placement(alike, place=_place_scan),
+)  # fmt: skip
+row(
+    "shuffle", (1, 2), _infer_shuffle, "mode axis width distance", operands="tile whole", becomes="shfl.sync.up.b32",
+    acts="meets", placement=Placement(alike),
+)  # fmt: skip
+row(
+    "vote", 1, _infer_vote, "mode dtype", becomes="vote.sync.any.pred", acts="meets",
+    placement=Placement(alike, place=_place_vote), elements=ElementFacts(_vote_facts),
+)  # fmt: skip
+row(
+    "convert_layout", 1, same_types, "layout", elements=ElementFacts(form=lambda forms, op: forms.moved(op)),
+    placement=Placement(
+        anywhere=False,
+        exchange=lambda a, op: a.convert(op),
+        picks=lambda op, source, result: source.registers_of(result),
+    ),
 )  # fmt: skip

@@ -20,7 +20,7 @@ from dsl.lowering.passes.simplify import remove_unused
 def anew_behind_loops(function: Function) -> None:
     """In the function's own block, and in each region that has loops."""
     for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
-        if any(op.spec.loops for op in block.ops):
+        if any(op.spec.control.loops for op in block.ops):
             _Stretches(block).run()
     remove_unused(function)
 
@@ -36,7 +36,7 @@ class _Stretches:
         at = 0
         for op in block.ops:
             self.made.update(dict.fromkeys(op.results, at))
-            if op.spec.loops:
+            if op.spec.control.loops:
                 at += 1
                 for value in _read(op):
                     self.held[value] = at
@@ -45,11 +45,11 @@ class _Stretches:
         self.at, self.out = 0, list[Op]()
         self.again: dict[Value, Value] = {}
         for op in self.block.ops:
-            if not op.spec.loops:
+            if not op.spec.control.loops:
                 for each in (op, *(inner for region in op.regions for inner in walk(region))):
                     each.operands = [self._here(value) for value in each.operands]
             self.out.append(op)
-            if op.spec.loops:
+            if op.spec.control.loops:
                 self.at += 1
                 self.again = {}
         self.block.ops = self.out
@@ -73,7 +73,7 @@ def _read(op: Op) -> list[Value]:
 
 def _is_cheap(op: Op) -> bool:
     """A tile of integers or flags that is made of such alone, without a division by what is no constant."""
-    if op.spec.divides and constant_of(op.operands[1]) is None:
+    if op.spec.algebra.divides and constant_of(op.operands[1]) is None:
         return False
     kinds = {value.dtype.kind for value in (*op.operands, *op.results)}
     return (

@@ -18,7 +18,7 @@ def check_registers(function: Function, target: Target) -> None:
     for op in walk(function.body):
         if ATTRIBUTE in op.attrs:
             _check_product(function, target, op)
-        if op.spec.counters:
+        if op.spec.control.counters:
             _check_carried(op, has)
             _check_beside(function, op, has)
         if op.attrs.get("in_place"):
@@ -52,14 +52,14 @@ def _registers(value: Value) -> int:
 
 def _most_of_thread(function: Function, target: Target) -> int:
     """Registers that a thread has at most: its part of what a block has, or what warps that copy have left it."""
-    given = [op.attrs["registers"] for op in function.body.ops if op.spec.concurrent and op.attrs["registers"]]
+    given = [op.attrs["registers"] for op in function.body.ops if op.spec.control.concurrent and op.attrs["registers"]]
     return min(given[0][1] if given else target.each(function.launched), MOST_REGISTERS)
 
 
 def _check_carried(loop: Op, has: int) -> None:
     """All that rounds hand on is held at once, as the sums of two products are."""
     held: Counter[str] = Counter()  # parts of a tile have its name
-    for arg in loop.regions[-1].args[loop.spec.counters :]:
+    for arg in loop.regions[-1].args[loop.spec.control.counters :]:
         held[arg.name or "others"] += _registers(arg)
     if sum(held.values()) > has:
         told = ", ".join(f"{count} of '{name}'" for name, count in held.items() if count)
@@ -80,7 +80,7 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
             continue
         sums, left = sum(map(_registers, op.results)), _registers(op.operands[0])
         later = _used(body, at + 1)
-        beside = sum(_registers(arg) for arg in body.args[loop.spec.counters :] if arg in later)
+        beside = sum(_registers(arg) for arg in body.args[loop.spec.control.counters :] if arg in later)
         if beside and sums + left + beside > has:
             message = (
                 f"a product takes {sums + left} registers of a thread, {sums} for its sums and {left} for its left "
@@ -91,7 +91,7 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
 
 def _is_lifted(function: Function) -> bool:
     """Whether warps that copy leave registers to those that multiply."""
-    return any(op.spec.concurrent and op.attrs["registers"] for op in function.body.ops)
+    return any(op.spec.control.concurrent and op.attrs["registers"] for op in function.body.ops)
 
 
 def _used(body: Block, begin: int) -> set[Value]:

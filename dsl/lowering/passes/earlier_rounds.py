@@ -27,7 +27,7 @@ from dsl.lowering.passes.fold_again import Folder
 
 def earlier_rounds(function: Function) -> None:
     """Loops that count up by a number and carry an index that is what it was or one of the round's."""
-    loops = [op for op in walk(function.body) if op.spec.counters]
+    loops = [op for op in walk(function.body) if op.spec.control.counters]
     if not any(_carries_places(loop) for loop in loops):
         return
     facts = facts_now(function)
@@ -60,7 +60,7 @@ def _decided(loop: Op, facts: Analysis) -> Iterator[tuple[Op, bool]]:
 def _with(body: Block, place: Value, taken: Value) -> Iterator[tuple[Op, bool]]:
     """Comparisons of what is carried with what takes its place, which is never below it."""
     for op in body.ops:
-        order = _ORDERS.told(op.result) if op.spec.form is not None and op.result.dtype is I1 else None
+        order = _ORDERS.told(op.result) if op.spec.elements.form is not None and op.result.dtype is I1 else None
         if order is None:
             continue
         if order.apart == 0 and order.low is place and equal(order.high, taken):

@@ -21,11 +21,11 @@ class Folder(Rewriter):
         self.facts = facts
 
     def visit(self, op: Op) -> bool:
-        if not op.spec.pure or op.spec.fold is None or op.loc is None:
+        if not op.spec.pure or op.spec.algebra.fold is None or op.loc is None:
             return False
         builder = Builder(op.loc, self.facts)
         builder.block = self.out
-        folded = op.spec.fold(builder, [self[v] for v in op.operands], op.attrs)
+        folded = op.spec.algebra.fold(builder, [self[v] for v in op.operands], op.attrs)
         if folded is not None:
             self.map[op.result] = folded
             if constant_of(folded) is None:  # what the schedule says of it by name still holds

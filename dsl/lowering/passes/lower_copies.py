@@ -31,7 +31,7 @@ class _CopyLowering(Rewriter):
         self.function.body = self.block(self.function.body, self.visit)
 
     def visit(self, op: Op) -> bool:
-        if op.spec.accesses == "write":
+        if op.spec.access.kind == "write":
             self.stored[op.operands[0]] = op
         if op.spec.leaves:
             self.by_warps(op)

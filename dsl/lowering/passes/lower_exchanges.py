@@ -45,7 +45,7 @@ class _ExchangeLowering(Rewriter):
         self.function.body = body
 
     def visit(self, op: Op) -> bool:
-        return op.spec.exchange is not None and op.spec.exchange(self, op)
+        return op.spec.placement.exchange is not None and op.spec.placement.exchange(self, op)
 
     def share(self, op: Op, one_thread: bool = False) -> bool:
         layout = op.result.tile.layout

@@ -99,12 +99,12 @@ class _MatrixLowering:
                 self.block(region, divided or parting(op) is not None)
             if op.attrs.get("in_place"):
                 continue
-            if op.spec.accesses in ("read", "write") and space_of(op.operands[0]) == "shared":
+            if op.spec.access.kind in ("read", "write") and space_of(op.operands[0]) == "shared":
                 block.ops[i] = self.lowered(op, divided)
 
     def lowered(self, op: Op, divided: bool) -> Op:
         asked = op.attrs.get("matrix", False)
-        store = op.spec.accesses == "write"
+        store = op.spec.access.kind == "write"
         value = operand(op, "value") if store else op.result
         assert value is not None
         if not asked and (divided or value not in (self.results if store else self.operands)):
@@ -142,7 +142,7 @@ class _MatrixLowering:
 
     def refusal(self, op: Op, value: Value, why: NoMatrixAccess) -> TileError:
         """The error of an access that the kernel asks to be one of matrices."""
-        memory, store = op.operands[0], op.spec.accesses == "write"
+        memory, store = op.operands[0], op.spec.access.kind == "write"
         size, map = memory.dtype.bytes, self.maps.of(op, value.tile.layout)
         held = 0  # neighbours of a row that a thread has
         while map is not None and map.register[held : held + 1] == (size << held,):
@@ -171,7 +171,7 @@ class _MatrixLowering:
         assert isinstance(memory.type, SharedType)
         if mask is not None and constant_of(mask) is not True:
             return NoMatrixAccess.OUTSIDE
-        if layout is None or (op.spec.accesses == "write" and layout.is_replicated):
+        if layout is None or (op.spec.access.kind == "write" and layout.is_replicated):
             return NoMatrixAccess.COPIES
         if memory.type.ring and slot_bytes(memory.type) % ROW:
             return NoMatrixAccess.SLOTS
@@ -187,7 +187,7 @@ class _MatrixLowering:
         if map.register[:bits] == tuple(size << i for i in range(bits)) and map.lane[:2] == (4, 8):
             rest = (*map.register[bits:], *map.lane[2:], *map.warp)
             return False if map.all_multiples(ROW, *rest) else NoMatrixAccess.NEIGHBOURS
-        in_pairs = size == 1 and op.spec.accesses == "read" and 1 in map.register[2:]  # see emit/tensor.py
+        in_pairs = size == 1 and op.spec.access.kind == "read" and 1 in map.register[2:]  # see emit/tensor.py
         registers = tuple(b for b in map.register if b != 1 or not in_pairs)
         if (size == 2 or in_pairs) and registers and map.lane[2:] == (2, 4, 8):
             return True if map.all_multiples(ROW, *registers, *map.lane[:2], *map.warp) else NoMatrixAccess.NEIGHBOURS
@@ -213,7 +213,7 @@ def feeding(body: Block) -> set[Value]:
         op = value.op
         if op is None:
             work += carried.get(value, ())
-        elif op.spec.flows:
+        elif op.spec.control.flows:
             work += next(each for each in names(op) if value in each)
         elif op.spec.elementwise or (op.spec.pure and len(op.operands) == 1):
             work += op.operands
@@ -226,9 +226,9 @@ def _made(body: Block) -> set[Value]:
     for op in walk(body):
         if op.spec.product:
             found.add(op.result)
-        elif op.spec.elementwise or op.spec.picks is not None:
+        elif op.spec.elementwise or op.spec.placement.picks is not None:
             found.update(op.results if any(o in found for o in op.operands) else ())
-        elif op.spec.flows:
+        elif op.spec.control.flows:
             ends = [handed_on(region) for region in op.regions]
             inside = {o.result for region in op.regions for o in walk(region) if o.spec.product}
             found.update(r for i, r in enumerate(op.results) if any(end[i] in inside for end in ends))

@@ -98,9 +98,9 @@ def _in_block(
     """Marks in a block and in the regions of its operations; a range that an operation is in is not looked for there
     again."""
     for op in block.ops:
-        for region in op.regions if op.spec.flows else ():
+        for region in op.regions if op.spec.control.flows else ():
             inside = [each for each in ranges if not _is_in(each, line_of(function, op))]
-            if LOOPS in kinds and op.spec.loops and region is op.regions[-1]:
+            if LOOPS in kinds and op.spec.control.loops and region is op.regions[-1]:
                 ends = 0, len(region.ops) - 2
                 round = Stretch(*ends, LOOPS, f"round of {_loop_name(op)}", line_of(function, op), op.loc)
                 _in_block(function, region, kinds, inside, mark)
@@ -121,9 +121,9 @@ def _in_block(
 
 def _waits_and_loops(function: Function, block: Block, kinds: set[str]) -> Iterator[Stretch]:
     for at, op in enumerate(block.ops):
-        if op.spec.waits and BARRIERS in kinds:
-            yield Stretch(at, at, BARRIERS, op.spec.waits.format(**op.attrs), line_of(function, op), op.loc)
-        if op.spec.loops and LOOPS in kinds:
+        if op.spec.access.waits and BARRIERS in kinds:
+            yield Stretch(at, at, BARRIERS, op.spec.access.waits.format(**op.attrs), line_of(function, op), op.loc)
+        if op.spec.control.loops and LOOPS in kinds:
             yield Stretch(at, at, LOOPS, _loop_name(op), line_of(function, op), op.loc)
 
 
@@ -134,7 +134,7 @@ def _runs(function: Function, block: Block, lines: LineRange) -> Iterator[Stretc
     for at, op in enumerate(block.ops):
         if _is_slight(op):
             continue
-        if _is_in(lines, line_of(function, op)) and not op.spec.ends:
+        if _is_in(lines, line_of(function, op)) and not op.spec.control.ends:
             run.append(at)
         elif run:
             yield _stretch_of(block, run, lines)
@@ -149,12 +149,14 @@ def _stretch_of(block: Block, run: list[int], lines: LineRange) -> Stretch:
 
 def marked_lines(function: Function) -> set[int]:
     """The lines that a mark can be of."""
-    return {line_of(function, op) for op in walk(function.body) if not _is_slight(op) and not op.spec.ends} - {0}
+    return {line_of(function, op) for op in walk(function.body) if not _is_slight(op) and not op.spec.control.ends} - {
+        0
+    }
 
 
 def _is_slight(op: Op) -> bool:
     """Scalars, and what is the same in all elements."""
-    return op.spec.pure and (op.spec.splat or not any(result.shape for result in op.results))
+    return op.spec.pure and (op.spec.elements.splat or not any(result.shape for result in op.results))
 
 
 def _is_in(lines: LineRange, line: int) -> bool:
@@ -172,7 +174,7 @@ def line_of(function: Function, op: Op) -> int:
 
 
 def _loop_name(op: Op) -> str:
-    if not op.spec.counters:
+    if not op.spec.control.counters:
         return "while loop"
     counter = op.regions[0].args[0].name
     return "loop" if counter is None else f"loop {counter}"

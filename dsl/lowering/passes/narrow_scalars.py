@@ -25,7 +25,7 @@ def narrow_scalars(function: Function) -> None:
         return stored[value]
 
     for op in walk(function.body):
-        is_scalar = op.spec.accesses == "read" and isinstance(op.result.type, TileType) and not op.result.tile.shape
+        is_scalar = op.spec.access.kind == "read" and isinstance(op.result.type, TileType) and not op.result.tile.shape
         if is_scalar and users.get(op.result) and only_stored(op.result):
             because = "only the thread that stores needs it"
             options = {"one": True, "all": False}
@@ -37,5 +37,5 @@ def narrow_scalars(function: Function) -> None:
 
 
 def _is_scalar_store(op: Op) -> bool:
-    offset = operand(op, "offset") if op.spec.accesses == "write" else None
+    offset = operand(op, "offset") if op.spec.access.kind == "write" else None
     return offset is not None and not offset.tile.shape

@@ -69,11 +69,11 @@ def _ahead_of_need(block: Block, early: Collection[Value]) -> Iterator[tuple[Blo
     """Ahead of the first operation that may touch what a launch in front does; in each role, where roles are all that
     needs it."""
     needs = [at for at, op in enumerate(block.ops) if _needs(op, early)]
-    if len(needs) == 1 and block.ops[needs[0]].spec.concurrent:
+    if len(needs) == 1 and block.ops[needs[0]].spec.control.concurrent:
         for region in block.ops[needs[0]].regions:
             yield from _ahead_of_need(region, early)
     else:
-        end = len(block.ops) - bool(block.ops and block.ops[-1].spec.ends)
+        end = len(block.ops) - bool(block.ops and block.ops[-1].spec.control.ends)
         yield block, needs[0] if needs else end
 
 
@@ -85,7 +85,7 @@ def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
         return is_wait or any(kind == "read" for kind, _ in _global(op))
 
     last = max((at for at, op in enumerate(block.ops, 1) if reads(op)), default=0)
-    if last and block.ops[last - 1].spec.concurrent:
+    if last and block.ops[last - 1].spec.control.concurrent:
         first, *_ = (region for region in block.ops[last - 1].regions if any(map(reads, region.ops)))
         return _behind_reads(first, waits)
     return block, last
@@ -103,7 +103,7 @@ def _with_inner(op: Op) -> list[Op]:
 
 def _global(op: Op) -> list[tuple[str, Value]]:
     """(what is done, where) to global memory in an operation and its regions."""
-    effects = [e for each in _with_inner(op) if each.spec.effects is not None for e in each.spec.effects(each)]
+    effects = [e for each in _with_inner(op) for e in each.spec.access.effects(each)]
     return [(e.kind, e.memory) for e in effects if e.space == "global"]
 
 

@@ -21,7 +21,7 @@ from dsl.lowering.passes.unroll_loops import Splitter
 
 def peel_loops(function: Function) -> None:
     """Loops that are to be peeled and may have a round that is not whole."""
-    loops = [op for op in walk(function.body) if op.spec.counters]
+    loops = [op for op in walk(function.body) if op.spec.control.counters]
     pipelined = {loop: len(nest) for nest, _ in nests(function.body) for loop in nest}
     if not any(constant_of(loop.operands[2]) != 1 or loop in pipelined for loop in loops):
         return

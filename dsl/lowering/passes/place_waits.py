@@ -88,7 +88,7 @@ def _end_turn_first(block: Block, wait: Op) -> None:
     at = block.ops.index(wait)
     behind = list(takewhile(lambda op: op.spec.pure and not _takes(op, [wait]), block.ops[at + 1 :]))
     end = at + 1 + len(behind)
-    if block.ops[end].spec.at_channel == "end":
+    if block.ops[end].spec.access.at_channel == "end":
         block.ops[at : end + 1] = [*behind, block.ops[end], wait]
 
 
@@ -217,7 +217,7 @@ def _read_meanwhile(block: Block, wait: Op) -> None:
     at = block.ops.index(wait)
     behind = list(takewhile(_may_go_before, block.ops[at + 1 :]))
     later = _made_of(behind, set(block.ops[at].results))
-    needed = {op for op in behind if op.spec.accesses == "read" and not op.attrs.get("in_place")} - later
+    needed = {op for op in behind if op.spec.access.kind == "read" and not op.attrs.get("in_place")} - later
     for op in reversed(behind):
         if any(result in user.operands for user in needed for result in op.results):
             needed.add(op)
@@ -238,5 +238,5 @@ def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:
 
 def _may_go_before(op: Op) -> bool:
     """What has no effects, and what reads something that nobody else writes meanwhile."""
-    reads = op.spec.accesses == "read" and op.attrs["cache"] != "volatile"
-    return not op.regions and not op.spec.keep and (op.spec.effects is None or reads)
+    reads = op.spec.access.kind == "read" and op.attrs["cache"] != "volatile"
+    return not op.regions and not op.spec.keep and (not op.spec.access.touches or reads)

@@ -26,7 +26,7 @@ def recompute(function: Function) -> None:
 
 
 def is_widening(op: Op) -> bool:
-    if not op.spec.converts or op.result.dtype is not F32:
+    if op.spec.algebra.keeps != "number" or op.result.dtype is not F32:
         return False
     source = op.operands[0].dtype
     return source.is_float and source.bits == 16

@@ -53,7 +53,7 @@ def remove_unused(function: Function) -> None:
         kept = []
         for op in reversed(block.ops):
             needed = op.spec.keep or any(r in live for r in op.results)
-            if not needed and op.spec.effects is not None:
+            if not needed and op.spec.access.touches:
                 needed = writes(op)
             if not needed:
                 continue
@@ -73,7 +73,7 @@ def _drop_carried(block: Block) -> bool:
     for op in block.ops:
         for region in op.regions:
             changed |= _drop_carried(region)
-        if not op.spec.counters:
+        if not op.spec.control.counters:
             continue
         body = op.regions[0]
         end = body.ops[-1]
@@ -98,8 +98,12 @@ def drop_what_is_off(function: Function) -> None:
         for op in block.ops:
             for region in op.regions:
                 visit(region)
-            if op.spec.accesses in ("read", "write") and (mask := operand(op, "mask")) and constant_of(mask) is False:
-                if op.spec.accesses == "write":
+            if (
+                op.spec.access.kind in ("read", "write")
+                and (mask := operand(op, "mask"))
+                and constant_of(mask) is False
+            ):
+                if op.spec.access.kind == "write":
                     continue
                 if (other := operand(op, "other")) is not None:
                     mapping[op.result] = other

@@ -12,7 +12,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, uses, walk
 def sink(function: Function) -> None:
     """Moves such operations behind the loops, or makes them anew there."""
     for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
-        for loop in [op for op in block.ops if op.spec.loops]:
+        for loop in [op for op in block.ops if op.spec.control.loops]:
             _sink(block, loop, uses(function.body))
 
 

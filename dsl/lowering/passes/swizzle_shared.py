@@ -53,7 +53,7 @@ def swizzle_shared(function: Function) -> None:
     again = {
         id(op.operands[0])
         for loop in walk(function.body)
-        if loop.spec.loops
+        if loop.spec.control.loops
         for region in loop.regions
         for op in shared_accesses(walk(region))
     }

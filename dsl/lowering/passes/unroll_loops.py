@@ -25,7 +25,7 @@ from dsl.lowering.ops import OPS, space_of
 def unroll_loops(function: Function) -> None:
     """Loops with the attribute `unroll` above 1 and a constant step. The code between iterations is straight-line."""
     for op in walk(function.body):
-        if op.spec.counters:
+        if op.spec.control.counters:
             _choose(function, op)
     check_room(function)
     if not any(op.attrs.get("unroll", 1) > 1 for op in walk(function.body)):
@@ -97,7 +97,7 @@ def check_room(function: Function) -> None:
 def unrolled_size(op: Op) -> int:
     """How many operations there are of this one once loops are unrolled: itself, and those in it."""
     inside = sum(unrolled_size(each) for region in op.regions for each in region.ops)
-    return 1 + inside * (_copies(op) if op.spec.counters and op.attrs["unroll"] > 1 else 1)
+    return 1 + inside * (_copies(op) if op.spec.control.counters and op.attrs["unroll"] > 1 else 1)
 
 
 def _copies(loop: Op) -> int:
@@ -216,10 +216,10 @@ def _copies_past_the_end(attrs: dict[str, Any], factor: int) -> bool:
 def loads_first(body: Block) -> None:
     """Loads of global memory stand ahead of what is done with them, in rounds that write nothing. Where a stride is
     known at run time alone, ptxas would keep each load behind what uses the one before it: one is in flight."""
-    effects = [effect for op in walk(body) if op.spec.effects is not None for effect in op.spec.effects(op)]
+    effects = [effect for op in walk(body) for effect in op.spec.access.effects(op)]
     if any(effect.kind != "read" for effect in effects):
         return
-    loads = [op for op in body.ops if op.spec.accesses == "read" and space_of(op.operands[0]) == "global"]
+    loads = [op for op in body.ops if op.spec.access.kind == "read" and space_of(op.operands[0]) == "global"]
     ahead = slice_of(body.ops, {result for op in loads for result in op.results})
     if all(op.spec.pure or op in loads for op in ahead):
         body.ops = [*ahead, *without(body.ops, set(ahead))]
@@ -227,7 +227,7 @@ def loads_first(body: Block) -> None:
 
 class _Unroller(Splitter):
     def visit(self, op: Op) -> bool:
-        if not op.spec.counters or op.attrs["unroll"] <= 1:
+        if not op.spec.control.counters or op.attrs["unroll"] <= 1:
             return False
         self.split(op, op.attrs["unroll"], constant_step(op))
         return True

@@ -63,7 +63,7 @@ class Lifetimes:
         """The operations of a block that matter here."""
         known = self.stepped.get(block)
         if known is None:
-            known = [op for op in block.ops if op.spec.flows or op.spec.orders or self.tiles_of(op)]
+            known = [op for op in block.ops if op.spec.control.flows or op.spec.orders or self.tiles_of(op)]
             self.stepped[block] = known
         return known
 
@@ -77,12 +77,12 @@ class Lifetimes:
     def forward(self, block: Block, state: _State, divided: bool) -> _State:
         """The state behind a block. divided: some threads take it, so that no barrier can be put into it."""
         for op in self.steps(block):
-            if op.spec.loops:
+            if op.spec.control.loops:
                 state = self.loop(op, state, divided or parting(op) is not None)
-            elif op.spec.concurrent:
+            elif op.spec.control.concurrent:
                 self.channel(op)
                 state = self.forward(op.regions[-1], _State(), divided)
-            elif op.spec.flows:
+            elif op.spec.control.flows:
                 apart = divided or parting(op) is not None
                 if apart:  # one side after the other
                     for region in op.regions:
@@ -108,7 +108,7 @@ class Lifetimes:
 
     def channel(self, roles: Op) -> None:
         """The tiles of a channel are apart from all others: at no time nobody needs them."""
-        mine = {roles.operands[0], *(op.operands[0] for op in walk(roles.regions[0]) if op.spec.effects)}
+        mine = {roles.operands[0], *(op.operands[0] for op in walk(roles.regions[0]) if op.spec.access.touches)}
         for tile in mine & self.number.keys():  # it may read numbers of tensors, too
             self.apart[self.number[tile]] |= (1 << len(self.tiles)) - 1 & ~(1 << self.number[tile])
 
@@ -144,11 +144,11 @@ class Lifetimes:
     def backward(self, block: Block, live: int) -> int:
         """The tiles that are still to be read before a block, of those behind it."""
         for op in reversed(self.steps(block)):
-            if op.spec.loops:
+            if op.spec.control.loops:
                 live = self.rounds(op, live)
-            elif op.spec.concurrent:
+            elif op.spec.control.concurrent:
                 live = self.backward(op.regions[-1], live)
-            elif op.spec.flows:
+            elif op.spec.control.flows:
                 live = self.backward(op.regions[0], live) | self.backward(op.regions[1], live)
             else:
                 for each, tile in self.tiles_of(op):
@@ -157,8 +157,7 @@ class Lifetimes:
 
     def before(self, access: Op, tile: int, live: int) -> int:
         """What is still to be read before an access, of what is behind it."""
-        assert access.spec.effects is not None
-        kinds = {effect.kind for effect in access.spec.effects(access) if effect.space == "shared"}
+        kinds = {effect.kind for effect in access.spec.access.effects(access) if effect.space == "shared"}
         if "write" in kinds:
             self.apart[tile] |= live & ~(1 << tile)
             if self.is_whole(access):
@@ -177,7 +176,7 @@ class Lifetimes:
 
     def is_whole(self, op: Op) -> bool:
         """Whether a store writes each element of its tile: as many as it has, no two of them in one place."""
-        if {e.kind for e in op.spec.effects(op)} != {"write"}:  # type: ignore[misc]
+        if {e.kind for e in op.spec.access.effects(op)} != {"write"}:
             return False
         mask, offset = operand(op, "mask"), operand(op, "offset")
         assert offset is not None

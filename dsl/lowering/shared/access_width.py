@@ -33,7 +33,7 @@ def slot_bytes(type: SharedType) -> int:
 def masked_groups(analysis: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Along each axis, how many neighbours the mask lets one access of a memory operation hold."""
     mask = operand(op, "mask")
-    return shape if mask is None else getattr(analysis.of(mask), op.spec.under_mask)
+    return shape if mask is None else getattr(analysis.of(mask), op.spec.access.under_mask)
 
 
 def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layout: Layout | None) -> int:
@@ -90,7 +90,7 @@ def lies_along(analysis: Analysis, value: Value, axis: int, starts: Mapping[Valu
     """Whether a tile comes from memory where neighbours along this axis of it lie together. starts: what loops carry,
     each with what it starts as."""
     op = starts.get(value, value).op
-    while op is not None and not op.spec.accesses:
+    while op is not None and not op.spec.access.kind:
         tiles = [operand for operand in op.operands if operand.tile.shape]
         if not op.spec.pure or len(tiles) != 1 or len(tiles[0].tile.shape) != len(value.tile.shape):
             return False

@@ -59,7 +59,7 @@ def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | Non
         whole = offsets_within(b, shape, run)
         if _same(offset, whole, set()):
             return 0
-        parts = offset.op.operands if offset.op is not None and offset.op.spec.sums == (None, "add") else []
+        parts = offset.op.operands if offset.op is not None and offset.op.spec.algebra.sums == (None, "add") else []
         starts = [start for start in map(constant_of, parts) if start is not None]
         is_moved = len(starts) == 1 and any(_same(part, whole, set()) for part in parts)
         return int(starts[0]) if is_moved else None

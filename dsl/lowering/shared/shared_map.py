@@ -161,7 +161,7 @@ def access_bytes(analysis: Analysis, op: Op) -> int:
     memory = op.operands[0]
     if op.spec.joint:
         return 16
-    width = 1 if op.spec.accesses == "update" else access_width(analysis, op)
+    width = 1 if op.spec.access.kind == "update" else access_width(analysis, op)
     return width * memory.dtype.bytes
 
 

@@ -44,7 +44,7 @@ def _of_shapes(domain: Any, loc: Loc, *sides: Any) -> Any:
 
 def _operation(each: LanguageFunction) -> None:
     """What an operation of kernels means on the host, in float64; what rounds to whole numbers leaves integers."""
-    rounds = OPS[each.name].rounds is not None
+    rounds = OPS[each.name].algebra.rounds is not None
 
     def tiles(b: Building, loc: Loc, *args: Binding) -> Value:
         values = agreed(b, loc, args)

@@ -68,7 +68,7 @@ def combine_region(
 def _refuse_memory(b: Building, op: Op) -> None:
     """Pairs are joined inside a warp or a thread, as often and in such an order as the layout wants: no barrier can
     stand between them."""
-    touched = [e.memory for e in op.spec.effects(op) if e.space != "param"] if op.spec.effects else []
+    touched = [e.memory for e in op.spec.access.effects(op) if e.space != "param"]
     if touched or op.spec.orders is not None:
         assert op.loc is not None
         what = f"touches '{touched[0].name}'" if touched else f"holds {op.name}()"

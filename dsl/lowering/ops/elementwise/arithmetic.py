@@ -9,7 +9,7 @@ from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.known.facts import ANY, Analysis, Facts, gcd, start_of, wrapped
 from dsl.lowering.ops.elementwise.declare import Number, absorbing, elementwise, neutral
 from dsl.lowering.ops.elementwise.division import is_multiple
-from dsl.lowering.ops.spec import Makes
+from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes
 
 
 def _without_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
@@ -80,19 +80,23 @@ def multiple(
 
 
 elementwise(
-    "add", 2, "a number", symbol="+", commutes=True, computes=lambda a, b: a + b, shortcuts=(neutral(0, 0),),
-    facts=_sum_facts, form=lambda forms, op: forms.added(op, 1), sums=(None, "add"),
-    starts=lambda d: -0.0 if d.is_float else 0,
+    "add", 2, "a number", symbol="+", shortcuts=(neutral(0, 0),),
+    algebra=Algebra(
+        lambda a, b: a + b, commutes=True, sums=(None, "add"), starts=lambda d: -0.0 if d.is_float else 0
+    ),
+    elements=ElementFacts(_sum_facts, lambda forms, op: forms.added(op, 1)),
 )  # fmt: skip
 elementwise(
-    "sub", 2, "a number", symbol="-", computes=lambda a, b: a - b, shortcuts=(neutral(None, 0), _without_rest),
-    facts=_sum_facts, form=lambda forms, op: forms.added(op, -1), sums=(0, "add"),
+    "sub", 2, "a number", symbol="-", shortcuts=(neutral(None, 0), _without_rest),
+    algebra=Algebra(lambda a, b: a - b, sums=(0, "add")),
+    elements=ElementFacts(_sum_facts, lambda forms, op: forms.added(op, -1)),
 )  # fmt: skip
 elementwise(
-    "mul", 2, "a number", symbol="*", commutes=True, computes=lambda a, b: a * b,
-    shortcuts=(neutral(1, 1), absorbing, _divided_and_back), facts=_product_facts,
-    form=lambda forms, op: forms.multiplied(op), sums=(None, "mul"),
-    starts=lambda d: 1.0 if d.is_float else 1,
+    "mul", 2, "a number", symbol="*", shortcuts=(neutral(1, 1), absorbing, _divided_and_back),
+    algebra=Algebra(
+        lambda a, b: a * b, commutes=True, sums=(None, "mul"), starts=lambda d: 1.0 if d.is_float else 1
+    ),
+    elements=ElementFacts(_product_facts, lambda forms, op: forms.multiplied(op)),
 )  # fmt: skip
 elementwise("div", 2, "a float", symbol="/")
-elementwise("neg", 1, "a number", symbol="-", computes=lambda a: -a)
+elementwise("neg", 1, "a number", symbol="-", algebra=Algebra(lambda a: -a))

@@ -12,7 +12,7 @@ from dsl.lowering.known.facts import Analysis, Facts
 from dsl.lowering.known.forms import Forms
 from dsl.lowering.ops.elementwise.arithmetic import multiple
 from dsl.lowering.ops.elementwise.declare import Number, absorbing, elementwise, neutral, same_operands
-from dsl.lowering.ops.spec import Makes
+from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes
 
 
 def _surely(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
@@ -32,7 +32,7 @@ MOST_FLAGS = 16
 def _parts(mask: Value) -> list[Value]:
     """The flags that a mask is made of, none where it is one; those of a broadcast mask are those of the narrow one."""
     op = mask.op
-    if op is None or not op.operands or not (op.spec.conjoins or op.spec.splat):
+    if op is None or not op.operands or not (op.spec.algebra.masks == "all" or op.spec.elements.splat):
         return []
     return op.operands
 
@@ -121,17 +121,17 @@ def _low_bits(op: Op) -> tuple[Value, int] | None:
 
 
 elementwise(
-    "and", 2, "an integer or i1", symbol="&", commutes=True, conjoins=True, computes=lambda a, b: a & b,
-    shortcuts=(absorbing, _true, same_operands, _had, _no_bit), facts=_and_facts, remainder=_low_bits,
-    sums=(None, "and"), idempotent=True,
+    "and", 2, "an integer or i1", symbol="&", shortcuts=(absorbing, _true, same_operands, _had, _no_bit),
+    algebra=Algebra(lambda a, b: a & b, commutes=True, sums=(None, "and"), idempotent=True, masks="all"),
+    elements=ElementFacts(_and_facts, remainder=_low_bits),
 )  # fmt: skip
 elementwise(
-    "or", 2, "an integer or i1", symbol="|", commutes=True, disjoins=True, computes=lambda a, b: a | b,
-    shortcuts=(neutral(0, 0), _surely, same_operands), sums=(None, "or"), idempotent=True,
+    "or", 2, "an integer or i1", symbol="|", shortcuts=(neutral(0, 0), _surely, same_operands),
+    algebra=Algebra(lambda a, b: a | b, commutes=True, sums=(None, "or"), idempotent=True, masks="any"),
 )  # fmt: skip
 elementwise(
-    "xor", 2, "an integer or i1", symbol="^", commutes=True, computes=lambda a, b: a ^ b, shortcuts=(neutral(0, 0),),
-    sums=(None, "xor"), starts=lambda d: 0,
+    "xor", 2, "an integer or i1", symbol="^", shortcuts=(neutral(0, 0),),
+    algebra=Algebra(lambda a, b: a ^ b, commutes=True, sums=(None, "xor"), starts=lambda d: 0),
 )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def _fold_not(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any]) 
     return None if number is None else builder.constant(not number, I1, value.tile.shape)
 
 
-elementwise("not", 1, "an integer or i1", symbol="~", fold=_fold_not)
+elementwise("not", 1, "an integer or i1", symbol="~", algebra=Algebra(fold=_fold_not))
 
 
 def _distance(op: Op) -> int | None:
@@ -170,10 +170,10 @@ def _right_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 elementwise(
-    "shl", 2, "an integer", symbol="<<", computes=lambda a, b: a << b if 0 <= b < 64 else None,
-    shortcuts=(neutral(None, 0),), facts=_left_facts, form=_left_form,
+    "shl", 2, "an integer", symbol="<<", shortcuts=(neutral(None, 0),),
+    algebra=Algebra(lambda a, b: a << b if 0 <= b < 64 else None), elements=ElementFacts(_left_facts, _left_form),
 )  # fmt: skip
 elementwise(
-    "shr", 2, "an integer", symbol=">>", computes=lambda a, b: a >> b if 0 <= b < 64 else None,
-    shortcuts=(neutral(None, 0),), facts=_right_facts,
+    "shr", 2, "an integer", symbol=">>", shortcuts=(neutral(None, 0),),
+    algebra=Algebra(lambda a, b: a >> b if 0 <= b < 64 else None), elements=ElementFacts(_right_facts),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.types import I1, INDEX, DType, Type, int_range
 from dsl.lowering.known.facts import Analysis, Facts, either, gcd, start_of
 from dsl.lowering.ops.elementwise.declare import Number, Shortcut, elementwise, same_operands
-from dsl.lowering.ops.spec import Makes, Mismatch, row
+from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes, Mismatch, row
 
 
 def _by_ranges(name: str) -> Shortcut:
@@ -82,9 +82,9 @@ for _name, _symbol, _computes, _mirror, _form in (
     ("ge", ">=", lambda a, b: a >= b, "le", lambda forms, op: forms.ordered(op, 1, 0)),
 ):
     elementwise(
-        _name, 2, "a number or i1", I1, symbol=_symbol, computes=_computes, shortcuts=(_by_ranges(_name),),
-        facts=None if _mirror is None else _order_facts, mirror=_mirror, commutes=_mirror is None,
-        form=_form,
+        _name, 2, "a number or i1", I1, symbol=_symbol, shortcuts=(_by_ranges(_name),),
+        algebra=Algebra(_computes, commutes=_mirror is None, mirror=_mirror),
+        elements=ElementFacts(None if _mirror is None else _order_facts, _form),
     )  # fmt: skip
 
 
@@ -111,14 +111,18 @@ def _extreme(dtype: DType, end: int) -> int | float | bool | None:
 
 
 elementwise(
-    "minimum", 2, "a number or i1", commutes=True, computes=min, shortcuts=(same_operands,), facts=_extreme_facts,
-    form=lambda forms, op: forms.lesser(op), sums=(None, "minimum"), idempotent=True,
-    starts=lambda d: _extreme(d, 1),
+    "minimum", 2, "a number or i1", shortcuts=(same_operands,),
+    algebra=Algebra(
+        min, commutes=True, sums=(None, "minimum"), idempotent=True, starts=lambda d: _extreme(d, 1)
+    ),
+    elements=ElementFacts(_extreme_facts, lambda forms, op: forms.lesser(op)),
 )  # fmt: skip
 elementwise(
-    "maximum", 2, "a number or i1", commutes=True, computes=max, shortcuts=(same_operands,), facts=_extreme_facts,
-    form=lambda forms, op: forms.greater(op), sums=(None, "maximum"), idempotent=True,
-    starts=lambda d: _extreme(d, 0),
+    "maximum", 2, "a number or i1", shortcuts=(same_operands,),
+    algebra=Algebra(
+        max, commutes=True, sums=(None, "maximum"), idempotent=True, starts=lambda d: _extreme(d, 0)
+    ),
+    elements=ElementFacts(_extreme_facts, lambda forms, op: forms.greater(op)),
 )  # fmt: skip
 
 
@@ -144,6 +148,7 @@ def _choice_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 row(
-    "select", 3, _infer_select, elementwise=True, computes=lambda c, a, b: a if c else b, fold=_fold_select,
-    facts=_choice_facts, form=lambda forms, op: forms.chosen(op),
+    "select", 3, _infer_select, elementwise=True,
+    algebra=Algebra(lambda c, a, b: a if c else b, _fold_select),
+    elements=ElementFacts(_choice_facts, lambda forms, op: forms.chosen(op)),
 )  # fmt: skip

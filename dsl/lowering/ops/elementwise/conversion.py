@@ -10,7 +10,7 @@ from dsl.lowering.ir.fold import constant_of, wrap
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.types import BF16, F16, F32, FP8, I1, S32, TF32, TileType, Type, int_range
 from dsl.lowering.known.facts import Analysis, Facts, fits, wrapped
-from dsl.lowering.ops.spec import Makes, Mismatch, row
+from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes, Mismatch, row
 
 
 def _infer_cast(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -34,8 +34,8 @@ def _fold_cast(builder: Makes, operands: Sequence[Value], attrs: dict[str, Any])
         return value
     if not to.is_int:
         return None
-    if attrs["rounding"] in (None, "rz") and value.op is not None and value.op.spec.rounds is not None:
-        return builder.value("cast", value.op.operands[0], **attrs | {"rounding": value.op.spec.rounds})
+    if attrs["rounding"] in (None, "rz") and value.op is not None and value.op.spec.algebra.rounds is not None:
+        return builder.value("cast", value.op.operands[0], **attrs | {"rounding": value.op.spec.algebra.rounds})
     if source.is_float or source is I1 or attrs["saturate"]:
         return None
     number = constant_of(value)
@@ -79,8 +79,9 @@ def _infer_asm(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 row(
-    "cast", 1, _infer_cast, "to saturate rounding", elementwise=True, converts=True, fold=_fold_cast, facts=_cast_facts,
-    form=lambda forms, op: forms.converted(op),
+    "cast", 1, _infer_cast, "to saturate rounding", elementwise=True,
+    algebra=Algebra(fold=_fold_cast, keeps="number"),
+    elements=ElementFacts(_cast_facts, lambda forms, op: forms.converted(op)),
 )  # fmt: skip
-row("bitcast", 1, _infer_bitcast, "to", elementwise=True)
-row("asm", (0, 16), _infer_asm, "text types", elementwise=True, keep=True)
+row("bitcast", 1, _infer_bitcast, "to", elementwise=True, algebra=Algebra(keeps="bits"))
+row("asm", (0, 16), _infer_asm, "text types", elementwise=True, acts="runs text")

@@ -5,14 +5,14 @@ and how it is computed, if it is a function there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2
 from typing import Any, Protocol
 
 from dsl.lowering.ir.fold import computed, constant_of
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.types import F32, I1, DType, Type, nearest_number
-from dsl.lowering.ops.spec import OPS, Fold, Infer, Makes, Mismatch, row
+from dsl.lowering.ops.spec import OPS, Algebra, ElementFacts, Fold, Infer, Makes, Mismatch, row
 
 CLASSES: dict[str, Callable[[DType], bool]] = {
     "a number": lambda d: d.kind not in ("bool", "operand"),
@@ -94,12 +94,13 @@ FUNCTIONS: dict[str, LanguageFunction] = {}
 def function(
     name: str, arity: int, of: str, usage: str, means: str, emit: Element, meaning: str | Callable[..., Any],
     *, bound: tuple[float, float] | None = None, numbers: Callable[..., Any] | None = None,
-    on_host: bool | None = None, **facts: Any,
+    on_host: bool | None = None, shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(),
+    elements: ElementFacts = ElementFacts(),
 ) -> None:  # fmt: skip
     """States an operation that the language calls by its name. On the host it is there if it takes floats alone."""
     on_host = of in ("a float", "f32") if on_host is None else on_host
     FUNCTIONS[name] = LanguageFunction(name, arity, of, usage, means, emit, meaning, bound, numbers, on_host)
-    elementwise(name, arity, of, **facts)
+    elementwise(name, arity, of, shortcuts=shortcuts, algebra=algebra, elements=elements)
 
 
 def suffix(llvm: str) -> str:
@@ -134,15 +135,17 @@ Shortcut = Callable[[Makes, Sequence[Value], Sequence[Number]], Value | None]
 """What an operation on integers need not compute, of which these operands are these constants (None: not constant)."""
 
 
-def elementwise(name: str, arity: int, of: str, result: DType | None = None, **facts: Any) -> None:
+def elementwise(
+    name: str, arity: int, of: str, result: DType | None = None, *, symbol: str = "",
+    shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(), elements: ElementFacts = ElementFacts(),
+) -> None:  # fmt: skip
     """States an operation: all operands are of one type in class `of`; the result has that type or `result`.
 
     Of integers it folds constants if it `computes`, and by `shortcuts`.
     """
-    shortcuts = facts.pop("shortcuts", ())
-    if "computes" in facts or shortcuts:
-        facts.setdefault("fold", _of_integers(name, shortcuts))
-    row(name, arity, _alike(of, result), elementwise=True, **facts)
+    if algebra.fold is None and (algebra.computes is not None or shortcuts):
+        algebra = replace(algebra, fold=_of_integers(name, shortcuts))
+    row(name, arity, _alike(of, result), symbol=symbol, elementwise=True, algebra=algebra, elements=elements)
 
 
 def _alike(of: str, result: DType | None) -> Infer:
@@ -171,7 +174,7 @@ def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
         if len(known) == len(numbers):
             spec = OPS[name]
             dtype = spec.infer(operands, attrs)[0].dtype
-            result = computed(spec.computes, known, dtype)
+            result = computed(spec.algebra.computes, known, dtype)
             if result is not None:
                 return builder.constant(result, dtype, operands[0].tile.shape)
         for shortcut in shortcuts:
@@ -185,7 +188,7 @@ def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
 
 def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
     """Comparisons alone: the machine's rounding is the machine's business."""
-    compute = OPS[name].computes
+    compute = OPS[name].algebra.computes
     numbers = [constant_of(v) for v in operands]
     if compute is None or None in numbers:
         return None

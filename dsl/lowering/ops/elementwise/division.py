@@ -8,7 +8,7 @@ from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.known.facts import Analysis, Facts, gcd, power_of_two_divisor, start_of, wrapped
 from dsl.lowering.ops.elementwise.declare import Number, elementwise, neutral
-from dsl.lowering.ops.spec import Makes
+from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes
 
 
 def is_multiple(facts: Analysis, value: Value, of: int | float | bool) -> bool:
@@ -50,7 +50,7 @@ def _whole_and_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence
         return None  # other sums wrap around
     for whole, rest in (total.operands, total.operands[::-1]):
         made = whole.op
-        if made is None or not made.spec.splat or not made.operands or made.operands[0].tile.shape:
+        if made is None or not made.spec.elements.splat or not made.operands or made.operands[0].tile.shape:
             continue
         if is_multiple(builder.facts, whole, divisor):
             return made.operands[0], rest
@@ -115,12 +115,12 @@ def _remainder(op: Op) -> tuple[Value, int] | None:
 
 
 elementwise(
-    "floordiv", 2, "an integer", symbol="//", computes=lambda a, b: a // b if b else None,
-    shortcuts=(neutral(None, 1), _nothing, _scalar_apart), facts=_quotient_facts,
-    form=lambda forms, op: forms.divided(op), divides=True,
+    "floordiv", 2, "an integer", symbol="//", shortcuts=(neutral(None, 1), _nothing, _scalar_apart),
+    algebra=Algebra(lambda a, b: a // b if b else None, divides=True),
+    elements=ElementFacts(_quotient_facts, lambda forms, op: forms.divided(op)),
 )  # fmt: skip
 elementwise(
-    "mod", 2, "an integer", symbol="%", computes=lambda a, b: a % b if b else None,
-    shortcuts=(_nothing_left, _all_of_it, _rest_apart), facts=_rest_facts,
-    form=lambda forms, op: forms.left_over(op), remainder=_remainder, divides=True,
+    "mod", 2, "an integer", symbol="%", shortcuts=(_nothing_left, _all_of_it, _rest_apart),
+    algebra=Algebra(lambda a, b: a % b if b else None, divides=True),
+    elements=ElementFacts(_rest_facts, lambda forms, op: forms.left_over(op), remainder=_remainder),
 )  # fmt: skip

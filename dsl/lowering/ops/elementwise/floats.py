@@ -9,6 +9,7 @@ from typing import Any
 from dsl.lowering.ir.function import Op
 from dsl.lowering.ir.types import DType
 from dsl.lowering.ops.elementwise.declare import Writes, function, intrinsic, intrinsic_of_f32
+from dsl.lowering.ops.spec import Algebra
 
 
 def _fused(dtype: DType, a: Any, b: Any, c: Any) -> Any:
@@ -26,7 +27,7 @@ function(
 )  # fmt: skip
 function(
     "fma", 3, "a float", "fma(a, b, c)", "a·b + c, rounded once", intrinsic("fma"), _fused, on_host=False,
-    sums=(2, "add"),
+    algebra=Algebra(sums=(2, "add")),
 )  # fmt: skip
 function(
     "copysign", 2, "a float", "copysign(x, sign)", "x with that sign", intrinsic("copysign"), "copysign",
@@ -40,8 +41,9 @@ for _name, _means, _llvm, _numpy, _mode, _numbers in (
     ("round", "rounds to nearest, ties to even", "roundeven", "rint", "rn", _nearest),
 ):
     function(
-        _name, 1, "a float", f"{_name}(x)", _means, intrinsic_of_f32(_llvm), _numpy, numbers=_numbers, rounds=_mode
-    )
+        _name, 1, "a float", f"{_name}(x)", _means, intrinsic_of_f32(_llvm), _numpy, numbers=_numbers,
+        algebra=Algebra(rounds=_mode),
+    )  # fmt: skip
 
 
 # ---- the hardware's approximations ----
@@ -71,5 +73,6 @@ _APPROXIMATIONS: tuple[tuple[str, str, str | Callable[..., Any], float, float], 
 for _name, _means, _exact, _relative, _absolute in _APPROXIMATIONS:
     _lowest = 0.0 if _name.startswith("ex2") else None
     function(
-        _name, 1, "f32", f"{_name}(x)", _means, _approximated, _exact, bound=(_relative, _absolute), lowest=_lowest
+        _name, 1, "f32", f"{_name}(x)", _means, _approximated, _exact, bound=(_relative, _absolute),
+        algebra=Algebra(lowest=_lowest),
     )  # fmt: skip

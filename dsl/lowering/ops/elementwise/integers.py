@@ -7,6 +7,7 @@ from typing import Any
 from dsl.lowering.ir.function import Op
 from dsl.lowering.ir.types import DType
 from dsl.lowering.ops.elementwise.declare import Writes, function, intrinsic
+from dsl.lowering.ops.spec import Algebra
 
 
 def _magnitude(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
@@ -44,7 +45,10 @@ def _upper_half(dtype: DType, a: Any, b: Any) -> Any:
     return np.asarray(product >> 64, object).astype(a.dtype)
 
 
-function("mulhi", 2, "an integer", "mulhi(a, b)", "upper half of a·b", _high_product, _upper_half, commutes=True)
+function(
+    "mulhi", 2, "an integer", "mulhi(a, b)", "the upper half of a·b", _high_product, _upper_half,
+    algebra=Algebra(commutes=True),
+)  # fmt: skip
 
 
 def _without_sign(x: Any) -> tuple[Any, int]:

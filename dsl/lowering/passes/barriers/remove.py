@@ -29,7 +29,7 @@ def remove_superfluous(order: Order, inserted: list[Placed]) -> RemovalOutcome:
     """What remains of the inserted barriers, and what came instead."""
     removal = _Removal(order, RemovalOutcome(inserted))
     body = order.steps.function.body
-    for loop in (op for op in body.ops if op.spec.loops):
+    for loop in (op for op in body.ops if op.spec.control.loops):
         inside = removal.inside(loop)
         # One barrier alone was put in because nothing else ordered its accesses; only a later one can make it
         # superfluous.

@@ -66,12 +66,12 @@ class Steps:
         for op in self.of(block):
             yield op, loops
             for region in op.regions:
-                yield from self.inside(region, (*loops, op) if op.spec.loops else loops)
+                yield from self.inside(region, (*loops, op) if op.spec.control.loops else loops)
 
     def loops(self, block: Block) -> Iterator[tuple[Block, Op]]:
         """Loops with the block that they stand in, inner ones first."""
         for op in tuple(self.of(block)):  # barriers may be put in meanwhile
             for region in op.regions:
                 yield from self.loops(region)
-            if op.spec.loops:
+            if op.spec.control.loops:
                 yield block, op

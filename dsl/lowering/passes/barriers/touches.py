@@ -234,7 +234,7 @@ class Touches:
     of tiles that the compiler made, as the text has the barriers between its own accesses."""
 
     def __init__(self, ops: list[Op], forms: LoopForms, by_hand: bool = False):
-        self.effects = {op: op.spec.effects(op) for op in ops if op.spec.effects}
+        self.effects = {op: op.spec.access.effects(op) for op in ops if op.spec.access.touches}
         effects = [e for found in self.effects.values() for e in found]
         self.written = {e.memory for e in effects if e.kind == "write"}
         # What goes through a channel is ordered by its barriers.

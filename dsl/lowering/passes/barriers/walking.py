@@ -78,15 +78,15 @@ class BarrierWalk:
             op, count = steps[position], len(steps)
             if parting(op) is not None and self.branch is None:
                 self._branch_of_threads(block, op, state)
-            elif op.spec.loops:
+            elif op.spec.control.loops:
                 state = self._loop(op, state)
-            elif op.spec.concurrent:
+            elif op.spec.control.concurrent:
                 # All that was done before is there for each role; what goes from one to another is in channels.
                 self._ordered(state, "block")
                 state = self.block(op.regions[-1], state)
             elif parting(op) is not None:
                 state = self._one_after_the_other(op, state)
-            elif op.spec.flows:
+            elif op.spec.control.flows:
                 other = self.block(op.regions[1], state)
                 state = self.block(op.regions[0], state)
                 state.merge(other)
@@ -108,7 +108,7 @@ class BarrierWalk:
 
     def _loop(self, op: Op, state: State) -> State:
         """The body is walked until a round brings nothing new to its head, and again after each barrier put into it."""
-        outer, self.in_while = self.in_while, not op.spec.counters
+        outer, self.in_while = self.in_while, not op.spec.control.counters
         leaving = self._rounds(op, state)
         self.in_while = outer
         return leaving
@@ -135,7 +135,7 @@ class BarrierWalk:
         """A branch or a loop that threads take one by one holds no barrier: what it needs is put before it."""
         self.branch, self.parted = 0, op
         inside = State(0, *state.flying)
-        inside = self._loop(op, inside) if op.spec.loops else self._one_after_the_other(op, inside)
+        inside = self._loop(op, inside) if op.spec.control.loops else self._one_after_the_other(op, inside)
         accesses, self.branch = self.branch, None
         self._need(block, op, members(accesses), state)
         state.pending |= self.order.rounds.of(op).leaving(inside.pending)
@@ -207,7 +207,7 @@ class BarrierWalk:
         inside = [each for region in self.parted.regions for each in walk(region) if self.steps.touched.get(each)]
         other = self.steps.origin(earlier, inside)
         what, out = "this access meets one of another thread", "use where() or mask= outside the branch"
-        order = op.attrs["order"] if op.spec.accesses == "update" else "relaxed"
+        order = op.attrs["order"] if op.spec.access.kind == "update" else "relaxed"
         if order != "relaxed" and (touches[later].bond is not None or other is op):
             what = f"the order of this atomic ({order}) concerns accesses of other threads"
             out = "order=relaxed here, and the order in an atomic behind the branch"

@@ -124,7 +124,7 @@ class _Anchors:
         self.dots = [op for op in self.ops if op.spec.product]
         # By name, and by what has the layout of the sums: whether products are of warp groups.
         self.by_groups: dict[str | Value, bool] = {}
-        self.starts = {arg: start for op in self.ops if op.spec.counters for start, arg in started(op)}
+        self.starts = {arg: start for op in self.ops if op.spec.control.counters for start, arg in started(op)}
 
     def choose(self) -> None:
         values = [v for op in self.ops for v in defined_tiles(op)]
@@ -153,7 +153,7 @@ class _Anchors:
             self.layouts.give(op.operands[0], spread.a)
             self.layouts.give(op.operands[1], spread.b)
         for op in self.ops:
-            if not op.spec.accesses:
+            if not op.spec.access.kind:
                 continue
             moved = moved_by(op)
             if moved.tile.shape and moved not in self.layouts.found and not self.layouts.is_cheap(moved):
@@ -214,11 +214,11 @@ class _Anchors:
     def is_reduced(self, value: Value, axis: int) -> bool:
         """Whether something joins what lies along an axis, or along what the axis is split into."""
         for user in self.layouts.users.get(value, ()):
-            if user.spec.unordered and user.attrs["axis"] == axis:
+            if user.spec.algebra.unordered and user.attrs["axis"] == axis:
                 return True
-            through = user.spec.along if user.spec.reshapes else None
+            through = user.spec.elements.along if user.spec.elements.reshapes else None
             if through is not None and through(user, value, axis) is None:
-                return any(other.spec.unordered for other in self.layouts.users.get(user.result, ()))
+                return any(other.spec.algebra.unordered for other in self.layouts.users.get(user.result, ()))
         return False
 
     def keeps(self, name: str, pin: Pin) -> bool:
@@ -398,7 +398,7 @@ class _Anchors:
     def stored_at_once(self, joined: set[Value]) -> list[int]:
         """How many neighbours of a row a store may take at once: the most first, then fewer."""
         users = (user for value in joined for user in self.layouts.users.get(value, ()))
-        stores = [u for u in users if u.spec.accesses == "write" and space_of(u.operands[0]) == "global"]
+        stores = [u for u in users if u.spec.access.kind == "write" and space_of(u.operands[0]) == "global"]
         stores = [store for store in stores if moved_by(store) in joined]
         wide = [width for width, axis in (access_vector(self.layouts.facts, s, self.warps) for s in stores) if axis]
         count = max(wide, default=1)

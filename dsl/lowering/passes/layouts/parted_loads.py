@@ -41,7 +41,7 @@ def obstacle(function: Function, load: Op, shape: tuple[int, ...]) -> str | None
 
 def mask_loads(a: Inserted, op: Op, condition: Value, layout: Layout) -> None:
     """Puts the condition of a branch or loop, which lies so, into the masks of the loads inside."""
-    if not op.spec.loops:
+    if not op.spec.control.loops:
         for region, spec in zip(op.regions, (None, OPS["not"]), strict=True):
             for block, load in list(_loads(region)):
                 flag = condition if spec is None else _before(a, block, load, Op(spec, [condition], [condition.type]))
@@ -71,7 +71,7 @@ def mask_loads(a: Inserted, op: Op, condition: Value, layout: Layout) -> None:
 def _loads(region: Block) -> Iterator[tuple[Block, Op]]:
     """Those of tiles, each with its block."""
     for op in region.ops:
-        if op.spec.accesses == "read" and op.result.tile.shape:
+        if op.spec.access.kind == "read" and op.result.tile.shape:
             yield region, op
         for inner in op.regions:
             yield from _loads(inner)

@@ -109,10 +109,10 @@ class Rebuilding:
             if op.result in self.pinned:
                 self.map[op.result] = self.materialise(op.result, self.layouts[op.result])
             return
-        if op.spec.flows:
+        if op.spec.control.flows:
             self.control(op)
             return
-        wanted, lying = op.spec.place(self, op)
+        wanted, lying = op.spec.placement.place(self, op)
         operands = [self.get(o, layout) for o, layout in zip(op.operands, wanted, strict=True)]
         for inner in (o for region in op.regions for o in walk(region)):  # may name scalars of the kernel
             inner.operands = [self.map.get(o, o) for o in inner.operands]
@@ -220,17 +220,17 @@ class Rebuilding:
         outer, decides, layout = self.branch, parting(op), None
         if decides is not None:
             layout = self.branch_layout(op, decides)
-            loads = any(o.spec.accesses == "read" for region in op.regions for o in walk(region))
-            if layout.count == 1 or op.spec.loops or loads:
+            loads = any(o.spec.access.kind == "read" for region in op.regions for o in walk(region))
+            if layout.count == 1 or op.spec.control.loops or loads:
                 self.branch = layout
             if layout.count > 1:
                 mask_loads(self, op, decides, layout)
         results = [self.chosen(r) for r in op.results]
-        first = op.spec.leading
+        first = op.spec.control.leading
         operands = [self.get(o, layout) for o in op.operands[:first]]
         operands += [self.get(o, r) for o, r in zip(op.operands[first:], results, strict=False)]  # none of a branch
         for region in op.regions:
-            for arg, given in zip(region.args[op.spec.counters :], results, strict=False):
+            for arg, given in zip(region.args[op.spec.control.counters :], results, strict=False):
                 arg.type = arg.tile.with_layout(given)
                 self.map[arg] = arg
         for region in op.regions:
@@ -259,7 +259,7 @@ class Rebuilding:
         for op in region.ops[:-1]:
             self.visit(op)
         end = region.ops[-1]
-        operands = [self.get(o, condition) for o in end.operands[: end.spec.leading]]
+        operands = [self.get(o, condition) for o in end.operands[: end.spec.control.leading]]
         operands += [self.get(o, layout) for o, layout in zip(handed_on(region), results, strict=True)]
         self.emit(Op(end.spec, operands, [], end.attrs, (), end.loc))
         region.ops = self.out.pop(region)
@@ -309,11 +309,13 @@ class Rebuilding:
         """What a branch of threads with several elements each cannot have inside."""
         shape = condition.tile.shape
         inside = [o for region in op.regions for o in walk(region)]
-        loads = [o for o in inside if o.spec.accesses == "read"]
+        loads = [o for o in inside if o.spec.access.kind == "read"]
         plain = all(
-            o.spec.pure or o.spec.ends or (o.spec.flows and not (o.spec.loops and parting(o) is not None))
+            o.spec.pure
+            or o.spec.control.ends
+            or (o.spec.control.flows and not (o.spec.control.loops and parting(o) is not None))
             for o in inside
-            if o.spec.accesses != "read"
+            if o.spec.access.kind != "read"
         )
         if not plain or any(r.tile.shape != shape for r in op.results):
             self.refuse_branch(op, condition, layout)
@@ -349,5 +351,5 @@ class Rebuilding:
             op.loc,
             f"a tile '{op.name}' {what} needs one element a thread; "
             f"{condition.tile} has {layout.count} on {self.function.threads} threads",
-            f"use {'masks' if op.spec.loops else 'where()'}, or a tile as large as the block has threads",
+            f"use {'masks' if op.spec.control.loops else 'where()'}, or a tile as large as the block has threads",
         )

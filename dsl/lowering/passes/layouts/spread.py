@@ -30,12 +30,12 @@ class Layouts:
             known = (
                 op is not None
                 and op.spec.pure
-                and op.spec.anywhere
+                and op.spec.placement.anywhere
                 # Integers are mostly offsets and masks, of which a thread reads few registers. Floats are data: to
                 # compute them twice is work.
                 and not value.dtype.is_float
                 and all(not o.tile.shape or self.is_cheap(o) for o in op.operands)
-            ) or (op is not None and op.spec.splat and not any(o.tile.shape for o in op.operands))
+            ) or (op is not None and op.spec.elements.splat and not any(o.tile.shape for o in op.operands))
             self.cheap[value] = known
         return known
 
@@ -53,9 +53,9 @@ class Layouts:
 
     def neighbours(self, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
         """What the operations around a value make of it having `layout`."""
-        out = value.op.spec.spread(value.op, value, layout) if value.op is not None else []
+        out = value.op.spec.placement.spread(value.op, value, layout) if value.op is not None else []
         for user in self.users.get(value, ()):
-            out += user.spec.spread(user, value, layout)
+            out += user.spec.placement.spread(user, value, layout)
         return out + [(name, layout) for name in self.alike.get(value, ())]
 
     def joined(self, result: Value) -> set[Value]:

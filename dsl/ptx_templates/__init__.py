@@ -7,7 +7,7 @@
 See docs/instructions.md for how to add one.
 """
 
-from dsl.ptx_templates.instruction import Effect, Fragment, Instruction, Operand, joined
+from dsl.ptx_templates.instruction import Effect, Fragment, Instruction, MatrixProduct, Operand, joined
 from dsl.ptx_templates.reader import Family, UnknownInstruction, families, family, instruction
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Family",
     "Fragment",
     "Instruction",
+    "MatrixProduct",
     "Operand",
     "UnknownInstruction",
     "families",

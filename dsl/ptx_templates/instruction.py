@@ -60,6 +60,23 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """What a product of matrices multiplies: d[m, n] = a[m, k] @ b[k, n] + c.
+
+    `a`, `b` and `c` are element types. `modifier` is what else PTX says: `satfinite`, `xor.popc`, `and.popc`, or
+    nothing.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    modifier: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """A place in the asm text: `count` registers of PTX type `type`.
 

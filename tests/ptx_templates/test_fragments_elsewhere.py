@@ -81,8 +81,8 @@ def check(fragment: Fragment, layout: Any, transposed: bool) -> None:
 @pytest.mark.parametrize("row", PRODUCTS, ids=lambda row: row.name)
 def test_products(row: Instruction) -> None:
     atom = own_atom(row) or stand_in(row)
-    m, n, k = map(int, re.search(r"m(\d+)n(\d+)k(\d+)", row.name).groups())
-    assert atom.shape_mnk == (m, n, k)
+    said = family("mma_sync").product(row.name)
+    assert atom.shape_mnk == (said.m, said.n, said.k)
     check(row["a"].fragment, atom.a_layout, transposed=False)
     check(row["b"].fragment, right_b(atom), transposed=True)
     for name in "cd":

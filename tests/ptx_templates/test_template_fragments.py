@@ -97,7 +97,8 @@ def check(fragment: Fragment, shape: tuple[int, int], expected) -> None:
 
 @pytest.mark.parametrize("row", family("mma_sync").values(), ids=lambda row: row.name)
 def test_products(row):
-    m, n, k = map(int, re.search(r"m(\d+)n(\d+)k(\d+)", row.name).groups())
+    said = family("mma_sync").product(row.name)
+    m, n, k = said.m, said.n, said.k
     for name, shape in (("a", (m, k)), ("b", (k, n)), ("c", (m, n)), ("d", (m, n))):
         operand = row[name]
         bits = BITS.get(operand.element, 32)
@@ -107,6 +108,18 @@ def test_products(row):
             return formula(m, k, bits, group, thread, i)
 
         check(operand.fragment, shape, expected)
+
+
+@pytest.mark.parametrize("row", family("mma_sync").values(), ids=lambda row: row.name)
+def test_names_and_fields_of_products_are_those_of_the_text(row):
+    """PTX text says shape, modifier, the types of d, a, b and c, and what is done with bits."""
+    text = r"mma\.sync\.aligned\.(m(\d+)n(\d+)k(\d+))\.row\.col(\.satfinite)?\.(\w+)\.(\w+)\.(\w+)\.(\w+)(\.\w+\.popc)?"
+    shape, m, n, k, front, *types, back = re.fullmatch(text, row.asm.split(" ")[0]).groups("")
+    assert row.name == f"mma.sync.{shape}{front}.{'.'.join(types)}{back}"
+    said = family("mma_sync").product(row.name)
+    assert (said.m, said.n, said.k) == (int(m), int(n), int(k))
+    assert [said.a, said.b, said.c] == types[1:] and said.modifier == (front or back).removeprefix(".")
+    assert [row[name].element for name in "dabc"] == types
 
 
 def test_offsets_of_distinct_bits_share_no_bit():

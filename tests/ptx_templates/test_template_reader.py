@@ -164,6 +164,19 @@ def test_a_row_that_makes_no_sense_is_refused_with_its_place(old, new, message):
         _ = Family("small", SMALL.replace(old, new))["add.u32"]
 
 
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("", "row 'add.u32': product: 'product'"),
+        ('product = { m = 16, n = 8, k = 8, a = "{type}", b = "u32" }', "product: .* missing .* 'c'"),
+        ('product = { m = 16, n = 8, k = 8, a = "{type}", b = "u32", c = "u32", d = "u32" }', "product: .*'d'"),
+    ],
+)
+def test_a_product_without_its_fields_is_refused_with_its_place(said, message):
+    with pytest.raises(ValueError, match=message):
+        Family("small", SMALL.replace('arch = "sm_80"', f'arch = "sm_80"\n{said}')).product("add.u32")
+
+
 def test_instructions_are_frozen_and_built_once():
     row = instruction("vote.sync.any.pred")
     assert instruction("vote.sync.any.pred") is row

@@ -6,7 +6,7 @@ A tile is many fragments: their repeats along its axes lie in further registers 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache, lru_cache
 
 from dsl.lowering.ir.location import Loc, TileError
@@ -49,15 +49,10 @@ class Mma:
 @cache
 def instructions() -> tuple[Mma, ...]:
     """All rows, the largest first."""
-    out = []
-    for name in family("mma_sync"):
-        words = name.split(".")[2:]  # mma.sync.m16n8k32[.satfinite].s32.s8.s8.s32[.xor.popc]
-        modifier = words.pop(1) if words[1] == "satfinite" else ".".join(words[5:])
-        m, n, k = (int(part) for part in words[0].replace("m", "").replace("n", " ").replace("k", " ").split())
-        out.append(Mma(name, m, n, k, words[2], words[3], words[4], modifier))
+    rows = family("mma_sync")
     # Largest first: `fitting` keeps this order and its first is the rule. A smaller shape needs more instructions for
     # the same products.
-    return tuple(sorted(out, key=lambda i: -i.m * i.n * i.k))
+    return tuple(sorted((Mma(name, *astuple(rows.product(name))) for name in rows), key=lambda i: -i.m * i.n * i.k))
 
 
 @cache

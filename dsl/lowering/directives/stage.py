@@ -41,7 +41,7 @@ from dsl.lowering.directives.tile_loads import (
 from dsl.lowering.directives.tma import LEAST_RUN, SWIZZLED_ROWS, TMA, boxed, flaw_of_box, part_of_rows
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox
-from dsl.lowering.hopper.warpgroup import asks_for, is_turn
+from dsl.lowering.hopper.warpgroup import asks_for, keeps_bits
 from dsl.lowering.ir.fold import is_zero_of_bits
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, put, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -462,7 +462,7 @@ def _feeds_warpgroups(function: Function, load: Op, users: dict[Value, list[Op]]
         for user in users.get(value, []):
             if is_operand(user, value):
                 return any(asks_for(function, name.name) for name in (user.result, user.operands[2]))
-            todo += user.results if is_turn(user) or user.name == "bitcast" else []
+            todo += user.results if keeps_bits(user) else []
     return False
 
 

@@ -143,9 +143,14 @@ def asks_for(function: Function, name: str | None) -> bool:
 def chain(value: Value) -> list[Op]:
     """The operations that an operand is made by: those that leave its bits as they are, and what they begin with."""
     found = [value.op] if value.op is not None else []
-    while found and (is_turn(found[-1]) or found[-1].name == "bitcast") and found[-1].operands[0].op is not None:
+    while found and keeps_bits(found[-1]) and found[-1].operands[0].op is not None:
         found.append(found[-1].operands[0].op)
     return found
+
+
+def keeps_bits(op: Op) -> bool:
+    """Whether the elements of an operation's result have the bits of those of its operand."""
+    return is_turn(op) or op.spec.algebra.keeps == "bits"
 
 
 def is_turn(op: Op) -> bool:

@@ -89,6 +89,6 @@ def factors_of(op: Op, result: Value) -> tuple[Value, Value, Value]:
 row("dots", (5, None), _infer_dots, "instruction")
 # Of products of warp groups, before: the sums, which are there behind it.
 row(
-    "product_wait", (1, None), lambda o, a: [each.type for each in o], acts="synchronizes", placement=Placement(alike),
+    "product_wait", (1, None), lambda o, a: [each.type for each in o], acts="awaits", placement=Placement(alike),
     access=MemoryAccess(waits="wait for products"),
 )  # fmt: skip

@@ -235,7 +235,7 @@ class ElementFacts:
         return self.kind in ("number", "equal")
 
 
-Acts = Literal["", "allocates", "checks", "records", "prints", "synchronizes", "meets", "runs text"]
+Acts = Literal["", "allocates", "checks", "records", "prints", "synchronizes", "awaits", "meets", "runs text"]
 
 
 @dataclass(frozen=True)
@@ -253,8 +253,8 @@ class OpSpec:
         that is asked here. Where operands or attributes tell which, it is a function of the operation.
     acts: what it does that is no access to memory and needs no region, because of which it is never removed or merged:
         it "allocates" a tile in shared memory; it "checks" a condition, and does nothing else; it "records" the time,
-        for a timeline; it "prints"; it "synchronizes" threads or accesses; in it, all lanes of a warp "meet"; it "runs
-        text" of which nothing is known.
+        for a timeline; it "prints"; it "synchronizes" threads or accesses; it "awaits" products of warp groups;
+        all lanes of a warp "meet" at it; it "runs text" of which nothing is known.
     """
 
     name: str

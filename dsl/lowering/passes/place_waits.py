@@ -67,7 +67,7 @@ def _in_block(function: Function, block: Block, most: int) -> None:
             if spent is not None:
                 _go_behind(block, [op, wait], spent)
             _begin_early(block, op, set() if spent is None else _made_of(block.ops, {spent}))
-    for op in [op for op in block.ops if op.spec is OPS["product_wait"]]:
+    for op in [op for op in block.ops if op.spec.acts == "awaits"]:
         _read_meanwhile(block, op)
 
 
@@ -145,8 +145,9 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     registers: then it begins at 0 and says so."""
     if len(product.results) > 1 or constant_of(product.operands[-1]) != 0:
         return None
-    at, waits = block.ops.index(product), OPS["product_wait"]
-    sums = [op.results[0] for op in block.ops[:at] if op.spec is waits and op.results[0].type == product.result.type]
+    at = block.ops.index(product)
+    waits = [op for op in block.ops[:at] if op.spec.acts == "awaits"]
+    sums = [wait.results[0] for wait in waits if wait.results[0].type == product.result.type]
     if not sums:
         return None
     spent = sums[-1]

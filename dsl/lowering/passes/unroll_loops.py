@@ -59,7 +59,7 @@ def _choose(function: Function, loop: Op) -> None:
     elif ("unroll", name) not in function.lines and "slots" in loop.attrs and adds_products(loop):
         rule, why = min(loop.attrs["slots"], MOST_SLOTS), "a round for each slot of the ring: their places are numbers"
     step = constant_of(loop.operands[2])
-    in_flight = "tiles" in loop.attrs and any(op.spec is OPS["bulk_store"] for op in walk(loop.regions[0]))
+    in_flight = "tiles" in loop.attrs and any(op.spec.leaves for op in walk(loop.regions[0]))
     free = step is not None and step >= 1 and not in_flight
     loop.attrs["unroll"] = function.choices.choose(
         "unroll",

@@ -49,12 +49,55 @@ def test_lines_are_at_most_120_wide(path: Path) -> None:
     assert not [f"{number}: {line}" for number, line in enumerate(lines, 1) if len(line) > 120]
 
 
-def test_contributing_names_files_that_exist() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    named = re.findall(r"`((?:dsl|lowering|runtime|tests|ptx_templates|docs|benchmarks)/[\w./]*)`", text)
-    named = [name for name in named if "NAME" not in name]
-    assert len(named) > 20
-    assert not [name for name in named if not (ROOT / name).exists()]
+FOLDERS = ("dsl", "tests", "docs", "benchmarks", "samples", "findings")
+TEXTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(p for f in FOLDERS for e in ("md", "py", "toml", "lark", "tile") for p in (ROOT / f).rglob(f"*.{e}")),
+    ]
+)
+PATH = re.compile(
+    r"`((?:[\w-]+/)+(?:[\w.-]+\.\w+)?|[\w-]+\.(?:py|toml|lark))`"
+    rf"|(?<![\w./-])((?:{'|'.join(FOLDERS)})/[\w./-]*\.(?:py|md|toml|tile|lark))\b"
+)
+"""What a text calls a file or a folder: in backticks, the end of its path; elsewhere, the path from the root on."""
+OF_USERS = {"runtime.py"}
+
+
+def tails() -> set[str]:
+    """The paths of all files and folders, and the ends of these: `dsl/text/`, `text/`, `text/tree.py`, `tree.py`."""
+    found = set()
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*"):
+            if "__pycache__" not in path.parts:
+                parts = path.relative_to(ROOT).parts
+                found |= {"/".join(parts[i:]) + "/" * path.is_dir() for i in range(len(parts))}
+    return found | {f"{folder}/" for folder in FOLDERS} | {path.name for path in ROOT.iterdir()}
+
+
+def lost_paths(path: Path, known: set[str]) -> list[str]:
+    """The paths in a text that lead nowhere: those from the root on, or from the text's own folder, must be whole."""
+    named = {first or second for first, second in PATH.findall(path.read_text(encoding="utf-8"))}
+    named = {name for name in named if "NAME" not in name} - OF_USERS
+    whole = {name for name in named if name.split("/")[0] in FOLDERS}
+    lost = {name for name in whole if not ((ROOT / name).exists() or (path.parent / name).exists())}
+    return sorted(lost | {name for name in named - whole if name not in known})
+
+
+def test_paths_lead_to_files() -> None:
+    """In documents, and in comments and docstrings."""
+    known = tails()
+    found = {str(path.relative_to(ROOT)): lost for path in TEXTS if (lost := lost_paths(path, known))}
+    assert not found
+    assert sum(len(PATH.findall(path.read_text(encoding="utf-8"))) for path in TEXTS) > 500
+
+
+def test_a_lost_path_is_found(tmp_path: Path) -> None:
+    text = tmp_path / "page.md"
+    here, names = "tests/test_documents.py", ["gone.py", "gone/", "/".join(("tests", "gone.py"))]
+    gone = "".join(f"`{name}`" for name in names)  # not written here: this file is a text, too
+    text.write_text(f"`{here}`, `test_documents.py`, `tests/`, {here}, {gone} and in a command {names[-1]}\n")
+    assert lost_paths(text, tails()) == names
 
 
 def test_every_sample_and_every_document_is_listed() -> None:

@@ -396,7 +396,7 @@ class Arm:
 
 @node
 class Match:
-    """`match CHOICE(arguments):` with its arms. `dispatch_branches.py` makes branches of it."""
+    """`match CHOICE(arguments):` with its arms. `branches.py` makes branches of it."""
 
     loc: Loc
     name: str

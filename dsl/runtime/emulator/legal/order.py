@@ -2,8 +2,8 @@
 
 ptxas reads an opcode as a name and modifiers, and the modifiers in any order: CUTLASS writes
 `ldmatrix.sync.aligned.x4.m8n8.shared.b16`, nvcc `atom.add.global.u32`. What it keeps in order (found by asking ptxas
-13.5 for 12,000 permutations of all forms; `tests/runtime/emulator/test_ptx_order.py` asks for some again): the words of
-the name itself, types among each other, layouts of matrices, state spaces, and operations on bits.
+13.5 for 12,000 permutations of all forms; `tests/runtime/emulator/test_ptx_spelling.py` asks for some again): the words
+of the name itself, types among each other, layouts of matrices, state spaces, and operations on bits.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def _examine(added: Added) -> None:
 def _teach(semantics: Sequence[Added], owner: str) -> None:
     """Has the emulator know what instructions do."""
     if semantics:
-        from dsl.runtime.emulator.instructions.extension import extend
+        from dsl.runtime.emulator.extension import extend
 
         for each in semantics:
             try:

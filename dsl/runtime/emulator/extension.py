@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ..code import DTYPES, PACKED, Code, Op, Values
-from ..launch import program_of
-from ..legal.check import forms_of, table, usual_order
-from ..legal.forms import FormTable, LegalForm
-from ..reader import PtxInstruction
-from .registry import ROWS, Row, row_of_opcode
+from .code import DTYPES, PACKED, Code, Op, Values
+from .instructions.registry import ROWS, Row, row_of_opcode
+from .launch import program_of
+from .legal.check import forms_of, table, usual_order
+from .legal.forms import FormTable, LegalForm
+from .reader import PtxInstruction
 
 Function = Callable[..., Any]
 _told: dict[str, tuple[str, LegalForm]] = {}  # by opcode: who told of it, and its form

@@ -17,7 +17,7 @@ from dsl.command.trials import experiments, trying
 from dsl.lowering.ir.location import TileError, closest
 
 if TYPE_CHECKING:
-    from dsl.lab.diff import Difference, Side
+    from dsl.lab.diff import DiffKernel, Side
     from dsl.lab.experiment import Experiment
     from dsl.lab.place import TuningPlace
     from dsl.lab.trial import Trial
@@ -43,7 +43,8 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     """Compare two ways to do the launches that an example of FILE makes. Both take FILE, NAME=VALUE and the options; A
     is that with what --from says, B with what --vs says: another option of a choice (swizzle.sf=none), schedule=NAME,
     kernel=, example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a trial of a log
-    (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR in the kernel's place. Two PTX files are compared, too.
+    (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR in the kernel's place. Two PTX files are compared as they
+    are assembled.
 
     Told are the choices that differ, the figures side by side, the lines whose counters differ most, and the first
     stage at which the code differs.
@@ -63,8 +64,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     """What differs, as data, printed unless that is asked for alone; and whether nothing but times does."""
     from dsl.command.console import Terminal
     from dsl.examples.report import finite
-    from dsl.lab.diff import DiffSettings, compared
-    from dsl.lab.diff import as_json as record
+    from dsl.lab.diff import Contest, compared
     from dsl.lab.diff_report import show_difference
     from dsl.lab.experiment import ROUNDS
     from dsl.lab.place import find_place
@@ -77,28 +77,28 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     sides = [side_words(file, values, options, options[name]) for name in ("start", "vs")]
     check_pair(*sides)
     console = Terminal(width=None if sys.stdout.isatty() else 200)
-    made: list[Difference] = []
+    made = []
     with ExitStack() as stack:
         place = find_place(options["device"], options["arch"])
         first, second = (sides_of(each, place, stack) for each in sides)
         if len(first) != len(second):
             message = f"A has {len(first)} launches, B {len(second)}"
             raise TileError("option", None, message, "--launch N, or launch=N on a side")
+        contest = Contest(place.ordinal, options["rounds"] or ROUNDS, options["seed"])
         for pair in zip(first, second, strict=True):
-            settings = DiffSettings(options["context"], options["rounds"] or ROUNDS, options["seed"], place.ordinal)
-            made.append(compared(*pair, settings))
+            made.append(compared(*pair, options["context"], contest))
             stage = None if options["stage"] is None else known_stage(options["stage"], made[-1])
             if not as_json:
                 show_difference(made[-1], stage, console)
-    launches = [record(each) for each in made]
-    return finite({"file": file, "device": place.name, "launches": launches}), all(each.is_equal for each in made)
+    is_equal = not any(each["differs"] for each in made)
+    return finite({"file": file, "device": place.name, "launches": made}), is_equal
 
 
-def known_stage(name: str, made: Difference) -> str:
+def known_stage(name: str, made: dict[str, Any]) -> str:
     """The stage that is asked for; `ir` is that of the last pass. TileError."""
     from dsl.lab.diff_stages import kind_of
 
-    known = list(dict.fromkeys(one.stage for each in made.kernels for one in each.stages.stages))
+    known = list(dict.fromkeys(one["stage"] for each in made["kernels"] for one in each["stages"]))
     if name == "ir" and (passes := [each for each in known if kind_of(each) == "ir"]):
         return passes[-1]
     if name not in known:
@@ -139,7 +139,11 @@ def made_sides(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[S
         options = words.options
         made = ptx_from(words.file, choices_of(options["choose"], options["skip_pass"]))
         label = words.label if words.is_said else words.file
-        found = [code_side(made, words.file, label, place, words.values, options["seed"], options["kernel"])]
+        if words.values:
+            raise TileError(
+                "option", None, f"{words.file} is assembled alone, so '{words.values[0]}' sets nothing there"
+            )
+        found = [code_side(made, words.file, label, place, options["kernel"])]
     for side in found:
         side.notes += words.notes
     return found
@@ -148,19 +152,20 @@ def made_sides(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[S
 def sides_in(words: SideWords, place: TuningPlace) -> list[Side]:
     """Of a `.tile` file, with code by hand in the place of a kernel, if there is some."""
     from dsl.kernels.edited import ptx_from
-    from dsl.lab.diff_code import code_side, given_kernels, is_foreign
+    from dsl.lab.diff_code import code_side, given_kernels
+    from dsl.runtime.header import read
 
     if words.code is None:
         return launched(words, place, {})
     options = words.options
     ptx = ptx_from(words.code, choices_of(options["choose"], options["skip_pass"]))
-    if is_foreign(ptx):
+    if not read(ptx):
         kernel = options["kernel"] if "kernel" in words.own else None  # else it is the file's
-        return [code_side(ptx, words.code, words.label, place, (), options["seed"], kernel)]
+        return [code_side(ptx, words.code, words.label, place, kernel)]
     return launched(words, place, given_kernels(ptx, words.code))
 
 
-def launched(words: SideWords, place: TuningPlace, given: dict[str, Any]) -> list[Side]:
+def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel]) -> list[Side]:
     """The launches of the example, those with the kernel that is asked for."""
     from dsl.lab.diff import launched_side
     from dsl.lab.experiment import Wanted
@@ -206,7 +211,7 @@ def kernel_alone(file: str, options: dict[str, Any]) -> str | None:
     return name
 
 
-def by_name(words: SideWords, place: TuningPlace, given: dict[str, Any], kernel: str) -> Side:
+def by_name(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel], kernel: str) -> Side:
     """A kernel that no example launches, compiled alone."""
     from dsl.command.compile import requests_for
     from dsl.lab.diff import compiled_side
@@ -251,7 +256,7 @@ def code_then(label: str, then: Trial, here: Trial) -> list[str]:
 def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:
     """Of a commit: its compiler makes the code and tells the choices; what it costs is found here."""
     from dsl.lab.commits import TreeQuestion, file_in_repository, git, worktree
-    from dsl.lab.diff_commits import kernels_in
+    from dsl.lab.diff_code import kernels_in
     from dsl.lowering.ir.targets import target
 
     assert words.commit is not None

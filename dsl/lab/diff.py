@@ -14,8 +14,8 @@ from dsl.kernels.stages import Lines, tree
 from dsl.kernels.variant import Request
 from dsl.lab.compiling import Made, made_of
 from dsl.lab.contest import CONFIDENCE, ratio_interval, sign_probability
-from dsl.lab.diff_choices import ChoiceDifference, Numbered, Taken, differing, taken_by
-from dsl.lab.diff_stages import KernelTexts, StagesDifference, compared_stages, kernel_texts
+from dsl.lab.diff_choices import Numbered, Taken, differing, taken_by
+from dsl.lab.diff_stages import KernelTexts, compared_stages, kernel_texts
 from dsl.lab.diff_text import joined_lines
 from dsl.lab.experiment import ROUNDS, Experiment
 from dsl.lab.place import WAIT_SECONDS, TuningPlace
@@ -30,47 +30,30 @@ FIGURES = {
     "result": "result",
     "registers": "registers",
     "spills": "spills",
-    "SASS": "sass",
-    "shared bytes": "shared_bytes",
+    "sass": "SASS",
+    "shared_bytes": "shared bytes",
     "threads": "threads",
     "occupancy": "occupancy",
     "sectors": "sectors",
     "wavefronts": "wavefronts",
     "conflicts": "conflicts",
     "barriers": "barriers",
-    "instr": "work",
+    "work": "instr",
 }
-"""Heading → figure of a trial."""
+"""Figure of a trial → heading."""
 BY_LINE = ("sectors", "wavefronts", "conflicts", "barriers", "work")
 """The figures that are compared by line."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiffSettings:
-    """context: rows around what differs; rounds, seed: of the contest, on the GPU of this number, if there is one."""
-
-    context: int = 3
-    rounds: int = ROUNDS
-    seed: int = 0
-    ordinal: int | None = None
-
-
 @dataclass(slots=True)
 class DiffKernel:
-    """A kernel of a side. choices: None where they are not known, as of a PTX text."""
+    """A kernel of a side. choices: None where they are not known, as of a PTX text; made: code that was made elsewhere,
+    by the compiler of a commit, or by hand."""
 
     kernel: str
     choices: Mapping[Numbered, Taken] | None
     texts: KernelTexts
-
-
-@dataclass(frozen=True, slots=True)
-class GivenKernel:
-    """A kernel whose code was made elsewhere: by the compiler of a commit, or by hand."""
-
-    made: Made
-    choices: Mapping[Numbered, Taken] | None
-    texts: KernelTexts
+    made: Made | None = None
 
 
 @dataclass(slots=True)
@@ -101,27 +84,33 @@ class Side:
         occupied = [each.occupancy for each in self.trial.launches if each.occupancy is not None]
         return found | ({"occupancy": min(occupied)} if occupied else {})
 
+    def record(self) -> dict[str, Any]:
+        trial = self.trial
+        row: dict[str, Any] = {"side": self.label, "title": self.title, "reason": trial.reason, "notes": self.notes}
+        if trial.times_us:
+            median, low, high = trial.interval
+            row |= {"median_us": median, "interval_us": [low, high], "rounds": len(trial.times_us)}
+        return row
+
 
 def launched_side(
-    experiment: Experiment, label: str, kernel: str | None, given: Mapping[str, GivenKernel] | None = None
+    experiment: Experiment, label: str, kernel: str | None, given: Mapping[str, DiffKernel] | None = None
 ) -> Side:
     """A launch of an example as chosen, with code in the place of some of its kernels. kernel: the only one to compare.
     Raises TileError, DeviceError."""
-    given = given or {}
     trial = experiment.trial({})
     asked = experiment.conditions.schedule or experiment.call.facts.schedule
     branch = branch_choice(experiment.planner, experiment.chosen, asked)
     kernels = []
     for step, compiled in zip(experiment.plan({}).steps, experiment.compiled, strict=True):
         request = step.request
-        if kernel in (None, request.kernel):
-            other = given.get(request.kernel)
-            if other is not None:
-                kernels.append(given_kernel(experiment.program, request, other))
-            else:
-                choices = taken_by(all_choices(request, compiled, branch).values())
-                texts = kernel_texts(experiment.program, request, compiled)
-                kernels.append(DiffKernel(request.kernel, choices, texts))
+        if kernel not in (None, request.kernel):
+            continue
+        if (other := (given or {}).get(request.kernel)) is not None:
+            kernels.append(with_tree(experiment.program, other))
+        else:
+            choices = taken_by(all_choices(request, compiled, branch).values())
+            kernels.append(DiffKernel(request.kernel, choices, kernel_texts(experiment.program, request, compiled)))
     for each in kernels[1:]:  # the branch is the launch's, and told once
         each.choices = each.choices and {
             key: one for key, one in each.choices.items() if key[0] != f"branch.{trial.call}"
@@ -135,109 +124,60 @@ def launched_side(
     return side
 
 
-def given_kernel(program: Program, request: Request, given: GivenKernel) -> DiffKernel:
+def with_tree(program: Program, given: DiffKernel) -> DiffKernel:
     """A kernel whose code was made elsewhere: what is made of the file itself, where its choices are known, is its
     syntax tree."""
-    texts = given.texts
-    if given.choices is not None:
-        texts = replace(texts, texts={"ast": tree(program.kernels[request.kernel]), **texts.texts})
-    return DiffKernel(request.kernel, given.choices, texts)
+    if given.choices is None:
+        return given
+    return replace(
+        given, texts=replace(given.texts, texts={"ast": tree(program.kernels[given.kernel]), **given.texts.texts})
+    )
 
 
-def compiled_side(
-    program: Program, request: Request, label: str, place: TuningPlace, given: GivenKernel | None
-) -> Side:
+def compiled_side(program: Program, request: Request, label: str, place: TuningPlace, given: DiffKernel | None) -> Side:
     """A kernel that no example launches: what the assembler says of it. Raises TileError, LaunchError."""
     from dsl.runtime import Kernel
 
     compiled = compile_variant(program, request)
-    kernel = DiffKernel(request.kernel, None, KernelTexts({}))
     if given is None:
-        kernel.choices = taken_by(all_choices(request, compiled, None).values())
-        kernel.texts, made = kernel_texts(program, request, compiled), made_of(compiled.ptx, compiled.header, "counted")
+        choices = taken_by(all_choices(request, compiled, None).values())
+        texts, made = kernel_texts(program, request, compiled), made_of(compiled.ptx, compiled.header, "counted")
+        given = DiffKernel(request.kernel, choices, texts, made)
     else:
-        kernel, made = given_kernel(program, request, given), given.made
+        given = with_tree(program, given)
+    assert given.made is not None
     facts = {"dims": dict(request.dims), "types": dict(request.types), "options": {}, "values": dict(request.constants)}
     steps = [{"kernel": request.kernel, "schedule": request.schedule}]
     about = (program.digest(), place.name, place.driver, versions(program.plugins), request.kernel, None, 0)
     facts |= replays(program, 0, ())
     trial = Trial(*about, **facts, steps=steps, status="compiled")  # type: ignore[misc, arg-type]
-    trial.launches = [described(Kernel(made.ptx or "", made.entry, place.device), made, place)]
-    return Side(label, trial.title, trial, [kernel], program.source)
+    trial.launches = [described(Kernel(given.made.ptx or "", given.made.entry, place.device), given.made, place)]
+    return Side(label, trial.title, trial, [given], program.source)
 
 
 # ---- what differs ----
 
 
-@dataclass(frozen=True, slots=True)
-class LineDifference:
-    """A line of the source whose counters differ. is_second: whether `line` is one of the second side's file alone."""
-
-    line: str
-    is_second: bool
-    text: str
-    first: Mapping[str, float]
-    second: Mapping[str, float]
-
-
-@dataclass(slots=True)
-class KernelDifference:
-    """Two kernels: choices that differ, None where those of a side are not known; how many each made; constants that
-    differ; the stages."""
-
-    first: str
-    second: str
-    constants: dict[str, tuple[Any, Any]]
-    choices: list[ChoiceDifference] | None
-    made: tuple[int, int]
-    stages: StagesDifference
-
-
-@dataclass(slots=True)
-class Difference:
-    """All that two sides differ in. ratio: of the second's times to the first's, round by round, with its interval;
-    differs: whether that is told from 1. unpaired: kernels of one side, by its letter."""
-
-    first: Side
-    second: Side
-    kernels: list[KernelDifference]
-    lines: list[LineDifference]
-    unpaired: list[tuple[str, str]] = field(default_factory=list)
-    ratio: tuple[float, float, float] | None = None
-    differs: bool | None = None
-
-    @property
-    def figures(self) -> dict[str, tuple[Any, Any]]:
-        """By heading, as far as one of them has it."""
-        mine, others = self.first.figures(), self.second.figures()
-        known = {head: (mine.get(name), others.get(name)) for head, name in FIGURES.items()}
-        return {head: pair for head, pair in known.items() if pair != (None, None)}
-
-    @property
-    def is_same_code(self) -> bool:
-        """Whether the PTX of all kernels is the same, but for names."""
-        ptx = [stage for each in self.kernels for stage in each.stages.stages if stage.stage == "ptx"]
-        return not self.unpaired and not any(stage.hunks for stage in ptx)
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether nothing differs but times."""
-        same = all(not each.choices and not each.constants and each.stages.first is None for each in self.kernels)
-        return same and not self.unpaired and all(a == b for a, b in self.figures.values())
-
-
-def compared(first: Side, second: Side, settings: DiffSettings) -> Difference:
-    """Compares two sides; on a GPU, in one contest of shuffled rounds. TileError if they have no kernel in common."""
-    pairs, unpaired = paired(first.kernels, second.kernels)
+def compared(first: Side, second: Side, context: int, contest: Contest) -> dict[str, Any]:
+    """What two sides differ in, as `dsl diff --json` prints it: whether anything but times `differs`; `same_code`,
+    whether the PTX of all kernels is the same but for names; `only`: kernels of one side, by its letter. On a GPU they
+    are timed in one contest of shuffled rounds. TileError if they have no kernel in common."""
+    pairs, only = paired(first.kernels, second.kernels)
     if not pairs:
         names = ["; ".join(each.kernel for each in side.kernels) for side in (first, second)]
         message = f"A has the kernels {names[0] or 'none'}, B {names[1] or 'none'}"
         raise TileError("option", None, message, "kernel=NAME on a side says which to compare")
-    kernels = [kernel_difference((first, second), pair, settings.context) for pair in pairs]
-    made = Difference(first, second, kernels, line_differences(first, second), unpaired)
-    if first.launch is not None and second.launch is not None:
-        contest(made, settings)
-    return made
+    kernels = [kernel_difference((first, second), pair, context) for pair in pairs]
+    figures = compared_figures(first.figures(), second.figures())
+    found = [each[what] for each in kernels for what in ("choices", "constants", "first_difference")]
+    ptx = [stage for each in kernels for stage in each["stages"] if stage["stage"] == "ptx"]
+    record: dict[str, Any] = {
+        "differs": bool(only or any(found) or any(pair["a"] != pair["b"] for pair in figures.values())),
+        "same_code": not only and not any(stage["hunks"] for stage in ptx),
+    }
+    times = contest.run(first, second)
+    record |= {"a": first.record(), "b": second.record(), "figures": figures}
+    return record | {"lines": line_differences(first, second), "kernels": kernels, "only": only, **times}
 
 
 def paired(
@@ -257,29 +197,60 @@ def paired(
     return pairs, [*alone, *(("B", each.kernel) for each in rest)]
 
 
-def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKernel], context: int) -> KernelDifference:
+def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKernel], context: int) -> dict[str, Any]:
+    """Choices that differ, None where those of a side are not known, and how many each `made`; constants; stages."""
     a, b = pair
-    known = a.choices is not None and b.choices is not None
-    choices = differing(a.choices or {}, b.choices or {}) if known else None
-    made = len(a.choices or ()), len(b.choices or ())
+    choices = None
+    if a.choices is not None and b.choices is not None:
+        choices = [
+            {
+                "label": one.label,
+                "keys": list(one.keys),
+                "a": one.first and asdict(one.first),
+                "b": one.second and asdict(one.second),
+            }
+            for one in differing(a.choices, b.choices)
+        ]
     mine, others = (constants_of(side.trial, each.kernel) for side, each in zip(sides, pair, strict=True))
-    names = dict.fromkeys([*mine, *others])
-    constants = {
-        name: (mine.get(name), others.get(name))
-        for name in names
-        if exact_key(mine.get(name)) != exact_key(others.get(name))
-    }
+    both = {name: (mine.get(name), others.get(name)) for name in [*mine, *others]}
+    constants = {name: {"a": x, "b": y} for name, (x, y) in both.items() if exact_key(x) != exact_key(y)}
+    made = [len(a.choices or ()), len(b.choices or ())]
     stages = compared_stages(a.texts, b.texts, context)
-    return KernelDifference(a.kernel, b.kernel, constants, choices, made, stages)
+    for hunk in (hunk for stage in stages["stages"] for hunk in stage["hunks"]):
+        hunk["text"] = "" if hunk["line"] is None else sides[hunk["second"]].line(str(hunk["line"]))
+        hunk["second"] = hunk["second"] and are_two_texts(*sides)
+    return {"a": a.kernel, "b": b.kernel, "choices": choices, "made": made, "constants": constants, **stages}
 
 
 def constants_of(trial: Trial, kernel: str) -> Mapping[str, Any]:
     return next((each.constants for each in trial.launches if each.kernel == kernel), {})
 
 
-def line_differences(first: Side, second: Side) -> list[LineDifference]:
+def compared_figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Those that one of them has, with their ratio."""
+    found = {}
+    for name in FIGURES:
+        x, y = a.get(name), b.get(name)
+        if x is not None or y is not None:
+            ratio = {"ratio": y / x} if is_number(x) and is_number(y) and x else {}
+            found[name] = {"a": x, "b": y, **ratio}
+    return found
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def are_two_texts(first: Side, second: Side) -> bool:
+    """Whether they are of two texts of the `.tile` file."""
+    texts = [None if side.source is None else side.source.text for side in (first, second)]
+    return texts[0] != texts[1]
+
+
+def line_differences(first: Side, second: Side) -> list[dict[str, Any]]:
     """The lines whose counters differ, those first that take the greatest part of what a side counts. Lines that differ
-    between two texts of the file stand for themselves. None where a side is not counted."""
+    between two texts of the file stand for themselves: those of the second one are `is_second`. None where a side is
+    not counted."""
     if first.trial.counters is None or second.trial.counters is None:
         return []
     mine, others = ({line: by_line(counts) for line, counts in side.trial.by_line.items()} for side in (first, second))
@@ -291,14 +262,14 @@ def line_differences(first: Side, second: Side) -> list[LineDifference]:
         name: max(1.0, *(sum(counts[name] for counts in side.values()) for side in (mine, others))) for name in BY_LINE
     }
     blank = dict.fromkeys(BY_LINE, 0.0)
-    weighed: list[tuple[float, LineDifference]] = []
+    weighed: list[tuple[float, dict[str, Any]]] = []
     for key in dict.fromkeys([*mine, *joined]):
         a, b = mine.get(key, blank), joined.get(key, blank)
         if a != b:
             is_second, line = key.startswith("+"), key.removeprefix("+")
             text = (second if is_second else first).line(line)
             weight = sum(abs(a[name] - b[name]) / totals[name] for name in BY_LINE)
-            weighed.append((weight, LineDifference(line, is_second, text, a, b)))
+            weighed.append((weight, {"line": line, "is_second": is_second, "text": text, "first": a, "second": b}))
     return [each for _, each in sorted(weighed, key=lambda pair: -pair[0])]
 
 
@@ -309,77 +280,30 @@ def by_line(counts: Mapping[str, float]) -> dict[str, float]:
     return dict(zip(BY_LINE, (sectors, wavefronts, *others, work), strict=True))
 
 
-def contest(made: Difference, settings: DiffSettings) -> None:
-    """Times of both in rounds of a random order, and their ratio."""
-    from dsl.runtime.cuda.context import time_limit
-    from dsl.runtime.cuda.timing import measure_rounds
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Times of both in `rounds` of a random order, on the GPU of this number."""
 
-    sides = (made.first, made.second)
-    launches = [side.launch for side in sides if side.launch is not None]
-    assert settings.ordinal is not None
-    with time_limit(WAIT_SECONDS):
-        found = measure_rounds(launches, settings.rounds, order=Random(settings.seed), device=settings.ordinal)
-    name = uuid4().hex[:12]
-    for side, times in zip(sides, found, strict=True):
-        side.trial.times_us, side.trial.contest = [round(t, 3) for t in times], name
-        side.note()
-    a, b = (side.trial.times_us for side in sides)
-    made.ratio = ratio_interval(b, a)
-    made.differs = sign_probability(b, a) <= 1 - CONFIDENCE
+    ordinal: int | None = None
+    rounds: int = ROUNDS
+    seed: int = 0
 
+    def run(self, first: Side, second: Side) -> dict[str, Any]:
+        """The ratio of the second's times to the first's, round by round, with its interval, and whether it is told
+        from 1; nothing without a GPU."""
+        if first.launch is None or second.launch is None or self.ordinal is None:
+            return {}
+        from dsl.runtime.cuda.context import time_limit
+        from dsl.runtime.cuda.timing import measure_rounds
 
-# ---- as data ----
-
-
-def as_json(made: Difference) -> dict[str, Any]:
-    """What `dsl diff --json` prints of a launch."""
-    figures = {}
-    for head, (a, b) in made.figures.items():
-        figures[FIGURES[head]] = {"a": a, "b": b} | ({"ratio": b / a} if is_number(a) and is_number(b) and a else {})
-    record: dict[str, Any] = {"differs": not made.is_equal, "same_code": made.is_same_code}
-    record |= {letter: side_as_json(side) for letter, side in (("a", made.first), ("b", made.second))}
-    record |= {"figures": figures, "lines": [asdict(each) for each in made.lines]}
-    record |= {"kernels": [kernel_as_json(each) for each in made.kernels], "only": [list(one) for one in made.unpaired]}
-    if made.ratio is not None:
-        record |= {"ratio": made.ratio[0], "ratio_interval": list(made.ratio[1:]), "time_differs": made.differs}
-    return record
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def side_as_json(side: Side) -> dict[str, Any]:
-    trial = side.trial
-    row: dict[str, Any] = {"side": side.label, "title": side.title, "reason": trial.reason, "notes": side.notes}
-    if trial.times_us:
-        median, low, high = trial.interval
-        row |= {"median_us": median, "interval_us": [low, high], "rounds": len(trial.times_us)}
-    return row
-
-
-def kernel_as_json(each: KernelDifference) -> dict[str, Any]:
-    choices = None
-    if each.choices is not None:
-        choices = [
-            {"label": one.label, "keys": list(one.keys), "a": said(one.first), "b": said(one.second)}
-            for one in each.choices
-        ]
-    stages = [
-        {
-            "stage": one.stage,
-            "added": one.added,
-            "removed": one.removed,
-            "hunks": [{"line": h.line, "second": h.is_second, "rows": list(h.rows)} for h in one.hunks],
-        }
-        for one in each.stages.stages
-    ]
-    first = each.stages.first
-    record: dict[str, Any] = {"a": each.first, "b": each.second, "choices": choices, "made": list(each.made)}
-    record |= {"constants": {name: {"a": a, "b": b} for name, (a, b) in each.constants.items()}}
-    record |= {"first_difference": None if first is None else first.stage, "stages": stages}
-    return record | {"only": each.stages.only, "missing": each.stages.missing}
-
-
-def said(taken: Taken | None) -> dict[str, str] | None:
-    return None if taken is None else asdict(taken)
+        launches, order = [first.launch, second.launch], Random(self.seed)
+        with time_limit(WAIT_SECONDS):
+            found = measure_rounds(launches, self.rounds, order=order, device=self.ordinal)
+        name = uuid4().hex[:12]
+        for side, times in zip((first, second), found, strict=True):
+            side.trial.times_us, side.trial.contest = [round(t, 3) for t in times], name
+            side.note()
+        a, b = first.trial.times_us, second.trial.times_us
+        ratio, *interval = ratio_interval(b, a)
+        differs = sign_probability(b, a) <= 1 - CONFIDENCE
+        return {"ratio": ratio, "ratio_interval": interval, "time_differs": differs}

@@ -11,7 +11,7 @@ from dsl.kernels.compile import Compiled, stages_of
 from dsl.kernels.plain_rows import ptx_lines
 from dsl.kernels.stages import tree
 from dsl.kernels.variant import Request
-from dsl.lab.diff_text import LayoutNames, StageDifference, difference, numbered_row, plain_instruction, rows_of
+from dsl.lab.diff_text import LayoutNames, difference, numbered_row, plain_instruction, rows_of
 from dsl.lowering.text.printer import PrintedNames, printed
 from dsl.text.program import Program
 
@@ -27,19 +27,6 @@ class KernelTexts:
     texts: dict[str, str]
     entry: str | None = None
     missing: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class StagesDifference:
-    """The stages that both have, in order, with what differs; those that one has; the first one that differs."""
-
-    stages: list[StageDifference]
-    only: dict[str, str]
-    missing: list[str]
-
-    @property
-    def first(self) -> StageDifference | None:
-        return next((each for each in self.stages if each.hunks), None)
 
 
 def kernel_texts(program: Program, request: Request, compiled: Compiled) -> KernelTexts:
@@ -95,20 +82,20 @@ def kind_of(stage: str) -> str:
     return stage if stage in CODE_STAGES else "ir"
 
 
-def compared_stages(a: KernelTexts, b: KernelTexts, context: int) -> StagesDifference:
-    """Each stage of two kernels. A pass that one of them leaves out leaves its IR as it was."""
+def compared_stages(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, Any]:
+    """Each stage that two kernels have, in order, and the first that differs. A pass that one of them leaves out leaves
+    its IR as it was. `only`: stages that one has, with its letter; `missing`: why a side has none of a stage."""
     order = merged([*a.texts], [*b.texts])
     texts = [carried(each.texts, order) for each in (a, b)]
-    layouts = LayoutNames()
-    made = StagesDifference([], {}, [*dict.fromkeys([*a.missing, *b.missing])])
-    for stage in order:
+    layouts, stages = LayoutNames(), []
+    for stage in (each for each in order if each in texts[0] and each in texts[1]):
         kind = kind_of(stage)
-        if any(stage not in each for each in texts):
-            made.only[stage] = "A" if stage in texts[0] else "B"
-            continue
         mine, others = (rows_of(kind, t[stage], layouts, k.entry) for t, k in zip(texts, (a, b), strict=True))
-        made.stages.append(difference(stage, kind, mine, others, context))
-    return made
+        stages.append(difference(stage, kind, mine, others, context))
+    first = next((each["stage"] for each in stages if each["hunks"]), None)
+    only = {stage: "A" if stage in texts[0] else "B" for stage in order if (stage in texts[0]) != (stage in texts[1])}
+    missing = [*dict.fromkeys([*a.missing, *b.missing])]
+    return {"first_difference": first, "stages": stages, "only": only, "missing": missing}
 
 
 def merged(a: Sequence[str], b: Sequence[str]) -> list[str]:

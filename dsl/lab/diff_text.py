@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from itertools import pairwise
+from typing import Any
 
 from dsl.kernels.plain_rows import (
     DEBUG,
@@ -34,7 +34,7 @@ NAMES = {
 NUMBER = re.compile(r"#\d+$|\d+(?:_\d+)?$")
 ROUNDS = 6
 """In which names are matched, at most."""
-LITERAL = re.compile(r"\d+(?:\.\d+)?")
+LITERAL = re.compile(r"(?<![\w.%])\d+(?:\.\d+)?\b")
 LLVM_LABEL = re.compile(r"^([\w.$-]+):")
 LAYOUT_ROW = re.compile(r"^layout (#\d+) = (.*)$")
 LAYOUT = re.compile(r'(?<![%\w"])#\d+\b')
@@ -58,26 +58,6 @@ class PlacedRow:
 
     text: str
     line: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Hunk:
-    """Rows that differ with those around them: `-` of the first text, `+` of the second, ` ` of both. line: where the
-    first of them comes from, and whether that is a line of the second file."""
-
-    line: int | None
-    is_second: bool
-    rows: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StageDifference:
-    """A stage in two texts: rows that one has and the other has not."""
-
-    stage: str
-    added: int
-    removed: int
-    hunks: tuple[Hunk, ...]
 
 
 @dataclass(slots=True)
@@ -181,45 +161,34 @@ def kind_of_name(name: str) -> str:
 
 
 def matched_names(a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) -> dict[str, str]:
-    """Which name of the rows `a` a name of the rows `b` is. Rows that are equal but for names say it, again and again
-    with the names that are known; then, of names that are left, rows that differ in numbers alone."""
+    """Which name of the rows `a` a name of the rows `b` is. Rows that are equal but for unknown names say it, again and
+    again with the names that are known by then; at last rows that differ in other numbers, too."""
     found: dict[str, str] = {}
-    for _ in range(ROUNDS):
-        mine, others = known_rows(a, {name: name for name in found.values()}, pattern), known_rows(b, found, pattern)
-        matches = equal_rows(mine, others)
+    for is_last in (*[False] * ROUNDS, True):
         votes: Counter[tuple[str, str]] = Counter()
-        for i, j, count in matches:
-            vote(votes, a[i : i + count], b[j : j + count], pattern)
-        before, found = found, elected(votes, {})
-        if found == before:
-            break
-    votes = Counter()
-    for (i, m, first), (j, n, _) in pairwise([(0, 0, 0), *matches]):
-        mine, others = blurred(a[i + first : j], pattern), blurred(b[m + first : n], pattern)
-        for k, l, count in equal_rows(mine, others):
-            vote(votes, a[i + first + k :][:count], b[m + first + l :][:count], pattern)
-    return elected(votes, found)
+        rows = (known_rows(each, known, pattern) for each, known in ((a, {n: n for n in found.values()}), (b, found)))
+        mine, others = ([LITERAL.sub("0", row) if is_last else row for row in each] for each in rows)
+        for i, j, count in equal_rows(mine, others):
+            for row, other in zip(a[i : i + count], b[j : j + count], strict=True):
+                votes.update(zip(pattern.findall(other), pattern.findall(row), strict=False))
+        found = elected(votes, found if is_last else {})
+    return found
+
+
+def known_rows(rows: Sequence[str], known: Mapping[str, str], pattern: re.Pattern[str]) -> list[str]:
+    """Rows with the names that are known, and the others without their numbers."""
+    return [pattern.sub(lambda found: known.get(found[0], kind_of_name(found[0])), row) for row in rows]
 
 
 def equal_rows(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Blocks of equal rows in order, (in `a`, in `b`, how many), the last one empty at both ends. What both begin and
-    end with is taken at once: rows that occur often make it slow to look for."""
+    """Blocks of equal rows in order: (in `a`, in `b`, how many). What both begin and end with is taken at once: rows
+    that occur often make it slow to look for."""
     first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     most = min(len(a), len(b)) - first
     last = next((i for i in range(most) if a[-1 - i] != b[-1 - i]), most)
     matcher = SequenceMatcher(None, a[first : len(a) - last], b[first : len(b) - last], autojunk=False)
     inner = [(i + first, j + first, count) for i, j, count in matcher.get_matching_blocks()[:-1]]
-    return [(0, 0, first), *inner, (len(a) - last, len(b) - last, last), (len(a), len(b), 0)]
-
-
-def blurred(rows: Sequence[str], pattern: re.Pattern[str]) -> list[str]:
-    """Rows without names and numbers."""
-    return [LITERAL.sub("0", pattern.sub("%", row)) for row in rows]
-
-
-def vote(votes: Counter[tuple[str, str]], a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) -> None:
-    for row, other in zip(a, b, strict=True):
-        votes.update(zip(pattern.findall(other), pattern.findall(row), strict=False))
+    return [(0, 0, first), *inner, (len(a) - last, len(b) - last, last)]
 
 
 def elected(votes: Counter[tuple[str, str]], known: Mapping[str, str]) -> dict[str, str]:
@@ -230,11 +199,6 @@ def elected(votes: Counter[tuple[str, str]], known: Mapping[str, str]) -> dict[s
             found[other] = name
             taken.add(name)
     return found
-
-
-def known_rows(rows: Sequence[str], known: Mapping[str, str], pattern: re.Pattern[str]) -> list[str]:
-    """Rows with the names that are known, and the others without their numbers."""
-    return [pattern.sub(lambda found: known.get(found[0], kind_of_name(found[0])), row) for row in rows]
 
 
 def renamed_rows(a: Sequence[PlacedRow], b: Sequence[PlacedRow], kind: str) -> list[PlacedRow]:
@@ -254,27 +218,29 @@ def renamed_rows(a: Sequence[PlacedRow], b: Sequence[PlacedRow], kind: str) -> l
 # ---- differences ----
 
 
-def difference(stage: str, kind: str, a: Sequence[PlacedRow], b: Sequence[PlacedRow], context: int) -> StageDifference:
-    """What differs between the rows of two texts, with `context` rows around it."""
+def difference(stage: str, kind: str, a: Sequence[PlacedRow], b: Sequence[PlacedRow], context: int) -> dict[str, Any]:
+    """A stage in two texts: how many rows only the second has, and only the first; `hunks` of rows with `context` rows
+    around them, `-` of the first text, `+` of the second. A hunk's `line` is where its first row comes from, a line of
+    the second file if `second`."""
     b = renamed_rows(a, b, kind)
     matcher = SequenceMatcher(None, [row.text for row in a], [row.text for row in b], autojunk=False)
     changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
     added, removed = sum(n - m for *_, m, n in changes), sum(j - i for _, i, j, _, _ in changes)
     hunks = [_hunk(group, a, b) for group in matcher.get_grouped_opcodes(context)] if changes else []
-    return StageDifference(stage, added, removed, tuple(hunks))
+    return {"stage": stage, "added": added, "removed": removed, "hunks": hunks}
 
 
-def _hunk(group: Sequence[tuple[str, int, int, int, int]], a: Sequence[PlacedRow], b: Sequence[PlacedRow]) -> Hunk:
+def _hunk(group: Sequence[tuple[str, int, int, int, int]], a: Sequence[PlacedRow], b: Sequence[PlacedRow]) -> Any:
     rows: list[str] = []
-    places: list[tuple[int, bool]] = []
+    places: list[tuple[int | None, bool]] = []
     for tag, i, j, m, n in group:
         if tag == "equal":
             rows += [f" {row.text}" for row in a[i:j]]
             continue
         rows += [f"-{row.text}" for row in a[i:j]] + [f"+{row.text}" for row in b[m:n]]
-        places += [(row.line, False) for row in a[i:j] if row.line] + [(row.line, True) for row in b[m:n] if row.line]
-    line, is_second = places[0] if places else (None, False)
-    return Hunk(line, is_second, tuple(rows))
+        places += [(row.line, False) for row in a[i:j]] + [(row.line, True) for row in b[m:n]]
+    line, is_second = next((place for place in places if place[0]), (None, False))
+    return {"line": line, "second": is_second, "rows": rows}
 
 
 def joined_lines(a: str, b: str) -> Mapping[int, int]:

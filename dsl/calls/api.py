@@ -14,7 +14,6 @@ from dsl.calls.plan import BoundPlan, Plan
 from dsl.calls.planner import Planner
 from dsl.calls.short_way import MOST_WAYS, ShortWay, short_way
 from dsl.calls.tuned import Tuned, stale_errors, tuned_path
-from dsl.calls.tuned_file import usable
 from dsl.kernels.compile import Compiled
 from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request, Variant, stride_class
@@ -128,6 +127,8 @@ class Module:
         """What `dsl tune --write` left beside the file, read once. TileError `tuned` where it does not fit the
         file; one that is no JSON is set aside, with a warning."""
         if self._tuned is None:
+            from dsl.calls.tuned_file import usable  # msgspec takes 14 ms, which loading need not wait for
+
             path = self.program.path
             tuned = Tuned() if path is None else usable(tuned_path(path))
             if errors := stale_errors(tuned, self.program):

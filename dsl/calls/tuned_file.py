@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import os
+import re
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
+
+from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import asdict
 
 from dsl.calls.tuned import AGAIN, SCHEMA, Entry, StepChoice, Tuned
 from dsl.lowering.ir.location import Loc, Source, TileError, closest
@@ -81,129 +84,72 @@ def _places(source: Source) -> Iterator[Loc]:
 
 # ---- entries ----
 
-
-class _Fields:
-    """An object of an entry: its fields are taken one by one, and what nobody takes is an error with its name."""
-
-    def __init__(self, record: Any, loc: Loc, what: str):
-        self.loc, self.what = loc, what
-        if not isinstance(record, dict):
-            self.fail("is no object")
-        self.left: dict[str, Any] = dict(record)
-
-    def fail(self, why: str, name: str | None = None, hint: str = AGAIN) -> NoReturn:
-        loc = self.loc
-        if name is not None and (at := loc.source.text.find(json.dumps(name), loc.start, loc.end)) >= 0:
-            loc = Loc(loc.source, at, at + len(json.dumps(name)))
-        raise TileError("tuned", loc, f"{self.what} {why}", hint)
-
-    def take(self, name: str, is_right: Callable[[Any], bool], form: str, *default: Any) -> Any:
-        value = self.left.pop(name, *default) if default else self.left.pop(name, _MISSING)
-        if value is _MISSING:
-            self.fail(f"has no '{name}'")
-        if (not default or value is not default[0]) and not is_right(value):
-            self.fail(f"has a '{name}' that is not {form}", name)
-        return value
-
-    def mapping(self, name: str, is_right: Callable[[Any], bool], form: str, needed: bool = False) -> dict[str, Any]:
-        def right(value: Any) -> bool:
-            return isinstance(value, dict) and all(_is_name(key) and is_right(v) for key, v in value.items())
-
-        return self.take(name, right, form, *([] if needed else [{}]))
-
-    def done(self, known: Collection[str]) -> None:
-        for name in self.left:
-            self.fail(f"has an unknown field '{name[:64]}'", name, closest(name, known) or AGAIN)
+Word = Annotated[str, Meta(min_length=1, max_length=256)]
+Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*\Z", max_length=256)]
+Count = Annotated[int, Meta(ge=0, lt=MOST)]
+Setting = bool | Annotated[int, Meta(gt=-MOST, lt=MOST)] | Annotated[float, Meta(gt=-MOST, lt=MOST)] | Identifier
+"""A constant or an option: a number, a truth value, or the name of a function."""
+Time = Annotated[float, Meta(ge=0, lt=MOST)]
+Type = Annotated[str, Meta(pattern=rf"^(?:{'|'.join(DTYPES)})\Z")]
 
 
-_MISSING = object()
-FIELDS = ("device", "call", "options", "types", "absent", "dims", "ranges", "plugins", "steps", "ties", "text",
-          "median_us", "interval_us")  # fmt: skip
-STEP_FIELDS = ("kernel", "schedule", "constants", "fixed")
+class _Step(Struct, forbid_unknown_fields=True):
+    """A step of an entry as the file has it: see `StepChoice`."""
+
+    kernel: Identifier
+    schedule: Identifier | None
+    constants: dict[Identifier, Setting]
+    fixed: tuple[Word, ...] = ()
 
 
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= 256
+class _Row(Struct, forbid_unknown_fields=True):
+    """An entry as the file has it: see `Entry`."""
+
+    device: Word
+    call: Word
+    text: Word
+    steps: Annotated[tuple[_Step, ...], Meta(min_length=1)]
+    options: dict[Identifier, Setting] = {}
+    types: dict[Identifier, Type] = {}
+    dims: dict[Identifier, Count] = {}
+    absent: tuple[Word, ...] = ()
+    ranges: dict[Identifier, tuple[Count | None, Count | None]] = {}
+    median_us: Time | None = None
+    interval_us: tuple[Time, Time] | None = None
+    ties: Annotated[int, Meta(ge=1, lt=MOST)] = 1
+    plugins: dict[Word, Word] = {}
 
 
-def _is_name(value: Any) -> bool:
-    return _is_word(value) and value.isidentifier()
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < MOST
-
-
-def _is_setting(value: Any) -> bool:
-    """A constant or an option: a number, a truth value, or the name of a function."""
-    if isinstance(value, str):
-        return _is_name(value)
-    return isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < MOST)
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-def _is_range(value: Any) -> bool:
-    if not isinstance(value, list) or len(value) != 2 or not all(end is None or _is_count(end) for end in value):
-        return False
-    low, high = value
-    return low is None or high is None or low <= high
-
-
-def _are_words(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_word, value))
-
-
-def _are_digests(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_word(name) and _is_word(digest) for name, digest in value.items())
-
-
-def _is_some_list(value: Any) -> bool:
-    return isinstance(value, list) and bool(value)
+FAULT = re.compile(r"Object (?:missing required|contains unknown) field `(?P<field>.*)`")
 
 
 def _entry(row: Any, loc: Loc) -> Entry:
-    fields = _Fields(row, loc, "an entry")
-    device, call, text = (fields.take(name, _is_word, "a word") for name in ("device", "call", "text"))
-    dims = fields.mapping("dims", _is_count, "NAME: EXTENT", needed=False)
-    ranges = fields.mapping("ranges", _is_range, "NAME: [LOW, HIGH]")
-    for name in ranges:
-        if name not in dims:
-            fields.fail(f"has a range of '{name}', which is none of its dims", name)
-    interval = fields.take("interval_us", lambda v: isinstance(v, list) and len(v) == 2 and all(map(_is_time, v)),
-                           "[LOW, HIGH] in microseconds", None)  # fmt: skip
-    made = Entry(
-        device,
-        call,
-        fields.mapping("options", _is_setting, "NAME: VALUE"),
-        fields.mapping("types", lambda v: v in DTYPES if isinstance(v, str) else False, "NAME: TYPE"),
-        dims,
-        tuple(fields.take("absent", _are_words, "a list of names", [])),
-        tuple(_step(step, loc) for step in fields.take("steps", _is_some_list, "a list of steps")),
-        text,
-        {name: (ends[0], ends[1]) for name, ends in ranges.items()},
-        fields.take("median_us", _is_time, "microseconds", None),
-        None if interval is None else tuple(interval),
-        fields.take("ties", lambda v: _is_count(v) and v > 0, "a count", 1),
-        fields.take("plugins", _are_digests, "NAME: DIGEST", {}),
-        loc,
-    )
-    fields.done(FIELDS)
-    return made
+    """Raises TileError `tuned` at the field that is wrong."""
 
+    def fail(why: str, name: str, hint: str = AGAIN) -> NoReturn:
+        at = loc.source.text.find(json.dumps(name), loc.start, loc.end)
+        place = loc if at < 0 else Loc(loc.source, at, at + len(json.dumps(name)))
+        raise TileError("tuned", place, f"an entry {why}", hint)
 
-def _step(row: Any, loc: Loc) -> StepChoice:
-    fields = _Fields(row, loc, "a step of an entry")
-    made = StepChoice(
-        fields.take("kernel", _is_name, "a name"),
-        fields.take("schedule", lambda v: v is None or _is_name(v), "a name or null"),
-        fields.mapping("constants", _is_setting, "NAME: VALUE", needed=True),
-        tuple(fields.take("fixed", _are_words, "a list of NAME=VALUE", [])),
-    )
-    fields.done(STEP_FIELDS)
-    return made
+    try:
+        made = convert(row, _Row)
+    except ValidationError as error:
+        what, _, path = str(error).partition(" - at `$")
+        field = "".join(re.findall(r"\.(\w+)", path)[-1:])
+        if found := FAULT.match(what):
+            name = found["field"]
+            if "missing" in what:
+                fail(f"has no '{name}'", field)
+            fields = _Step.__struct_fields__ if field else _Row.__struct_fields__
+            fail(f"has an unknown field '{name[:64]}'", name, closest(name, fields) or AGAIN)
+        fail(f"has a '{field}' that is wrong: {what[:1].lower()}{what[1:]}" if field else "is no object", field)
+    for name, (low, high) in made.ranges.items():
+        if name not in made.dims:
+            fail(f"has a range of '{name}', which is none of its dims", name)
+        if low is not None and high is not None and low > high:
+            fail(f"has a range of '{name}' that ends before it begins", name)
+    steps = tuple(StepChoice(**asdict(step)) for step in made.steps)
+    return Entry(**{**asdict(made), "steps": steps}, loc=loc)
 
 
 # ---- changes ----

@@ -1,4 +1,7 @@
-"""A trial: what became of a launch done one way; and the log, a line of JSON each."""
+"""A trial: what became of a launch done one way; and the log, a line of JSON each.
+
+The annotations of a trial are what a line of a log is checked by (msgspec does): nobody behind it need ask.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
+
+from msgspec import Meta, MsgspecError, convert
+from msgspec.json import decode
 
 from dsl.lab.contest import median_interval
-from dsl.lab.log_lines import is_trial
 from dsl.lab.provenance import commit, differing, now, versions
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.plugins import NONE, Plugins
@@ -22,6 +27,9 @@ from dsl.text.program import Program
 SCHEMA = 3
 READ = (2, SCHEMA)
 """Schemas of lines that are read; those of 2 do not say all that replays them."""
+Scalar = bool | int | float | str | None
+Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
+Number = Count | Annotated[float, Meta(ge=0, lt=1 << 62)]
 VERDICTS = {
     "measured": "right",
     "counted": "right",
@@ -36,6 +44,19 @@ VERDICTS = {
 the others have a reason. In words, whether it is right."""
 
 
+if TYPE_CHECKING:
+    TrialStep = dict[str, Any]
+else:
+
+    class TrialStep(TypedDict):
+        """What was chosen for a launch: see `StepChoice.as_json`."""
+
+        kernel: str
+        schedule: NotRequired[str | None]
+        constants: NotRequired[dict[str, Scalar]]
+        fixed: NotRequired[list[str]]
+
+
 @dataclass(slots=True)
 class StepFacts:
     """One launch of a trial. registers and spills (bytes) are of a thread, shared_bytes of a block, instructions of the
@@ -44,14 +65,14 @@ class StepFacts:
 
     kernel: str
     schedule: str | None
-    constants: dict[str, Any]
-    threads: int | None = None
-    registers: int | None = None
-    spills: int | None = None
-    shared_bytes: int | None = None
-    occupancy: float | None = None
+    constants: dict[str, Scalar]
+    threads: Count | None = None
+    registers: Count | None = None
+    spills: Count | None = None
+    shared_bytes: Count | None = None
+    occupancy: Number | None = None
     limited_by: str | None = None
-    instructions: int | None = None
+    instructions: Count | None = None
     choices: dict[str, str] = field(default_factory=dict)
     ptx: str | None = None
 
@@ -79,23 +100,23 @@ class Trial:
     call: str
     example: str | None
     index: int
-    values: dict[str, Any]
-    options: dict[str, Any]
+    values: dict[str, Scalar]
+    options: dict[str, Scalar]
     types: dict[str, str]
     dims: dict[str, int]
-    steps: list[dict[str, Any]]
+    steps: list[TrialStep]
     # what became of it
     status: str = "measured"
     reason: str = ""
-    times_us: list[float] = field(default_factory=list)
+    times_us: list[Number] = field(default_factory=list)
     contest: str | None = None
     answer: str | None = None
-    counters: dict[str, float] | None = None
+    counters: dict[str, Number] | None = None
     launches: list[StepFacts] = field(default_factory=list)
     schema: int = SCHEMA
     choices: dict[str, str] = field(default_factory=dict)
-    by_line: dict[str, dict[str, float]] = field(default_factory=dict)
-    reference_us: float | None = None
+    by_line: dict[str, dict[str, Number]] = field(default_factory=dict)
+    reference_us: Number | None = None
     where: str = ""
     file: str = ""
     seed: int = 0
@@ -186,23 +207,24 @@ def default_log(path: Path) -> Path:
 
 
 def trial_of(record: dict[str, Any]) -> Trial:
-    """The inverse of `asdict`. Raises TypeError, KeyError or AttributeError for what is none."""
-    launches = [StepFacts(**row) for row in record.pop("launches")]
-    record["steps"] = [{"schedule": None, **step} for step in record["steps"]]
-    for each in launches:  # keys and options of thousands of trials are the same few texts
+    """The inverse of `asdict`. Raises msgspec.ValidationError for what is none."""
+    return _completed(convert(record, Trial))
+
+
+def _completed(trial: Trial) -> Trial:
+    trial.steps = [{"schedule": None, **step} for step in trial.steps]
+    for each in trial.launches:  # keys and options of thousands of trials are the same few texts
         each.choices = {sys.intern(key): sys.intern(option) for key, option in each.choices.items()}
-    return Trial(**record, launches=launches)
+    return trial
 
 
 def read_trial(line: str) -> Trial | None:
     """The trial of a line of a log; None for what is none, or of a schema that is not read."""
     try:
-        record = json.loads(line)
-        trial = trial_of(record) if is_trial(record) else None
-    except (ValueError, TypeError, KeyError, RecursionError):  # no JSON, or without a field that has no default
+        trial = _completed(decode(line, type=Trial))
+    except (MsgspecError, RecursionError):
         return None
-    is_known = trial is not None and trial.schema in READ and trial.status in VERDICTS
-    return trial if trial is not None and is_known and trial.is_sound else None
+    return trial if trial.schema in READ and trial.status in VERDICTS and trial.is_sound else None
 
 
 def trial_at(text: str) -> Trial:

@@ -1,21 +1,26 @@
 """The header: what a launch needs to know of a kernel, as `//dsl ` lines of JSON before `.version`.
 
 docs/architecture.md has the table of its keys. `read` takes it out of PTX text, `write` makes the line. A header is
-untrusted input: `read` checks the schema version, every type and size, and that it fits the `.entry` it names, and
-raises LaunchError `ptx` naming the field. The body of the PTX is not covered: editing it by hand is legal.
+untrusted input: `read` checks the schema version, every type and size (msgspec does, by the annotations below), and
+that it fits the `.entry` it names, and raises LaunchError `ptx` naming the field. The body of the PTX is not covered:
+editing it by hand is legal.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, NoReturn
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from dsl.runtime.dtypes import DTYPES
 from dsl.runtime.errors import LaunchError
 from dsl.runtime.expressions import Tree
-from dsl.runtime.header_checks import Fields, check_expression, check_signature
+from dsl.runtime.header_checks import check_expression, check_signature, fail
 from dsl.runtime.numbers import NOT_FINITE, in_json
 from dsl.runtime.signature import entries
 from dsl.runtime.tensor_map import (
@@ -39,8 +44,6 @@ ADDRESSES = ("pointer", "workspace", "record", "timeline")
 """Kinds of arguments that are an address."""
 NAMELESS = ("record", "timeline")
 """Kinds of which a kernel has one at most."""
-MARKS = ("life", "empty", "barriers", "loops", "lines")
-"""Kinds of marks."""
 FIRST_WITH_MAPS = 90
 """The first compute capability, times ten, that copies by tensor maps (PTX ISA, "cp.async.bulk.tensor")."""
 FIRST_THAT_OVERLAPS = 90
@@ -48,13 +51,23 @@ FIRST_THAT_OVERLAPS = 90
 RECORD_WORDS = 8
 """u32 words of an assert record: flag, `.tile` line, block x, y, z, thread, two spare."""
 
+MISSING = re.compile(r"Object missing required field `(\w+)`")
+MOST_OF_ROWS = 1024
+Row = TypeVar("Row")
+Text = Annotated[str, Meta(max_length=4096)]
+Name = Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z_][A-Za-z0-9_.]*\Z")]
+Line = Annotated[int, Meta(ge=0, le=1 << 31)]
+Extent = Annotated[int, Meta(ge=0, lt=1 << 62)]
+Offset = Annotated[int, Meta(ge=0, le=1 << 20)]
+Several = Annotated[tuple[Row, ...], Meta(max_length=MOST_OF_ROWS)]
+
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
     """The `.tile` file: its path as given, and the SHA-256 of its text in hex."""
 
-    file: str
-    sha256: str
+    file: Text
+    sha256: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +75,12 @@ class HeaderTensor:
     """An array parameter. `dims`: a name or an int an axis; `access`: r, w or rw; `align`: bytes, of its pointer;
     `present`: False when this variant was compiled without an optional one."""
 
-    name: str
+    name: Name
     dtype: str
-    dims: tuple[str | int, ...]
+    dims: Several[Name | Extent]
     strided: bool
     access: Literal["r", "w", "rw"]
-    align: int
+    align: Annotated[int, Meta(ge=1, le=4096)]
     optional: bool = False
     present: bool = True
 
@@ -80,7 +93,7 @@ class HeaderTensor:
 class Scalar:
     """A number passed by value."""
 
-    name: str
+    name: Name
     dtype: str
 
 
@@ -88,9 +101,9 @@ class Scalar:
 class HeaderTable:
     """A small array passed by value: `length` elements."""
 
-    name: str
+    name: Name
     dtype: str
-    length: int
+    length: Annotated[int, Meta(ge=1, le=1 << 15)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +111,9 @@ class HeaderWorkspace:
     """Memory that each launch provides, not the caller: `each` elements for a block of its grid. One with `zero` holds
     zeros at each launch, which leaves it so."""
 
-    name: str
+    name: Name
     dtype: str
-    each: int
+    each: Annotated[int, Meta(ge=1, le=1 << 31)]
     zero: bool
 
 
@@ -109,9 +122,9 @@ class HeaderChannel:
     """Barriers between roles of warps: `slots` that say that a slot is full and as many that it is free, 8 bytes each,
     `at` bytes behind the start of the dynamic shared memory. Boxes of the tensors `of` go through."""
 
-    at: int
-    slots: int
-    of: tuple[str, ...]
+    at: Offset
+    slots: Annotated[int, Meta(ge=1, le=1 << 10)]
+    of: Several[Name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +132,16 @@ class HeaderMark:
     """What warps note the begin and the end of, at a line of the `.tile` file (0: none): `life` of a warp, `empty`,
     which is nothing, `barriers`, `loops` or `lines`."""
 
-    kind: str
-    name: str
-    line: int
+    kind: Literal["life", "empty", "barriers", "loops", "lines"]
+    name: Text
+    line: Line
 
 
 Param = HeaderTensor | Scalar | HeaderTable
+if TYPE_CHECKING:
+    Params = tuple[Param, ...]
+else:  # a union of dataclasses is none of msgspec's types: `_param` reads them
+    Params = Several[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +155,8 @@ class Argument:
     """
 
     kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record", "timeline", "map"]
-    of: str = ""
-    axis: int = 0
+    of: Text = ""
+    axis: Annotated[int, Meta(ge=0, lt=MOST_OF_AXES)] = 0
     axes: tuple[int, ...] = ()
     box: tuple[int, ...] = ()
     swizzle: int = 0
@@ -151,9 +168,9 @@ class Requirement:
     """A condition of this variant: its text, line and hint as the `.tile` file has them."""
 
     expr: Tree
-    text: str
-    line: int
-    hint: str | None = None
+    text: Text
+    line: Line
+    hint: Text | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,27 +179,27 @@ class Header:
     `overlaps`: right behind the launches in front of it in its call, it may start before they have ended; `in_place`:
     pairs of an output and an input that may be one array."""
 
-    entry: str
-    kernel: str
-    schedule: str | None
+    entry: Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z_$%][A-Za-z0-9_$]*\Z")]
+    kernel: Text
+    schedule: Text | None
     source: SourceRecord
-    arch: str
-    constants: Mapping[str, int | float | bool | str]
-    threads: int
-    cluster: int
-    shared_bytes: int
-    maxnreg: int | None
-    dims: tuple[str, ...]
-    params: tuple[Param, ...]
-    arguments: tuple[Argument, ...]
+    arch: Annotated[str, Meta(pattern=r"^sm_[0-9]{2,3}[af]?\Z")]
+    constants: Annotated[Mapping[Name, int | float | bool | str], Meta(max_length=MOST_OF_ROWS)]
+    threads: Annotated[int, Meta(ge=1, le=1024)]
+    cluster: Annotated[int, Meta(ge=1, le=16)]
+    shared_bytes: Offset
+    maxnreg: Annotated[int, Meta(ge=1, le=255)] | None
+    dims: Several[Name]
+    params: Params
+    arguments: Several[Argument]
     grid: tuple[Tree, Tree, Tree]
     index_bits: Literal[32, 64]
-    workspaces: tuple[HeaderWorkspace, ...] = ()
-    channels: tuple[HeaderChannel, ...] = ()
-    timeline: tuple[HeaderMark, ...] = ()
+    workspaces: Several[HeaderWorkspace] = ()
+    channels: Several[HeaderChannel] = ()
+    timeline: Several[HeaderMark] = ()
     overlaps: bool = False
-    in_place: tuple[tuple[str, str], ...] = ()
-    requires: tuple[Requirement, ...] = ()
+    in_place: Several[tuple[Name, Name]] = ()
+    requires: Several[Requirement] = ()
     moves: Tree | None = None
     computes: Tree | None = None
 
@@ -302,152 +319,126 @@ def _json(line: str, number: int) -> Any:
         fail(f"is not JSON: {error}")
 
 
+# ---- reading ----
+
+
+@dataclass(frozen=True, slots=True)
+class _HeaderRows:
+    """A header whose parameters and arguments, which are of several kinds, are read one by one."""
+
+    schema: int
+    params: Several[dict[str, Any]]
+    arguments: Several[dict[str, Any]]
+    requires: Several[Requirement]
+
+
 def parse(record: Any) -> Header:
     """The header of a JSON object, checked by itself (`read` also checks it against the `.entry`)."""
-    fields = Fields(record, "")
-    if (schema := fields.integer("schema")) != SCHEMA:
-        fields.fail("schema", f"is {schema}, this runtime reads {SCHEMA}")
-    source = fields.record("source")
-    constants = {n: NOT_FINITE.get(v, v) if isinstance(v, str) else v for n, v in fields.mapping("constants").items()}
-    dims = tuple(fields.names("dims"))
-    params = tuple(_param(row) for row in fields.records("params"))
-    index_bits = fields.integer("index_bits", among=(32, 64))
-    header = Header(
-        entry=fields.name("entry", ptx=True),
-        kernel=fields.text("kernel"),
-        schedule=fields.text("schedule", null=True),
-        source=SourceRecord(source.text("file"), source.text("sha256")),
-        arch=fields.architecture("arch"),
-        constants=constants,
-        threads=fields.integer("threads", 1, 1024),
-        cluster=fields.integer("cluster", 1, 16),
-        shared_bytes=fields.integer("shared_bytes", 0, 1 << 20),
-        maxnreg=fields.optional_integer("maxnreg", 1, 255),
-        dims=dims,
-        params=params,
-        arguments=tuple(_argument(row) for row in fields.records("arguments")),
-        grid=fields.expressions("grid", 3),
-        index_bits=index_bits,  # type: ignore[arg-type]
-        workspaces=tuple(_workspace(row) for row in fields.optional_records("workspaces")),
-        channels=tuple(_channel(row) for row in fields.optional_records("channels")),
-        timeline=tuple(_mark(row) for row in fields.optional_records("timeline")),
-        overlaps=fields.optional_boolean("overlaps"),
-        in_place=fields.optional_pairs("in_place"),
-        requires=tuple(_require(row) for row in fields.records("requires")),
-        moves=fields.optional("moves"),
-        computes=fields.optional("computes"),
-    )
+    rows = _read(record, _HeaderRows)
+    if rows.schema != SCHEMA:
+        fail("schema", f"is {rows.schema}, this runtime reads {SCHEMA}")
+    params = tuple(_param(row, f"params[{index}]") for index, row in enumerate(rows.params))
+    arguments = tuple(_argument(row, f"arguments[{index}]") for index, row in enumerate(rows.arguments))
+    header = _read({**record, "params": [], "arguments": []}, Header)
+    constants = {n: NOT_FINITE.get(v, v) if isinstance(v, str) else v for n, v in header.constants.items()}
+    header = replace(header, constants=constants, params=params, arguments=arguments)
+    _check_known(record, to_json(header), "")
     tensors = {tensor.name: tensor for tensor in header.tensors}
     for y, x in header.in_place:
         if y not in tensors or x not in tensors or not tensors[y].written:
-            fields.fail("in_place", f"has {y} and {x}, which are no tensor that is written and another one")
-    source.done()
-    fields.done()
-    _check_names(header, fields)
+            fail("in_place", f"has {y} and {x}, which are no tensor that is written and another one")
+    for index, workspace in enumerate(header.workspaces):
+        _check_dtype(workspace.dtype, f"workspaces[{index}]")
+    _check_names(header)
     return header
 
 
-def _param(row: Fields) -> Param:
-    kind = row.text("kind")
-    name, dtype = row.name("name"), row.word("dtype", DTYPES)
-    param: Param
-    if kind == "tensor":
-        align = row.integer("align", 1, 4096)
-        if align & (align - 1):
-            row.fail("align", f"is no power of two: {align}")
-        param = HeaderTensor(
-            name,
-            dtype,
-            tuple(row.dims("dims")),
-            row.boolean("strided"),
-            row.word("access", ("r", "w", "rw")),  # type: ignore[arg-type]
-            align,
-            row.boolean("optional"),
-            row.boolean("present"),
-        )
+def _read(record: Any, kind: type[Row], path: str = "") -> Row:
+    """An object of the header as what it is. LaunchError `ptx` for one that is not."""
+    try:
+        return msgspec.convert(record, kind)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$")
+        where = path + place.rstrip("`")
+        if found := MISSING.fullmatch(what):
+            where, what = f"{where}.{found[1]}", "is missing"
+        fail(where.removeprefix("."), what)
+
+
+def _check_known(given: Any, known: Any, path: str) -> None:
+    """LaunchError `ptx` for a field that is none, and for one that is missing. known: what is written of what was read;
+    what is empty may be left out there."""
+    if isinstance(given, dict):
+        for key, value in {**dict.fromkeys(known), **given}.items():
+            where = f"{path}.{key}"[:64].removeprefix(".")
+            if key not in given:
+                fail(where, "is missing")
+            elif key in known:
+                _check_known(value, known[key], where)
+            elif value is not None and value is not False and value != []:
+                fail(where, "is not known")
+    elif isinstance(given, list):
+        for index, (value, other) in enumerate(zip(given, known, strict=True)):
+            _check_known(value, other, f"{path}[{index}]")
+
+
+def _check_dtype(dtype: str, where: str) -> None:
+    if dtype not in DTYPES:
+        fail(f"{where}.dtype", f"is {dtype[:64]!r}, not one of {', '.join(DTYPES)}")
+
+
+def _param(row: dict[str, Any], where: str) -> Param:
+    kinds = {name: kind for kind, name in KINDS.items()}
+    if row.get("kind") not in kinds:
+        fail(f"{where}.kind", f"is {row.get('kind')!r:.64}, not tensor, scalar or table")
+    param: Param = _read(row, kinds[row["kind"]], where)
+    _check_dtype(param.dtype, where)
+    if isinstance(param, HeaderTensor):
+        if param.align & (param.align - 1):
+            fail(f"{where}.align", f"is no power of two: {param.align}")
         if not param.optional and not param.present:
-            row.fail("present", "is false for a tensor that is not optional")
-    elif kind == "scalar":
-        param = Scalar(name, dtype)
-    elif kind == "table":
-        param = HeaderTable(name, dtype, row.integer("length", 1, 1 << 15))
-    else:
-        row.fail("kind", f"is {kind!r}, not tensor, scalar or table")
-    row.done()
+            fail(f"{where}.present", "is false for a tensor that is not optional")
     return param
 
 
-def _argument(row: Fields) -> Argument:
-    kind = row.text("kind")
-    if kind in NAMELESS:
-        argument = Argument(kind)  # type: ignore[arg-type]
-    elif kind in ("dim", "workspace"):
-        argument = Argument(kind, row.name("name"))  # type: ignore[arg-type]
-    elif kind == "stride":
-        argument = Argument("stride", row.name("of"), row.integer("axis", 0, MOST_OF_AXES - 1))
-    elif kind == "map":
-        argument = _map(row)
-    elif kind in ("pointer", "scalar", "table"):
-        argument = Argument(kind, row.name("of"))  # type: ignore[arg-type]
-    else:
-        row.fail("kind", f"is {kind!r}")
-    row.done()
+def _argument(written: dict[str, Any], where: str) -> Argument:
+    row = written
+    if row.get("kind") in ("dim", "workspace"):
+        row = {("of" if key == "name" else key): value for key, value in row.items()}
+    argument = _read(row, Argument, where)
+    _check_known(written, _argument_json(argument), where)
+    if argument.kind == "map":
+        _check_extents(argument, where)
     return argument
 
 
-def _map(row: Fields) -> Argument:
-    of, axes = row.name("of"), row.integers("axes", MAP_RANKS, 0, MOST_OF_AXES - 1)
-    window = _window(row, len(axes))
+def _check_extents(argument: Argument, where: str) -> None:
+    """What a map says of its axes, one by one."""
+
+    def check(key: str, values: tuple[int, ...], counts: range, low: int, high: int) -> None:
+        if len(values) not in counts:
+            wanted = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+            fail(f"{where}.{key}", f"has {len(values)} elements, not {wanted}")
+        for value in values:
+            if not low <= value <= high:
+                fail(f"{where}.{key}", f"has {value}, outside {low} to {high}")
+
+    if argument.swizzle not in SWIZZLES:
+        fail(f"{where}.swizzle", f"is {argument.swizzle}, not {' or '.join(map(str, SWIZZLES))}")
+    check("axes", argument.axes, MAP_RANKS, 0, MOST_OF_AXES - 1)
+    window, rank = argument.window, len(argument.axes)
     if window is None:
-        box = row.integers("box", MAP_RANKS, 1, MOST_OF_BOX)
-    else:
-        box = row.integers("box", range(2, 3), 1, MOST_OF_PIXELS)
-        if box[0] > MOST_OF_BOX:
-            row.fail("box", f"has {box[0]} channels, more than {MOST_OF_BOX}")
-    return Argument("map", of, axes=axes, box=box, swizzle=row.integer("swizzle", among=SWIZZLES), window=window)
-
-
-def _window(row: Fields, rank: int) -> Window | None:
-    """The window of a map of so many axes, where there is one."""
-    fields = row.optional_record("window")
-    if fields is None:
-        return None
+        check("box", argument.box, MAP_RANKS, 1, MOST_OF_BOX)
+        return
     if rank not in CORNERS:
-        row.fail("window", f"is of a map of {rank} axes, not {min(CORNERS)} to {max(CORNERS)}")
+        fail(f"{where}.window", f"is of a map of {rank} axes, not {min(CORNERS)} to {max(CORNERS)}")
     spatial = range(rank - 2, rank - 1)
-    lower, upper = (fields.integers(key, spatial, *CORNERS[rank]) for key in ("lower", "upper"))
-    window = Window(lower, upper, fields.integers("steps", spatial, 1, MOST_OF_STEP))
-    fields.done()
-    return window
-
-
-def _workspace(row: Fields) -> HeaderWorkspace:
-    workspace = HeaderWorkspace(
-        row.name("name"), row.word("dtype", DTYPES), row.integer("each", 1, 1 << 31), row.boolean("zero")
-    )
-    row.done()
-    return workspace
-
-
-def _channel(row: Fields) -> HeaderChannel:
-    at, slots = row.integer("at", 0, 1 << 20), row.integer("slots", 1, 1 << 10)
-    channel = HeaderChannel(at, slots, tuple(row.names("of")))
-    row.done()
-    return channel
-
-
-def _mark(row: Fields) -> HeaderMark:
-    mark = HeaderMark(row.word("kind", MARKS), row.text("name"), row.integer("line", 0, 1 << 31))
-    row.done()
-    return mark
-
-
-def _require(row: Fields) -> Requirement:
-    require = Requirement(
-        row.value("expr"), row.text("text"), row.integer("line", 0, 1 << 31), row.text("hint", null=True)
-    )
-    row.done()
-    return require
+    check("window.lower", window.lower, spatial, *CORNERS[rank])
+    check("window.upper", window.upper, spatial, *CORNERS[rank])
+    check("window.steps", window.steps, spatial, 1, MOST_OF_STEP)
+    check("box", argument.box, range(2, 3), 1, MOST_OF_PIXELS)
+    if argument.box[0] > MOST_OF_BOX:
+        fail(f"{where}.box", f"has {argument.box[0]} channels, more than {MOST_OF_BOX}")
 
 
 def stride_name(tensor: str, axis: int) -> str:
@@ -455,25 +446,27 @@ def stride_name(tensor: str, axis: int) -> str:
     return f"{tensor}.stride{axis}"
 
 
-def _check_names(header: Header, fields: Fields) -> None:
+def _check_names(header: Header) -> None:
     """Everything that refers to something by name refers to something that there is."""
+    if len({*header.dims}) != len(header.dims):
+        fail("dims", "has a name twice")
     if len({param.name for param in header.params}) != len(header.params):
-        fields.fail("params", "has a name twice")
+        fail("params", "has a name twice")
     if len({workspace.name for workspace in header.workspaces}) != len(header.workspaces):
-        fields.fail("workspaces", "has a name twice")
+        fail("workspaces", "has a name twice")
     present = [param for param in header.params if isinstance(param, HeaderTensor) and param.present]
     bound = {dim for tensor in present for dim in tensor.dims if isinstance(dim, str)}
     if unbound := sorted(set(header.dims) - bound):
-        fields.fail("dims", f"has {unbound[0]}, which no tensor binds")
+        fail("dims", f"has {unbound[0]}, which no tensor binds")
     if missing := sorted(bound - set(header.dims)):
-        fields.fail("params", f"has a tensor with the dim {missing[0]}, which is not in dims")
+        fail("params", f"has a tensor with the dim {missing[0]}, which is not in dims")
     if header.overlaps and _capability(header.arch) < FIRST_THAT_OVERLAPS:
-        fields.fail("overlaps", f"is true, and launches on {header.arch} do not overlap")
+        fail("overlaps", f"is true, and launches on {header.arch} do not overlap")
     for index, channel in enumerate(header.channels):
         if unknown := sorted(set(channel.of) - {tensor.name for tensor in present}):
-            fields.fail(f"channels[{index}].of", f"has {unknown[0]}, which is no tensor")
+            fail(f"channels[{index}].of", f"has {unknown[0]}, which is no tensor")
     for index, argument in enumerate(header.arguments):
-        _check_argument(header, argument, fields, f"arguments[{index}]")
+        _check_argument(header, argument, f"arguments[{index}]")
     numbers = {name for name, value in header.constants.items() if not isinstance(value, str)}
     scalars = {param.name for param in header.params if isinstance(param, Scalar)}
     strided = [tensor for tensor in present if tensor.strided]
@@ -486,42 +479,42 @@ def _check_names(header: Header, fields: Fields) -> None:
         check_expression(where, tree, known)
 
 
-def _check_argument(header: Header, argument: Argument, fields: Fields, where: str) -> None:
+def _check_argument(header: Header, argument: Argument, where: str) -> None:
     if argument.kind in NAMELESS:
         if argument.kind == "timeline" and not header.timeline:
-            fields.fail(where, "is a timeline, whose marks are missing")
+            fail(where, "is a timeline, whose marks are missing")
         return
     known = {"dim": header.dims, "workspace": [workspace.name for workspace in header.workspaces]}
     if argument.kind in known:
         if argument.of not in known[argument.kind]:
-            fields.fail(where, f"names {argument.of!r}, which is no {argument.kind}")
+            fail(where, f"names {argument.of!r}, which is no {argument.kind}")
         return
     param = next((param for param in header.params if param.name == argument.of), None)
     wanted = {"scalar": Scalar, "table": HeaderTable}.get(argument.kind, HeaderTensor)
     if not isinstance(param, wanted):
-        fields.fail(where, f"is a {argument.kind} of {argument.of!r}, which is no such parameter")
+        fail(where, f"is a {argument.kind} of {argument.of!r}, which is no such parameter")
     if isinstance(param, HeaderTensor):
         if not param.present:
-            fields.fail(where, f"is of {param.name}, which is not present")
+            fail(where, f"is of {param.name}, which is not present")
         if argument.kind == "stride" and not (param.strided and argument.axis < len(param.dims)):
-            fields.fail(where, f"is a stride of {param.name} along axis {argument.axis}, which it does not have")
+            fail(where, f"is a stride of {param.name} along axis {argument.axis}, which it does not have")
         if argument.kind == "map":
-            _check_map(header, argument, param, fields, where)
+            _check_map(header, argument, param, where)
 
 
 def _capability(arch: str) -> int:
     return int(arch.removeprefix("sm_").rstrip("af"))
 
 
-def _check_map(header: Header, argument: Argument, tensor: HeaderTensor, fields: Fields, where: str) -> None:
+def _check_map(header: Header, argument: Argument, tensor: HeaderTensor, where: str) -> None:
     rank, axes = len(tensor.dims), sorted(argument.axes)
     if _capability(header.arch) < FIRST_WITH_MAPS:
-        fields.fail(where, f"is a map, which {header.arch} does not have")
+        fail(where, f"is a map, which {header.arch} does not have")
     if axes != list(range(rank)) and (tensor.strided or len({*axes}) < len(axes) or axes[-1] != rank - 1):
-        fields.fail(f"{where}.axes", f"is {list(argument.axes)}, not each of the {rank} axes of {tensor.name} once")
+        fail(f"{where}.axes", f"is {list(argument.axes)}, not each of the {rank} axes of {tensor.name} once")
     if argument.window is None and len(argument.box) != len(axes):
-        fields.fail(f"{where}.box", f"has {len(argument.box)} extents for the {len(axes)} axes of {tensor.name}")
+        fail(f"{where}.box", f"has {len(argument.box)} extents for the {len(axes)} axes of {tensor.name}")
     if (fault := box_fault(argument.box[0] * DTYPES[tensor.dtype].bytes, argument.swizzle)) is not None:
-        fields.fail(f"{where}.box", fault)
+        fail(f"{where}.box", fault)
     if tensor.align % MAP_POINTER:  # what is aligned less is then refused with each call's pointers
-        fields.fail(where, f"is a map of {tensor.name}, whose align is {tensor.align}, not a multiple of {MAP_POINTER}")
+        fail(where, f"is a map of {tensor.name}, whose align is {tensor.align}, not a multiple of {MAP_POINTER}")

@@ -19,7 +19,8 @@ from dsl.lowering.ir.location import TileError
 
 
 def trial(kernel: str, number: int, time: float, sectors: float, device: str = "GPU", **facts: Any) -> Trial:
-    made = Trial("s", device, "1", {}, kernel, None, 0, {}, {}, {}, {"n": 1}, [{"kernel": kernel, "number": number}])
+    steps = [{"kernel": kernel, "constants": {"number": number}}]
+    made = Trial("s", device, "1", {}, kernel, None, 0, {}, {}, {}, {"n": 1}, steps)
     made.times_us, made.counters = [time] * 8, {"global_load_sectors": sectors, "instructions": 100.0}
     made.launches = [StepFacts(kernel, None, {}, threads=128, **facts)]
     return made

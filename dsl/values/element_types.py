@@ -6,13 +6,13 @@ passed to a kernel, and numpy refuses to calculate with them, so that bits are n
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from dsl.lowering.ir.types import DTYPES, DType, int_range
+from dsl.lowering.machine.formats import from_fp8, load, nearest, store, to_fp8
 
 BF16 = np.dtype([("bf16", np.uint16)])
 FP8 = {name: np.dtype([(name, np.uint8)]) for name in ("e4m3", "e5m2")}
@@ -47,10 +47,10 @@ def widen(array: np.ndarray) -> np.ndarray:
     """float64, int64 or bool with the same values; uint64 where a value needs it. TypeError for other types."""
     if array.dtype == BF16:
         with np.errstate(invalid="ignore"):  # signalling NaNs
-            return (array["bf16"].astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+            return load(array["bf16"], DTYPES["bf16"]).astype(np.float64)
     for name, structured in FP8.items():
         if array.dtype == structured:
-            return fp8_values(name)[array[name]]
+            return from_fp8(array[name], DTYPES[name]).astype(np.float64)
     if array.dtype.kind == "f" or array.dtype.name in _ELSEWHERE:
         return array.astype(np.float64, copy=False)
     if array.dtype.kind == "b":
@@ -62,46 +62,6 @@ def widen(array: np.ndarray) -> np.ndarray:
     raise TypeError(f"an array of {array.dtype} is none of the language")
 
 
-def bf16_bits(values: np.ndarray) -> np.ndarray:
-    """Bits of the nearest bf16, ties to even, of float64 values, rounded once; NaN is 0x7FC0.
-
-    The values become f32 rounded to odd first: with 16 more bits than bf16, the second rounding is then the only one.
-    """
-    with np.errstate(over="ignore"):
-        narrow = values.astype(np.float32)
-    bits = np.array(narrow.view(np.uint32))
-    exact = narrow.astype(np.float64)
-    bits -= (np.abs(exact) > np.abs(values)).astype(np.uint32)
-    bits |= ((exact != values) & ~np.isnan(values)).astype(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) >> 16
-    return np.where(np.isnan(values), 0x7FC0, rounded).astype(np.uint16)
-
-
-@cache
-def fp8_values(name: str) -> np.ndarray:
-    """What each of the 256 bytes means. e4m3 has no infinity, and NaN where all other bits are set."""
-    fraction, bias = (3, 7) if name == "e4m3" else (2, 15)
-    magnitude = np.arange(128)
-    exponent, low = magnitude >> fraction, magnitude & (1 << fraction) - 1
-    values = np.ldexp(low + (exponent > 0) * float(1 << fraction), np.maximum(exponent, 1) - bias - fraction)
-    if name == "e4m3":
-        values[127] = np.nan
-    else:
-        values[124], values[125:] = np.inf, np.nan
-    return np.concatenate([values, -values])
-
-
-def fp8_bits(values: np.ndarray, name: str) -> np.ndarray:
-    """Bytes of the nearest e4m3 or e5m2, ties to even, of float64 values, rounded once; beyond the largest finite value
-    that value, as the hardware converts. NaN is 0x7F."""
-    finite = fp8_values(name)[: 127 if name == "e4m3" else 124]
-    size = np.minimum(np.abs(np.where(np.isnan(values), 0.0, values)), finite[-1])
-    above = np.clip(np.searchsorted(finite, size), 1, finite.size - 1)
-    middle = (finite[above - 1] + finite[above]) / 2
-    nearest = np.where((size > middle) | ((size == middle) & (above % 2 == 0)), above, above - 1)
-    return np.where(np.isnan(values), 0x7F, nearest + 128 * np.signbit(values)).astype(np.uint8)
-
-
 def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarray:
     """Widened values as elements of `dtype`: floats round to nearest even, float to integer drops the fraction and
     clamps (NaN is 0), integer to integer wraps, or clamps with `saturate`."""
@@ -110,11 +70,13 @@ def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarr
         return values != 0
     if dtype.name == "bf16":
         out = np.empty(values.shape, BF16)
-        out["bf16"] = bf16_bits(values.astype(np.float64, copy=False))
+        out["bf16"] = np.where(
+            np.isnan(values), 0x7FC0, store(nearest(values.astype(np.float64, copy=False), dtype), dtype)
+        )
         return out
     if dtype.name in FP8:
         out = np.empty(values.shape, to)
-        out[dtype.name] = fp8_bits(values.astype(np.float64, copy=False), dtype.name)
+        out[dtype.name] = to_fp8(values, dtype)
         return out
     if dtype.is_float:
         with np.errstate(over="ignore"):

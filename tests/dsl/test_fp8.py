@@ -13,8 +13,9 @@ import pytest
 
 import dsl
 from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DTYPES
+from dsl.lowering.machine.formats import fp8_values, to_fp8
 from dsl.runtime.errors import LaunchError
-from dsl.values.element_types import fp8_bits, fp8_values
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul.tile"
 NUMPY = {
@@ -70,7 +71,7 @@ def test_the_hosts_values_and_roundings_are_those_of_ml_dtypes(dtype: str) -> No
     near = [np.nextafter(ties, np.float32(limit)) for limit in (-np.inf, np.inf)]
     near += [ties, finite, [1e9, -np.inf, np.inf, np.nan]]
     values = np.concatenate(near).astype(np.float64)
-    assert same(fp8_bits(values, dtype).view(NUMPY[dtype]), nearest(values, dtype))
+    assert same(to_fp8(values, DTYPES[dtype]).view(NUMPY[dtype]), nearest(values, dtype))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from dsl.text.program import parse_program
 from dsl.values import arrays, reference, table
 from dsl.values import host as host_module
 from dsl.values.arrays import Arrays
-from dsl.values.element_types import BF16, bf16_bits, element_type, narrow, widen
+from dsl.values.element_types import BF16, element_type, narrow, widen
 from dsl.values.facts import UNKNOWN
 from dsl.values.host import Shaped
 from dsl.values.shapes import Shapes
@@ -171,12 +171,21 @@ def test_bf16_rounds_once_to_nearest_even():
     values = np.array(
         [1 + 2**-8, 1 + 2**-8 + 2**-40, 1 + 3 * 2**-8, 1 + 3 * 2**-8 - 2**-40, -0.0, 3.4e38, 1e39, -np.inf]
     )
-    assert bf16_bits(values).tolist() == [0x3F80, 0x3F81, 0x3F82, 0x3F81, 0x8000, 0x7F80, 0x7F80, 0xFF80]
-    assert bf16_bits(np.array([np.nan])).tolist() == [0x7FC0]
+    assert narrow(values, DTYPES["bf16"])["bf16"].tolist() == [
+        0x3F80,
+        0x3F81,
+        0x3F82,
+        0x3F81,
+        0x8000,
+        0x7F80,
+        0x7F80,
+        0xFF80,
+    ]
+    assert narrow(np.array([np.nan]), DTYPES["bf16"])["bf16"].tolist() == [0x7FC0]
     ml_dtypes = pytest.importorskip("ml_dtypes")
     values = np.random.default_rng(0).standard_normal(4096).astype(np.float32)
     wanted = values.astype(ml_dtypes.bfloat16)
-    assert np.array_equal(bf16_bits(values.astype(np.float64)), wanted.view(np.uint16))
+    assert np.array_equal(narrow(values.astype(np.float64), DTYPES["bf16"])["bf16"], wanted.view(np.uint16))
     assert np.array_equal(widen(wanted), wanted.astype(np.float64)), "arrays of ml_dtypes are taken too"
 
 

@@ -87,8 +87,8 @@ def upper_tf32(x: Array) -> Array:
 def odd_f32(x: Array) -> Array:
     """float64 as float32, what is lost kept in the last bit: rounding that to fewer bits is rounding once."""
     x = np.asarray(x, np.float64)
-    near = x.astype(np.float32)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = x.astype(np.float32)
         cut = np.where(np.abs(near.astype(np.float64)) > np.abs(x), np.nextafter(near, np.float32(0)), near)
     bits = np.asarray(cut, np.float32).view(np.uint32) | (cut.astype(np.float64) != x).astype(np.uint32)
     return np.where(np.isfinite(x) & np.isfinite(cut), bits.view(np.float32), near)
@@ -139,20 +139,14 @@ def round_to(x: Array, to: DType, rounding: str | None) -> Array:
 
 @cache
 def fp8_values(name: str) -> np.ndarray:
-    """The value of each of the 256 patterns, as float32."""
+    """The value of each of the 256 patterns, as float32. e4m3 has no infinity, and NaN where all other bits are set."""
     fraction, bias = {"e4m3": (3, 7), "e5m2": (2, 15)}[name]
-    out = np.zeros(256, np.float32)
-    for code in range(128):
-        exponent, part = code >> fraction, code & (1 << fraction) - 1
-        value = part * 2.0 ** (1 - bias - fraction) if not exponent else 0.0
-        if exponent:
-            value = (1 + part / (1 << fraction)) * 2.0 ** (exponent - bias)
-        if name == "e4m3" and code == 127:
-            value = np.nan
-        if name == "e5m2" and exponent == 31:
-            value = np.nan if part else np.inf
-        out[code], out[code + 128] = value, -value
-    return out
+    exponent, low = np.arange(128) >> fraction, np.arange(128) & (1 << fraction) - 1
+    values = np.ldexp(low + (exponent > 0) * float(1 << fraction), np.maximum(exponent, 1) - bias - fraction)
+    if name == "e5m2":
+        values[124], values[125:] = np.inf, np.nan
+    values[127] = np.nan
+    return np.concatenate([values, -values]).astype(np.float32)
 
 
 def from_fp8(bits: Array, dtype: DType) -> Array:
@@ -161,8 +155,9 @@ def from_fp8(bits: Array, dtype: DType) -> Array:
 
 
 def to_fp8(x: Array, dtype: DType) -> Array:
-    """float32 rounded to nearest, ties to even; what is too large is the largest, NaN is 0x7F."""
-    x = np.asarray(x, np.float32).astype(np.float64)
+    """float64 or float32 rounded once to nearest, ties to even; what is too large is the largest, NaN is 0x7F.
+    `ml_dtypes` rounds float64 twice, by way of float32, and does not saturate."""
+    x = np.asarray(x, np.float64)
     values = fp8_values(dtype.name)[:127].astype(np.float64)
     values = values[np.isfinite(values)]
     middle = (values[1:] + values[:-1]) / 2

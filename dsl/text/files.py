@@ -151,18 +151,17 @@ def _sync_folder(folder: Path) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Alone with a file, among processes that ask for this: by a lock on a hidden file beside it, which the system
-    takes back when its holder dies. The lock's file stays: to remove it would let two hold different ones."""
+    takes back when its holder dies."""
+    from filelock import FileLock
+
     target = Path(os.path.realpath(path))
+    lock = FileLock(target.with_name(f".{target.name}.lock"))
     try:
-        file = target.with_name(f".{target.name}.lock").open("a")
-    except (OSError, ValueError) as error:
+        lock.acquire()
+    except (OSError, ValueError, NotImplementedError) as error:
         why = getattr(error, "strerror", None) or error
         raise TileError("file", None, f"cannot write {path}: {why}") from None
-    with file:
-        try:
-            import fcntl
-        except ImportError:  # no such locks on this system: replacing is still whole
-            yield
-            return
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+    try:
         yield
+    finally:
+        lock.release()

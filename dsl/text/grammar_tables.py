@@ -34,7 +34,8 @@ def load(**objects: Any) -> Lark:
     table = tables["data"]["parser"]["parser"]
     table["tokens"] = _integer_keys(table["tokens"])
     table["states"] = {int(state): _integer_keys(row) for state, row in table["states"].items()}
-    return Lark._load_from_dict(tables["data"], _integer_keys(tables["memo"]), **objects)
+    tables["data"]["options"] |= objects
+    return Lark.load({"data": tables["data"], "memo": _integer_keys(tables["memo"])})
 
 
 def digest() -> str:

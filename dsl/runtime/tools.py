@@ -51,7 +51,7 @@ def find(program: str) -> Path:
     """The path of `ptxas` or `nvdisasm`. Raises DeviceError `tool` when it is not installed."""
     try:
         from cuda.pathfinder import find_nvidia_binary_utility
-    except ModuleNotFoundError:  # without cuda-python, as on macOS, a program may still be on the PATH
+    except ModuleNotFoundError:  # without cuda-bindings, as on macOS, a program may still be on the PATH
         found = shutil.which(program)
     else:
         found = find_nvidia_binary_utility(program)

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-NVIDIA = {"cuda-python", "nvidia-cuda-nvcc", "nvidia-cuda-nvdisasm"}
+NVIDIA = {"cuda-bindings", "nvidia-cuda-nvcc", "nvidia-cuda-nvdisasm"}
 
 
 @pytest.mark.parametrize("platform", ["linux", "win32", "darwin"])
@@ -49,7 +49,7 @@ else:
 """
 
 
-def test_a_kernel_runs_without_cuda_python() -> None:
+def test_a_kernel_runs_without_cuda_bindings() -> None:
     """Nor does a missing assembler end in an ImportError."""
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -58,18 +58,14 @@ def machine_code(cubin: bytes, entry: str) -> MachineCode:
 @dataclass(slots=True)
 class ListedInstruction:
     """An instruction of the machine code, or a label, which has no address. ptx_line: of the text that was assembled,
-    None where the assembler says none."""
+    None where the assembler says none. opcode: `LDS.128` of `@!P0 LDS.128 R4, [R8]`."""
 
     text: str
     address: int | None = None
     ptx_line: int | None = None
     is_conditional: bool = False
-
-    @property
-    def opcode(self) -> str:
-        """`LDS.128` of `@!P0 LDS.128 R4, [R8]`."""
-        words = self.text.split(maxsplit=2)
-        return words[1] if words[0][0] == "@" else words[0]
+    opcode: str = ""
+    operands: str = ""
 
 
 @dataclass(slots=True)
@@ -84,6 +80,41 @@ class ListedBlock:
     calls: list[int] = field(default_factory=list)
 
 
+class _Code:
+    """The code of one entry in what nvdisasm prints with lines of PTX, without the filling at the end: a branch to
+    itself, then instructions that do nothing. listing: with labels; labels: at which of the instructions they stand."""
+
+    def __init__(self, text: str, entry: str):
+        self.listing: list[ListedInstruction] = []
+        self.labels: dict[str, int] = {}
+        self.rows: list[ListedInstruction] = []
+        line: int | None = None
+        for row in _section(text, entry).splitlines():
+            if found := PTX_LINE.match(row):
+                line = int(found[1])
+            elif found := INSTRUCTION.match(row):
+                address, condition, name, operands = found.groups(default="")
+                # A branch has its condition before it or as its first operand.
+                conditional = condition not in ("", "PT") or (name.startswith("BRA") and operands[:1] != "`")
+                code = row.partition("*/")[2].partition(";")[0].strip()
+                self.rows.append(ListedInstruction(code, int(address, 16), line, conditional, name, operands))
+                self.listing.append(self.rows[-1])
+            elif found := LABEL.match(row):
+                self.labels[found[1]] = len(self.rows)
+                if not found[1].startswith(".text."):
+                    self.listing.append(ListedInstruction(found[0]))
+        while self.rows and self.rows[-1].opcode == "NOP":
+            self.rows.pop()
+        if self.rows and self.rows[-1].opcode == "BRA" and self.goes_to(self.rows[-1]) == len(self.rows) - 1:
+            self.rows.pop()
+        while self.listing and (not self.rows or self.listing[-1] is not self.rows[-1]):
+            self.listing.pop()
+
+    def goes_to(self, row: ListedInstruction) -> int | None:
+        found = TARGET.search(row.operands)
+        return self.labels.get(found[1]) if found else None
+
+
 def listed_blocks(cubin: bytes, entry: str) -> list[ListedBlock]:
     """The code of one entry block by block. Raises DeviceError `tool` as `machine_code` does."""
     return blocks_in(_printed(cubin, WITH_LINES), entry)
@@ -91,30 +122,24 @@ def listed_blocks(cubin: bytes, entry: str) -> list[ListedBlock]:
 
 def blocks_in(text: str, entry: str) -> list[ListedBlock]:
     """The code of one entry in what nvdisasm prints with lines of PTX."""
-    code = _section(text, entry)
-    rows, labels = _read(code)
-    rows = rows[: _end(rows, labels)]
-    listed = [each for each in _listed(code, len(rows)) if each.address is not None]
-    called = {at: target for at, row in enumerate(rows)
-              if row[1].startswith("CALL") and (target := _goes_to(row, labels)) is not None}  # fmt: skip
+    code = _Code(text, entry)
+    called = {at: target for at, row in enumerate(code.rows)
+              if row.opcode.startswith("CALL") and (target := code.goes_to(row)) is not None}  # fmt: skip
     found, at, function = [], 0, 0
-    for block in _blocks(rows, labels)[0]:
+    for block in _blocks(code)[0]:
         end = at + block.size
         function = at if at in called.values() else function
-        behind = listed[at - 1] if at and rows[at - 1][0] and rows[at - 1][1].startswith("BRA") else None
+        before = code.rows[at - 1] if at else None
+        behind = before if before and before.is_conditional and before.opcode.startswith("BRA") else None
         calls = [called[each] for each in range(at, end) if each in called]
-        found.append(ListedBlock(listed[at:end], behind, function, calls))
+        found.append(ListedBlock(code.rows[at:end], behind, function, calls))
         at = end
-    for each, (is_conditional, _, _) in zip(listed, rows, strict=True):
-        each.is_conditional = is_conditional
     return found
 
 
 def listing(cubin: bytes, entry: str) -> list[ListedInstruction]:
     """The code of one entry, without the filling at the end. Raises DeviceError `tool` as `machine_code` does."""
-    code = _section(_printed(cubin, WITH_LINES), entry)
-    rows, labels = _read(code)
-    return _listed(code, _end(rows, labels))
+    return _Code(_printed(cubin, WITH_LINES), entry).listing
 
 
 def live_registers(cubin: bytes, entry: str) -> dict[int, dict[str, int]]:
@@ -127,25 +152,6 @@ def live_registers(cubin: bytes, entry: str) -> dict[int, dict[str, int]]:
             raise
         said = f"nvdisasm {version_of('nvdisasm')} tells no live registers of a kernel with 255 of them"
         raise DeviceError("tool", said, "13.3 does: pip install 'nvidia-cuda-nvdisasm>=13.3'") from None
-
-
-def _listed(code: str, count: int) -> list[ListedInstruction]:
-    """The first `count` instructions with their labels and PTX lines."""
-    out: list[ListedInstruction] = []
-    line: int | None = None
-    for row in code.splitlines():
-        if found := PTX_LINE.match(row):
-            line = int(found[1])
-        elif found := INSTRUCTION.match(row):
-            if count == 0:
-                break
-            out.append(ListedInstruction(row.partition("*/")[2].partition(";")[0].strip(), int(found[1], 16), line))
-            count -= 1
-        elif (found := LABEL.match(row)) and not found[1].startswith(".text."):
-            out.append(ListedInstruction(found[0]))
-    while out and out[-1].address is None:  # of the filling
-        out.pop()
-    return out
 
 
 def _live(text: str, entry: str) -> dict[int, dict[str, int]]:
@@ -169,73 +175,35 @@ def _section(text: str, entry: str) -> str:
 
 def counted(text: str, entry: str) -> MachineCode:
     """Counts the code of one entry in what nvdisasm prints."""
-    rows, labels = _read(_section(text, entry))
-    rows = rows[: _end(rows, labels)]
-    if any(name.split(".")[0] in INDIRECT for _, name, _ in rows):
-        return MachineCode(len(rows), None)
-    blocks, entries = _blocks(rows, labels)
+    code = _Code(text, entry)
+    if any(row.opcode.split(".")[0] in INDIRECT for row in code.rows):
+        return MachineCode(len(code.rows), None)
+    blocks, entries = _blocks(code)
     sizes = [sum(blocks[i].size for i in loop) for loop in _inner(blocks, entries)]
-    return MachineCode(len(rows), max(sizes, default=0))
+    return MachineCode(len(code.rows), max(sizes, default=0))
 
 
-Row = tuple[bool, str, str]
-"""An instruction: is it done only under a condition, its name, its operands."""
-
-
-def _read(code: str) -> tuple[list[Row], dict[str, int]]:
-    """The instructions, and at which of them the labels stand."""
-    rows: list[Row] = []
-    labels: dict[str, int] = {}
-    for line in code.splitlines():
-        found = INSTRUCTION.match(line)
-        if found:
-            _, condition, name, operands = found.groups()
-            operands = operands or ""
-            # A branch has its condition before it or as its first operand.
-            conditional = condition not in (None, "PT") or (name.startswith("BRA") and not operands.startswith("`"))
-            rows.append((conditional, name, operands))
-        elif label := LABEL.match(line):
-            labels[label[1]] = len(rows)
-    return rows, labels
-
-
-def _end(rows: list[Row], labels: dict[str, int]) -> int:
-    """Where the filling begins: a branch to itself, then instructions that do nothing."""
-    end = len(rows)
-    while end and rows[end - 1][1] == "NOP":
-        end -= 1
-    if end and rows[end - 1][1] == "BRA" and _goes_to(rows[end - 1], labels) == end - 1:
-        end -= 1
-    return end
-
-
-def _goes_to(row: Row, labels: dict[str, int]) -> int | None:
-    found = TARGET.search(row[2])
-    return labels.get(found[1]) if found else None
-
-
-def _blocks(rows: list[Row], labels: dict[str, int]) -> tuple[list[_Block], list[int]]:
+def _blocks(code: _Code) -> tuple[list[_Block], list[int]]:
     """Instructions in a row with what may follow them, and the blocks that begin the code and what it calls."""
     starts, called = {0}, {0}
-    for at, row in enumerate(rows):
-        target = _goes_to(row, labels)
-        if row[1].startswith("CALL"):
+    for at, row in enumerate(code.rows):
+        target = code.goes_to(row)
+        if row.opcode.startswith("CALL"):
             called |= {target} if target is not None else set()
-        elif row[1].startswith("BRA"):
+        elif row.opcode.startswith("BRA"):
             starts |= {at + 1} | ({target} if target is not None else set())
-        elif row[1].startswith(ENDS):
+        elif row.opcode.startswith(ENDS):
             starts.add(at + 1)
-    ordered = sorted(start for start in starts | called if start < len(rows))
+    ordered = sorted(start for start in starts | called if start < len(code.rows))
     number = {start: i for i, start in enumerate(ordered)}
     blocks = []
-    for start, end in zip(ordered, [*ordered[1:], len(rows)], strict=True):
-        conditional, name, _ = rows[end - 1]
-        block = _Block(end - start)
-        is_branch = name.startswith("BRA")
-        target = _goes_to(rows[end - 1], labels) if is_branch else None
+    for start, end in zip(ordered, [*ordered[1:], len(code.rows)], strict=True):
+        last, block = code.rows[end - 1], _Block(end - start)
+        is_branch = last.opcode.startswith("BRA")
+        target = code.goes_to(last) if is_branch else None
         if target in number:
             block.following.append(number[target])
-        if end in number and (conditional or not (is_branch or name.startswith(ENDS))):
+        if end in number and (last.is_conditional or not (is_branch or last.opcode.startswith(ENDS))):
             block.following.append(number[end])
         blocks.append(block)
     return blocks, [number[start] for start in sorted(called) if start in number]

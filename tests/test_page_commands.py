@@ -1,0 +1,128 @@
+"""The commands of the pages: each has options that exist, and the quick ones run. `.ci/full pages` runs all of them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import pytest
+
+from dsl.command import COMMANDS, cli
+from dsl.lowering.passes import PASSES
+from tests import page_commands
+from tests.page_commands import (
+    LEFT_OUT,
+    PAGES,
+    ROOT,
+    STATUS,
+    Command,
+    commands_of,
+    copy_of_tree,
+    is_quick,
+    is_whole,
+    left_out,
+    run,
+    scripts_of,
+)
+
+ALL = {page: commands_of(page) for page in PAGES}
+OF_PASSES = {"--print-after": False, "--skip-pass": True, "--after": False, "--pass": False}
+"""Options that take a pass, and whether it must be one that may be left out."""
+
+
+def words_of(command: Command) -> list[str]:
+    """Of the `dsl` command in it; none if it has none."""
+    text = command.text.split(" > ")[0]
+    found = re.search(r"(?:^|; |&& |\s|/)dsl (.*)", text)
+    try:
+        return shlex.split(found[1]) if found else []
+    except ValueError:  # code in a sentence that ends within quotes
+        return found[1].split() if found else []
+
+
+def faults(command: Command) -> list[str]:
+    """Subcommands, options and passes that there are not."""
+    words = words_of(command)
+    if not words or not re.fullmatch(r"[a-z]+", words[0]):
+        return []
+    if words[0] not in COMMANDS:
+        return [f"no command {words[0]}"]
+    known = cli.get_command(click.Context(cli), words[0])
+    assert known is not None
+    options = {name for each in known.params for name in (*each.opts, *each.secondary_opts)} | {"--help"}
+    found = [word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word) and word not in options]
+    passes = {each.name: each.may_go for each in PASSES} | {"build": False}
+    for option, value in pairwise(words):
+        if option in OF_PASSES and value.islower() and (value not in passes or passes[value] < OF_PASSES[option]):
+            found.append(f"{option} {value}")
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_of_a_page_have_options_that_exist(page: Path) -> None:
+    assert not {str(each): found for each in ALL[page] if (found := faults(each))}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(map(is_quick, ALL[page]))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_quick_commands_of_a_page_run(page: Path) -> None:
+    with copy_of_tree() as (tree, environment):
+        for command in filter(is_quick, ALL[page]):
+            assert (fault := run(command, tree, environment)) is None, f"{command}\n{fault}"
+
+
+def test_most_commands_run_somewhere_and_each_exception_is_one() -> None:
+    """A row of LEFT_OUT or STATUS that no page needs any more hides the next mistake."""
+    whole = [each for page in PAGES for each in ALL[page] if is_whole(each)]
+    assert len(whole) > 60 and sum(map(is_quick, whole)) >= 20
+    for pattern in [*(row.pattern for row in LEFT_OUT), *(row[0] for row in STATUS)]:
+        assert any(re.search(pattern, each.text) for each in whole), pattern
+
+
+PAGE = """# A page
+
+Say `dsl explain hazard`, `dsl run samples/add.tile` and `dsl run FILE`.
+
+```sh
+dsl explain nothing_of_the_kind   # and a comment
+cd samples
+dsl compile add.tile \\
+    --emmit ptx
+```
+
+```
+$ dsl why samples/add.tile --skip-pass buildd
+add
+```
+
+```python
+dsl run x
+```
+"""
+
+
+def test_wrong_commands_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    found = commands_of(page)
+    assert [(each.line, each.text, is_whole(each)) for each in found] == [
+        (3, "dsl explain hazard", False),
+        (3, "dsl run samples/add.tile", True),
+        (3, "dsl run FILE", False),
+        (6, "dsl explain nothing_of_the_kind", True),
+        (7, "cd samples", True),
+        (8, "cd samples; dsl compile add.tile --emmit ptx", True),
+        (13, "dsl why samples/add.tile --skip-pass buildd", True),
+    ]
+    assert [faults(each) for each in found[-2:]] == [["--emmit"], ["--skip-pass buildd"]]
+    monkeypatch.setattr(page_commands, "ROOT", tmp_path)
+    scripts_of(tmp_path / "bin", ["dsl"])
+    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+    assert "exit status 2, not 0" in (run(found[3], tmp_path, environment) or "")
+    assert left_out(Command(page, 1, ".ci/full")) == "runs this" and left_out(found[3]) is None

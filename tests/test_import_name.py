@@ -24,19 +24,43 @@ assert (y == x).all()
 """
 
 
+def write_rooms(folder: Path, kind: str) -> None:
+    """A user's own modules, "files" or "folders", that are named as our rooms are."""
+    for name in ("lowering", "ptx_templates", "runtime"):
+        path = folder / f"{name}.py" if kind == "files" else folder / name / "__init__.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("MINE = 1\n")
+
+
 @pytest.mark.parametrize("kind", ["files", "folders"])
 def test_a_user_s_modules_may_have_the_names_of_rooms(tmp_path: Path, kind: str) -> None:
     """A `runtime.py` beside the user's program was imported in place of ours: ImportError."""
-    for name in ("lowering", "ptx_templates", "runtime"):
-        path = tmp_path / f"{name}.py" if kind == "files" else tmp_path / name / "__init__.py"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("MINE = 1\n")
+    write_rooms(tmp_path, kind)
     (tmp_path / "main.py").write_text(USER)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "main.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    new = [sys.executable, "-m", "dsl", "new", "mine"]
+    for command in ([sys.executable, "main.py"], new, [sys.executable, "-m", "dsl", "check", "mine.tile"]):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, (command, done.stderr)
 
 
 def test_one_top_level_name_is_packaged() -> None:
     packaged = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
     assert packaged == ["dsl*"] and [path.parent for path in ROOT.glob("*/__init__.py")] == [ROOT / "dsl"]
+
+
+def test_the_wheel_holds_all_files_that_are_no_code() -> None:
+    """A file of data without a row of package-data is in a checkout and in an editable install, but in no wheel.
+
+    `python -m tests.packaged` builds one."""
+    tracked = subprocess.run(["git", "ls-files", "dsl"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    data = {ROOT / name for name in tracked.splitlines() if not name.endswith((".py", ".md"))}
+    assert {path.suffix for path in data} >= {".toml", ".lark", ".html", ".json", ".tile", ".typed"}
+    rows = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    packaged = {
+        path
+        for package, patterns in rows.items()
+        for pattern in patterns
+        for path in ROOT.joinpath(*package.split(".")).glob(pattern)
+    }
+    assert not data - packaged

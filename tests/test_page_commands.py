@@ -43,8 +43,28 @@ def words_of(command: Command) -> list[str]:
         return found[1].split() if found else []
 
 
+def faults_of_script(command: Command) -> list[str]:
+    """Files of `python FILE.py`, `python -m MODULE` and `pytest FILE`, and options, that there are not."""
+    words = command.text.split()
+    module = next((after for word, after in pairwise(words) if word == "-m" and after.startswith("tests.")), None)
+    script = next((word for word in words if re.fullmatch(r"[\w/]+\.py", word) and "/" in word), None)
+    path = script if module is None else module.replace(".", "/")
+    if path is None:
+        return []
+    if module is not None:
+        path += "/__main__.py" if (ROOT / path).is_dir() else ".py"
+    if not (ROOT / path).is_file():
+        return [path]
+    beside = "".join(each.read_text() for each in (ROOT / path).parent.glob("*.py"))
+    return [
+        word for word in words if re.fullmatch(r"--[a-z][a-z-]*", word) and words[0] != "pytest" and word not in beside
+    ]
+
+
 def faults(command: Command) -> list[str]:
     """Subcommands, options and passes that there are not."""
+    if re.match(r"(python3?|pytest) ", command.text):
+        return faults_of_script(command)
     words = words_of(command)
     if not words or not re.fullmatch(r"[a-z]+", words[0]):
         return []
@@ -87,6 +107,8 @@ def test_most_commands_run_somewhere_and_each_exception_is_one() -> None:
 
 PAGE = """# A page
 
+See `python3 benchmarks/nothing.py`, `python3 benchmarks/softmax.py --nothing`, `pytest tests/whole.py --update-golden`.
+
 Say `dsl explain hazard`, `dsl run samples/add.tile` and `dsl run FILE`.
 
 ```sh
@@ -111,14 +133,16 @@ def test_wrong_commands_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     found = commands_of(page)
+    assert [faults(each) for each in found[:3]] == [["benchmarks/nothing.py"], ["--nothing"], []]
+    found = found[3:]
     assert [(each.line, each.text, is_whole(each)) for each in found] == [
-        (3, "dsl explain hazard", False),
-        (3, "dsl run samples/add.tile", True),
-        (3, "dsl run FILE", False),
-        (6, "dsl explain nothing_of_the_kind", True),
-        (7, "cd samples", True),
-        (8, "cd samples; dsl compile add.tile --emmit ptx", True),
-        (13, "dsl why samples/add.tile --skip-pass buildd", True),
+        (5, "dsl explain hazard", False),
+        (5, "dsl run samples/add.tile", True),
+        (5, "dsl run FILE", False),
+        (8, "dsl explain nothing_of_the_kind", True),
+        (9, "cd samples", True),
+        (10, "cd samples; dsl compile add.tile --emmit ptx", True),
+        (15, "dsl why samples/add.tile --skip-pass buildd", True),
     ]
     assert [faults(each) for each in found[-2:]] == [["--emmit"], ["--skip-pass buildd"]]
     monkeypatch.setattr(page_commands, "ROOT", tmp_path)

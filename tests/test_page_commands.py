@@ -107,7 +107,7 @@ def test_most_commands_run_somewhere_and_each_exception_is_one() -> None:
 
 PAGE = """# A page
 
-See `python3 benchmarks/nothing.py`, `python3 benchmarks/softmax.py --nothing`, `pytest tests/whole.py --update-golden`.
+See `python -m tests.nothing`, `python3 benchmarks/softmax.py --nothing`, `pytest tests/whole.py --update-golden`.
 
 Say `dsl explain hazard`, `dsl run samples/add.tile` and `dsl run FILE`.
 
@@ -133,7 +133,7 @@ def test_wrong_commands_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     found = commands_of(page)
-    assert [faults(each) for each in found[:3]] == [["benchmarks/nothing.py"], ["--nothing"], []]
+    assert [faults(each) for each in found[:3]] == [["tests/" + "nothing.py"], ["--nothing"], []]
     found = found[3:]
     assert [(each.line, each.text, is_whole(each)) for each in found] == [
         (5, "dsl explain hazard", False),

@@ -15,7 +15,7 @@ from dsl.kernels.variant import Request, Variant, build_variant, resolve
 from dsl.kernels.variants import kind_of
 from dsl.lowering.building.verify import verify
 from dsl.lowering.emit import emit
-from dsl.lowering.emit.codegen import level_for, to_ptx
+from dsl.lowering.emit.codegen import llvm_level_for, to_ptx
 from dsl.lowering.hopper.boxes import BoxMap, maps_of
 from dsl.lowering.ir.function import Op, walk
 from dsl.lowering.passes import PASSES, Pass, run_passes
@@ -112,7 +112,7 @@ def compile_kernel(
         verify(variant.function)
         run_passes(variant.function, variant.target, passes, check=True)
         llvm, version = emit(variant.function, variant.target)
-        found = Kernel(variant, to_ptx(llvm, variant.target, version, level_for(variant.function)))
+        found = Kernel(variant, to_ptx(llvm, variant.target, version, llvm_level_for(variant.function)))
         MADE[key] = found
         if len(MADE) > MOST_MADE:
             del MADE[next(iter(MADE))]

@@ -238,7 +238,7 @@ def split_values(
 
 
 class CompiledKernel:
-    """One variant: its stages as text, and a launch.
+    """One variant: its levels as text, and a launch.
 
     `ir`, `llvm`, `ptx`: text. `k(y, x)` checks and launches; `k.bind(y, x)()` is a prepared launch; `k.run(…)` waits
     and gives a `dsl.runtime.LaunchResult`. A notebook shows its figures and its source, after `run` on the emulator

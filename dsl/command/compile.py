@@ -1,4 +1,4 @@
-"""`dsl compile`: any stage of a kernel as text."""
+"""`dsl compile`: any level of a kernel as text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dsl.command.options import ARCH, CHOOSE, SKIP_PASS, choices_of
 from dsl.command.trace import write_trace
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.shapes import UNKNOWN, LaunchFacts, examine, find_example
-from dsl.kernels.compile import stage_after
-from dsl.kernels.stages import STAGES, stage
+from dsl.kernels.compile import level_after
+from dsl.kernels.levels import LEVELS, level
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.choices import Asked
 from dsl.lowering.ir.location import TileError, closest
@@ -27,10 +27,10 @@ from dsl.text.files import write_text
 from dsl.text.program import Program, dim_names, load, type_parameters
 
 
-@click.command(short_help="Show any stage of a kernel as text.")
+@click.command(short_help="Show any level of a kernel as text.")
 @click.argument("file", type=click.Path())
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--emit", type=click.Choice(STAGES), default="ptx", show_default=True, help="The stage to show.")
+@click.option("--emit", type=click.Choice(LEVELS), default="ptx", show_default=True, help="The level to show.")
 @click.option("--annotate", is_flag=True, help="Put the source lines beside it.")
 @click.option("--kernel", metavar="NAME", help="This kernel; without it, those that the example launches.")
 @click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
@@ -43,7 +43,7 @@ from dsl.text.program import Program, dim_names, load, type_parameters
 @SKIP_PASS
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
 def command(file: str, values: tuple[str, ...], output: str | None, **options: Any) -> int:
-    """Compile the kernels of FILE (.tile) and show a stage. Dims, types and constants come from its example and from
+    """Compile the kernels of FILE (.tile) and show a level. Dims, types and constants come from its example and from
     NAME=VALUE."""
     emit, annotate = "ir" if options["after"] is not None else options["emit"], options["annotate"]
     passes: dict[str, Any] = {}
@@ -69,9 +69,9 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
         texts = []
         for request in requests:
             if options["after"] is not None:
-                texts.append(printed(stage_after(program, request, options["after"])))
+                texts.append(printed(level_after(program, request, options["after"])))
                 continue
-            text, after = stage(program, request, emit, annotate, asked, **passes)
+            text, after = level(program, request, emit, annotate, asked, **passes)
             texts.append(text)
             if after:
                 click.echo(after, nl=False)

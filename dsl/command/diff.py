@@ -34,7 +34,7 @@ SIDE = "KEY=OPTION|NAME=VALUE|@COMMIT|LOG:LINE|FILE"
 @click.option("--from", "start", multiple=True, metavar=SIDE, help="What A has otherwise; may be repeated.")
 @click.option("--vs", multiple=True, metavar=SIDE, help="What B has otherwise; may be repeated.")
 @click.option("--kernel", metavar="NAME", help="Only this kernel.")
-@click.option("--stage", metavar="STAGE", help="Show this stage, all of it: ast, build, a pass, ir, llvm, ptx, sass.")
+@click.option("--level", metavar="STAGE", help="Show this level, all of it: ast, build, a pass, ir, llvm, ptx, sass.")
 @click.option("--context", type=click.IntRange(0), default=3, show_default=True, metavar="N", help="Rows around.")
 @click.option("--rounds", type=click.IntRange(6), metavar="N", help="Rounds of the contest on a GPU; 56 without.")
 @trying
@@ -47,7 +47,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     are assembled.
 
     Told are the choices that differ, the figures side by side, the lines whose counters differ most, and the first
-    stage at which the code differs.
+    level at which the code differs.
 
     Exit status: 0 equal, 1 they differ, 2 the input is wrong, 3 the device failed.
     """
@@ -87,22 +87,22 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         contest = Contest(place.ordinal, options["rounds"] or ROUNDS, options["seed"])
         for pair in zip(first, second, strict=True):
             made.append(compared(*pair, options["context"], contest))
-            stage = None if options["stage"] is None else known_stage(options["stage"], made[-1])
+            level = None if options["level"] is None else known_level(options["level"], made[-1])
             if not as_json:
-                show_difference(made[-1], stage, console)
+                show_difference(made[-1], level, console)
     is_equal = not any(each["differs"] for each in made)
     return finite({"file": file, "device": place.name, "launches": made}), is_equal
 
 
-def known_stage(name: str, made: dict[str, Any]) -> str:
-    """The stage that is asked for; `ir` is that of the last pass. TileError."""
-    from dsl.lab.diff_stages import kind_of
+def known_level(name: str, made: dict[str, Any]) -> str:
+    """The level that is asked for; `ir` is that of the last pass. TileError."""
+    from dsl.lab.diff_levels import kind_of
 
-    known = list(dict.fromkeys(one["stage"] for each in made["kernels"] for one in each["stages"]))
+    known = list(dict.fromkeys(one["level"] for each in made["kernels"] for one in each["levels"]))
     if name == "ir" and (passes := [each for each in known if kind_of(each) == "ir"]):
         return passes[-1]
     if name not in known:
-        raise TileError("option", None, f"there is no stage '{name}' of both", closest(name, known) or ", ".join(known))
+        raise TileError("option", None, f"there is no level '{name}' of both", closest(name, known) or ", ".join(known))
     return name
 
 

@@ -94,8 +94,8 @@ def why(source: Source, **options: Any) -> ResultTable[ChoiceRow]:
 @to_callers
 def diff(source: Source, **options: Any) -> ResultTable[DifferenceRow]:
     """What differs between two ways to do a launch, as `dsl diff`: `vs={"swizzle.s": "none"}`, `vs="schedule=block"`,
-    `from_="@HEAD"`. Rows are choices, constants, lines and stages that differ, and all figures, of each launch;
-    `record["launches"]` has the stages' text."""
+    `from_="@HEAD"`. Rows are choices, constants, lines and levels that differ, and all figures, of each launch;
+    `record["launches"]` has the levels' text."""
     from dsl.command.diff import diff as compared
 
     with asked("diff", source, options) as (file, given):
@@ -135,9 +135,9 @@ def difference_rows(launch: Mapping[str, Any]) -> Iterator[DifferenceRow]:
                 ratio = each["second"][name] / count if count else None
                 yield about("line", name, count, each["second"][name], ratio, line=each["line"], text=each["text"])
     for kernel in launch["kernels"]:
-        for each in kernel["stages"]:
+        for each in kernel["levels"]:
             if each["hunks"]:
-                yield about("stage", each["stage"], each["removed"], each["added"], kernel=kernel["b"])
+                yield about("level", each["level"], each["removed"], each["added"], kernel=kernel["b"])
 
 
 @to_callers

@@ -1,4 +1,4 @@
-"""`dsl inspect`: a kernel at all its stages on one page, linked line by line."""
+"""`dsl inspect`: a kernel at all its levels on one page, linked line by line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIME_LIMIT = 300.0
 
 
 @click.command(
-    short_help="Write a page: a kernel at all its stages, linked.",
+    short_help="Write a page: a kernel at all its levels, linked.",
     epilog="For example: dsl inspect samples/softmax.tile --counters -o page.html",
 )
 @click.argument("file", type=click.Path())

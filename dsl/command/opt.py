@@ -22,13 +22,13 @@ def command(file: str, passes: tuple[str, ...], output: str | None) -> int:
     """Read FILE, the IR of a kernel as `dsl compile --after PASS` writes it, run passes, and print the IR that they
     leave. Without passes it is read, checked and printed."""
     try:
-        stage = read(read_text(Path(file), MAX_TEXT), file)
+        level = read(read_text(Path(file), MAX_TEXT), file)
         for each in named(passes):
-            go_through(stage, [each])
+            go_through(level, [each])
         if output is not None:
-            write_text(Path(output), printed(stage))
+            write_text(Path(output), printed(level))
         else:
-            click.echo(printed(stage), nl=False)
+            click.echo(printed(level), nl=False)
     except Exception as error:
         return show(error, file)
     return 0

@@ -81,7 +81,7 @@ class BorderRow:
 @dataclass(frozen=True, slots=True)
 class DifferenceRow:
     """`dsl.diff`: something that the two sides of a launch have, or do, otherwise. what: a `choice`, a `constant` or a
-    `stage` that differs (its rows: those out and those in), a `line` whose counters do, or a `figure`, of which all are
+    `level` that differs (its rows: those out and those in), a `line` whose counters do, or a `figure`, of which all are
     here. a, b: None where a side has none; ratio: b over a, of times that of rounds of one contest, with its
     interval."""
 

@@ -45,7 +45,7 @@ MARKS, EVENTS = "barriers,loops", 1024
 )
 @click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice.")
 @click.option("--counters", is_flag=True, help="Print the source with counters beside each line (emulator).")
-@click.option("--explain", is_flag=True, help="Say why this variant: reasons, constants, layouts, stage times.")
+@click.option("--explain", is_flag=True, help="Say why this variant: reasons, constants, layouts, level times.")
 @click.option(
     *("--from", "--ptx", "ptx"),
     type=click.Path(),

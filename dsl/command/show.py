@@ -211,8 +211,8 @@ def show_explanation(launch: LaunchReport) -> None:
         line("requires", require)
     for name, kind, layout in about.layouts:
         line("layout", f"{name}: {kind}: {layout}")
-    stages = ", ".join(f"{stage} {seconds * 1e3:.1f}" for stage, seconds in about.seconds.items())
-    line("ms", stages)
+    levels = ", ".join(f"{level} {seconds * 1e3:.1f}" for level, seconds in about.seconds.items())
+    line("ms", levels)
 
 
 def show_counters(report: Report) -> None:

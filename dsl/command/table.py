@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 import click
 
 from dsl.command.rows import flat
-from dsl.kernels.stages import table as columns_as_text
+from dsl.kernels.levels import table as columns_as_text
 from dsl.lowering.ir.location import TileError
 from dsl.text import html
 

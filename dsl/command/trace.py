@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dsl.kernels.compile import stages_of
+from dsl.kernels.compile import levels_of
 from dsl.kernels.plain_rows import ir_rows
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.location import TileError
@@ -21,15 +21,15 @@ CONTEXT = 2
 
 def write_trace(program: Program, request: Request, folder: Path) -> None:
     """Writes NN-PASS.ir, which the compiler reads, and NN-PASS.diff into a folder, and says a line a pass; differences
-    leave out rows that every pass changes. Values keep their names from stage to stage. TileError `file`."""
+    leave out rows that every pass changes. Values keep their names from level to level. TileError `file`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TileError("file", None, f"cannot write to {folder}: {error.strerror}") from None
     names = PrintedNames()
     before: list[str] = []
-    for number, (name, seconds, stage) in enumerate(stages_of(program, request)):
-        text = printed(stage, names)
+    for number, (name, seconds, level) in enumerate(levels_of(program, request)):
+        text = printed(level, names)
         label = f"{number:02}-{name}"
         write_text(folder / f"{label}.ir", text)
         lines = ir_rows(text)

@@ -71,7 +71,7 @@ def _show(found: Any) -> None:
     for one in found.kernels:
         dims = " ".join(f"{name}={extent}" for name, extent in one.dims.items())
         name = one.kernel if one.schedule is None else f"{one.kernel} with {one.schedule}"
-        said = f"{one.stages} passes and the PTX agree: {one.values} values of {one.blocks} blocks"
+        said = f"{one.levels} passes and the PTX agree: {one.values} values of {one.blocks} blocks"
         if one.undecided is not None:
             said = f"not decided: {one.undecided}"
         elif one.divergence is not None:

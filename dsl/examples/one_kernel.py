@@ -117,9 +117,9 @@ def assembled(
 
 
 def explanation(plan: Plan, kernel: CompiledKernel, overlaps: bool) -> Explanation:
-    """Why this variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by stage.
+    """Why this variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by level.
     overlaps: whether it may start before the launch in front of it has ended."""
-    from dsl.kernels.stages import named_values
+    from dsl.kernels.levels import named_values
 
     compiled = kernel.compiled
     tiles = named_values(compiled.variant.function)

@@ -103,7 +103,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class Explanation:
-    """Why a launch is as it is. `layouts`: (name, type, layout) of named values; `seconds` by stage."""
+    """Why a launch is as it is. `layouts`: (name, type, layout) of named values; `seconds` by level."""
 
     reasons: list[str] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)

@@ -14,8 +14,8 @@ from dsl.lowering.ir.budget import Budget
 from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import Loc, Source, TileError
 from dsl.lowering.passes import Pass, blamed, check_complete, named, passes_of, run_passes
+from dsl.lowering.text.level import Level
 from dsl.lowering.text.mlir import to_mlir
-from dsl.lowering.text.stage import Stage
 from dsl.text.program import Program
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ BUILT = "build"
 
 @dataclass(slots=True)
 class Compiled:
-    """A compiled variant: every stage as text, the header, and seconds by stage. `body`: the PTX without its header."""
+    """A compiled variant: every level as text, the header, and seconds by level. `body`: the PTX without its header."""
 
     variant: Variant
     header: Header
@@ -54,11 +54,11 @@ class Lowered:
     printed: dict[str, str]
     passes: list[str] = field(default_factory=list)
 
-    def stage(self, program: Program) -> Stage:
+    def level(self, program: Program) -> Level:
         """The variant as its text holds it."""
         v = self.variant
         parts = (v.schedule.name, v.constants, v.requires, self.passes)
-        return Stage(v.function, v.target, program.source, *parts)
+        return Level(v.function, v.target, program.source, *parts)
 
 
 def lower(
@@ -84,15 +84,15 @@ def lower(
 
 def compile_variant(program: Program, request: Request, **options: Any) -> Compiled:
     """PTX for one variant. Options as for `lower`, and `level` of LLVM's code generation."""
-    level = options.pop("level", None)
-    return compile_lowered(program, lower(program, request, **options), level)
+    llvm_level = options.pop("llvm_level", None)
+    return compile_lowered(program, lower(program, request, **options), llvm_level)
 
 
 def compile_lowered(
-    program: Program, lowered: Lowered, level: int | None = None, known: Mapping[str, str] | None = None
+    program: Program, lowered: Lowered, llvm_level: int | None = None, known: Mapping[str, str] | None = None
 ) -> Compiled:
     """PTX for a variant that is lowered. `known`: PTX without header by LLVM's text, of the same target."""
-    made = generate(lowered.stage(program), level, known)
+    made = generate(lowered.level(program), llvm_level, known)
     pairs = in_place_pairs(program.kernel(lowered.variant.request.kernel), lowered.variant.function)
     made.header = replace(made.header, in_place=pairs)
     lowered.seconds |= made.seconds
@@ -102,21 +102,21 @@ def compile_lowered(
 
 @dataclass(slots=True)
 class Generated:
-    """The code of a stage that all passes have run on. version, level: of PTX, and of LLVM's code generation."""
+    """The code of a level that all passes have run on. version, llvm_level: of PTX, and of LLVM's code generation."""
 
     header: Header
     llvm: str
     body: str
     seconds: dict[str, float]
     version: tuple[int, int]
-    level: int
+    llvm_level: int
 
     @property
     def llvm_text(self) -> str:
         """LLVM IR behind a line with the header, which `ptx_of_llvm` goes on from."""
         from dsl.runtime.header import to_json
 
-        row = {"ptx": self.version, "level": self.level, "header": to_json(self.header)}
+        row = {"ptx": self.version, "level": self.llvm_level, "header": to_json(self.header)}
         return f"{LLVM_PREFIX}{json.dumps(row, allow_nan=False, separators=(',', ':'))}\n{self.llvm}"
 
     @property
@@ -126,28 +126,28 @@ class Generated:
         return write(self.header) + self.body
 
 
-def generate(stage: Stage, level: int | None = None, known: Mapping[str, str] | None = None) -> Generated:
+def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, str] | None = None) -> Generated:
     """LLVM IR and PTX with its header. `known`: as for `compile_lowered`."""
     from dsl.kernels.launch_header import make_header
     from dsl.lowering.emit import emit
-    from dsl.lowering.emit.codegen import level_for, to_ptx
+    from dsl.lowering.emit.codegen import llvm_level_for, to_ptx
 
     start = time.perf_counter()
-    with blamed(stage.function, passes_of(stage.function.choices.plugins), "emission"):
-        llvm, version = emit(stage.function, stage.target)
+    with blamed(level.function, passes_of(level.function.choices.plugins), "emission"):
+        llvm, version = emit(level.function, level.target)
     emitted = time.perf_counter()
     body = (known or {}).get(llvm)
-    level = level_for(stage.function) if level is None else level
+    llvm_level = llvm_level_for(level.function) if llvm_level is None else llvm_level
     if body is None:
         try:
-            body = to_ptx(llvm, stage.target, version, level)
+            body = to_ptx(llvm, level.target, version, llvm_level)
         except RuntimeError as error:
-            raise refused(stage.function, llvm) or error from error
+            raise refused(level.function, llvm) or error from error
     seconds = {"emit": emitted - start, "llvm": time.perf_counter() - emitted}
-    stage.function.choices.check_met()
-    with blamed(stage.function, passes_of(stage.function.choices.plugins), "the header"):
-        header = make_header(stage)
-    return Generated(header, llvm, body, seconds, version, level)
+    level.function.choices.check_met()
+    with blamed(level.function, passes_of(level.function.choices.plugins), "the header"):
+        header = make_header(level)
+    return Generated(header, llvm, body, seconds, version, llvm_level)
 
 
 def refused(function: Function, llvm: str) -> TileError | None:
@@ -178,8 +178,8 @@ def ptx_of_llvm(text: str, name: str) -> str:
     first, _, body = text.partition("\n")
     try:
         row = json.loads(first.removeprefix(LLVM_PREFIX))
-        (major, minor), level, header = row["ptx"], row["level"], parse(row["header"])
-        assert {*map(type, (major, minor, level))} == {int} and 0 <= level <= 3
+        (major, minor), llvm_level, header = row["ptx"], row["level"], parse(row["header"])
+        assert {*map(type, (major, minor, llvm_level))} == {int} and 0 <= llvm_level <= 3
     except (ValueError, KeyError, TypeError, AssertionError):
         hint = "keep that of 'dsl compile --emit llvm'"
         raise TileError("ir", Loc(source, 0, len(first)), "this is no header of LLVM IR", hint) from None
@@ -189,46 +189,46 @@ def ptx_of_llvm(text: str, name: str) -> str:
         line, column, message = wrong
         start = min(source.starts[min(line, len(source.starts)) - 1] + max(column - 1, 0), len(text))
         raise TileError("ir", Loc(source, start, start + 1), message)
-    return write(header) + to_ptx(body, chosen, (major, minor), level)
+    return write(header) + to_ptx(body, chosen, (major, minor), llvm_level)
 
 
-def stages_of(program: Program, request: Request) -> Iterator[tuple[str, float, Stage]]:
-    """A variant as it is built, then after each pass: what was done, in how many seconds, and the stage, which the next
+def levels_of(program: Program, request: Request) -> Iterator[tuple[str, float, Level]]:
+    """A variant as it is built, then after each pass: what was done, in how many seconds, and the level, which the next
     pass changes."""
     start = time.perf_counter()
-    stage = Lowered(build_variant(program, request), {}, {}).stage(program)
-    yield BUILT, time.perf_counter() - start, stage
+    level = Lowered(build_variant(program, request), {}, {}).level(program)
+    yield BUILT, time.perf_counter() - start, level
     for each in passes_of(program.plugins):
         start = time.perf_counter()
-        if go_through(stage, [each]):
-            yield each.name, time.perf_counter() - start, stage
+        if go_through(level, [each]):
+            yield each.name, time.perf_counter() - start, level
 
 
-def stage_after(program: Program, request: Request, name: str) -> Stage:
+def level_after(program: Program, request: Request, name: str) -> Level:
     """A variant after the pass of that name, or as it is built for `build`. TileError `call` for a pass that is left
     out."""
     if name != BUILT:
         named([name], passes_of(program.plugins))
-    for done, _, stage in stages_of(program, request):
+    for done, _, level in levels_of(program, request):
         if done == name:
-            return stage
+            return level
     raise TileError("call", None, f"the pass '{name}' is left out: there is no IR behind it")
 
 
-def go_through(stage: Stage, passes: Sequence[Pass]) -> bool:
+def go_through(level: Level, passes: Sequence[Pass]) -> bool:
     """Runs passes on a kernel that was read; false if choices left out all of them."""
-    run = run_passes(stage.function, stage.target, passes).seconds
-    stage.passes += run
+    run = run_passes(level.function, level.target, passes).seconds
+    level.passes += run
     return bool(run)
 
 
-def finish(stage: Stage, level: int | None = None, choices: Mapping[str, str] | None = None) -> Generated:
-    """The code of a kernel that was read at any stage: the passes behind the last of those that were run are run, with
+def finish(level: Level, llvm_level: int | None = None, choices: Mapping[str, str] | None = None) -> Generated:
+    """The code of a kernel that was read at any level: the passes behind the last of those that were run are run, with
     these `choices`."""
-    passes = passes_of(stage.function.choices.plugins)
-    last = max((i for i, each in enumerate(passes, 1) if each.name in stage.passes), default=0)
-    stage.function.choices.force(choices or {}, "--choose")
-    go_through(stage, passes[last:])
-    check_complete(stage.function)
-    record_access(stage.function)
-    return generate(stage, level)
+    passes = passes_of(level.function.choices.plugins)
+    last = max((i for i, each in enumerate(passes, 1) if each.name in level.passes), default=0)
+    level.function.choices.force(choices or {}, "--choose")
+    go_through(level, passes[last:])
+    check_complete(level.function)
+    record_access(level.function)
+    return generate(level, llvm_level)

@@ -51,7 +51,7 @@ def headers_of(ptx: str) -> dict[str, Header]:
 
 def ptx_from(file: str, choose: Mapping[str, str]) -> str:
     """The PTX that a file of the IR's text goes on to with these options, or of LLVM IR; PTX as it is."""
-    from dsl.lowering.text.stage import form_of
+    from dsl.lowering.text.level import form_of
     from dsl.text.files import MAX_TEXT, read_text
 
     text = read_text(Path(file), MAX_TEXT)

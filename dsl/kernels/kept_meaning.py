@@ -1,6 +1,6 @@
 """Whether the passes of plug-ins keep what a kernel means, on the arguments of a launch that is about to be made.
 
-`dsl verify` compares all stages on many shapes. Here only what plug-ins have done is compared, on the first blocks of
+`dsl verify` compares all levels on many shapes. Here only what plug-ins have done is compared, on the first blocks of
 one launch: the kernel is carried out in numpy before each of their passes and behind it.
 """
 
@@ -46,7 +46,7 @@ def check_meaning(program: Program, request: Request, given: Mapping[str, Any]) 
     if not passes:
         return
     from dsl.lowering.meaning import Outside, carried_blocks
-    from dsl.lowering.meaning.stages import Undecided, compare_stages
+    from dsl.lowering.meaning.levels import Undecided, compare_levels
 
     variant = build_variant(program, request)
     function, left = variant.function, list(passes_of(program.plugins))
@@ -62,11 +62,11 @@ def check_meaning(program: Program, request: Request, given: Mapping[str, Any]) 
         grid = regrid()
         try:
             blocks = carried_blocks(function, grid, BLOCKS)
-            found = compare_stages(function, variant.target, given, grid, blocks, (each,), regrid).divergence
+            found = compare_levels(function, variant.target, given, grid, blocks, (each,), regrid).divergence
         except (Undecided, Outside) as error:
             message = f"what the pass '{each.name}' makes of {function.name} is not compared: {error.message}"
             warnings.warn(message, NotCompared, stacklevel=2)
             return
         if found is not None:
-            found.stage = f"changes what {function.name} means"
+            found.level = f"changes what {function.name} means"
             raise each.plugin.wrong(str(found), "dsl verify compares all passes, at other shapes, too")

@@ -11,7 +11,7 @@ from dsl.lowering.emit.shared_address import tile_offset
 from dsl.lowering.hopper.boxes import is_of_box, map_of, maps_of
 from dsl.lowering.ir.function import Function, walk
 from dsl.lowering.ops.channels import base_of, rings_of
-from dsl.lowering.text.stage import Stage
+from dsl.lowering.text.level import Level
 from dsl.runtime.header import (
     Argument,
     Header,
@@ -27,9 +27,9 @@ from dsl.runtime.header import (
 from dsl.runtime.tensor_map import Window
 
 
-def make_header(stage: Stage) -> Header:
+def make_header(level: Level) -> Header:
     """What a launch needs to know of a variant that all passes have run on."""
-    function = stage.function
+    function = level.function
     params: list[Any] = []
     for p in function.params:
         if p.kind == "tensor":
@@ -68,14 +68,14 @@ def make_header(stage: Stage) -> Header:
     return Header(
         entry=function.name,
         kernel=function.name,
-        schedule=stage.schedule,
-        source=SourceRecord(ascii_name(stage.source.name), source_digest(stage.source.text)),
-        arch=stage.target.arch,
-        constants=stage.constants,
+        schedule=level.schedule,
+        source=SourceRecord(ascii_name(level.source.name), source_digest(level.source.text)),
+        arch=level.target.arch,
+        constants=level.constants,
         threads=function.launched,
         cluster=function.number("cluster", 1),
         shared_bytes=function.number("shared_bytes"),
-        maxnreg=stage.target.cap(function.number("maxnreg"), function.launched) or None,
+        maxnreg=level.target.cap(function.number("maxnreg"), function.launched) or None,
         dims=tuple(dims),
         params=tuple(params),
         arguments=tuple(arguments),
@@ -85,7 +85,7 @@ def make_header(stage: Stage) -> Header:
         channels=tuple(channels_of(function)),
         timeline=marks_of(function),
         overlaps=bool(function.attrs.get("overlaps")),
-        requires=(*(Requirement(c.expr, c.text, c.line, c.hint) for c in stage.requires), *whole_clusters(function)),
+        requires=(*(Requirement(c.expr, c.text, c.line, c.hint) for c in level.requires), *whole_clusters(function)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of a stage's text without what its places alone decide: debug information, bookkeeping, comments."""
+"""Rows of a level's text without what its places alone decide: debug information, bookkeeping, comments."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from dsl.lowering.ir.targets import Target, target
 from dsl.lowering.ir.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, nearest_number, type_hint
 from dsl.lowering.known.facts import Analysis, most_elements
 from dsl.lowering.layouts.layout import row_major
-from dsl.lowering.text.stage import StageCondition
+from dsl.lowering.text.level import LevelCondition
 from dsl.runtime.numbers import in_json
 from dsl.schedules import Definition, ResolvedSchedule, resolve_schedule, target_facts, tensor_names
 from dsl.text import tree as ast
@@ -98,7 +98,7 @@ class Variant:
     function: Function
     schedule: ResolvedSchedule
     constants: dict[str, int | float | bool | str]
-    requires: list[StageCondition]
+    requires: list[LevelCondition]
     tables: dict[str, int]
 
     @property
@@ -589,7 +589,7 @@ class _Variant:
         function: Function,
         special: dict[str, Any],
         constants: dict[str, Any],
-    ) -> list[StageCondition]:
+    ) -> list[LevelCondition]:
         names = {**self._tree_names(builder, special), **dict.fromkeys(constants)}
         out = []
         trees = self._dependent(schedule, {**target_facts(self.target), **names}, set(function.dims))
@@ -598,28 +598,28 @@ class _Variant:
                 loc = schedule.definitions[name].value.loc
                 written = loc.source.text[loc.start : loc.end]
                 hint = "another variant is needed for these dims"
-                out.append(StageCondition(["==", name, tree], f"{name} == {written}", loc.line, hint))
+                out.append(LevelCondition(["==", name, tree], f"{name} == {written}", loc.line, hint))
         for line in builder.requires:
             written = line.loc.source.text[line.loc.start : line.loc.end]
-            out.append(StageCondition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
+            out.append(LevelCondition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
         for name, value in special.items():
             at, is_equal = schedule.places["specialize", name].line, isinstance(value, int) or value * value > 0
             tree = ["==" if is_equal else "same", name, in_json(value)]  # 0.0 == -0.0, and NaN is equal to nothing
-            out.append(StageCondition(tree, f"{name} == {value}", at, "specialised"))
+            out.append(LevelCondition(tree, f"{name} == {value}", at, "specialised"))
         for name, divisor in function.divisors.items():
             if divisor == 1 or name in special:
                 continue
             out.append(
-                StageCondition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)
+                LevelCondition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)
             )
         for tensor, strides in self.request.strides.items():
             if 1 in strides:
                 name = stride_name(tensor, strides.index(1))
-                out.append(StageCondition(["==", name, 1], f"{name} == 1", self.kernel.loc.line, None))
+                out.append(LevelCondition(["==", name, 1], f"{name} == 1", self.kernel.loc.line, None))
             for axis, stride in enumerate(strides):
                 if stride > 1:
                     name = stride_name(tensor, axis)
-                    out.append(StageCondition([">=", name, 0], f"{name} >= 0", self.kernel.loc.line, None))
+                    out.append(LevelCondition([">=", name, 0], f"{name} >= 0", self.kernel.loc.line, None))
         return out
 
     def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:

@@ -145,13 +145,13 @@ class Variants(Generic[Kernel]):
         for member in less:
             if member.divisors == divisors or member.code in more:
                 return member.kernel
-        level = options.pop("level", None)
+        llvm_level = options.pop("llvm_level", None)
         if options:
             lowered = lower(self.program, request, **options)
         else:
             lowered = self._lowered(family, resolved)
             del self._waiting[kind_of(family, resolved)]
-        compiled = compile_lowered(self.program, lowered, level, {m.code: m.body for m in members})
+        compiled = compile_lowered(self.program, lowered, llvm_level, {m.code: m.body for m in members})
         kernel = next((m.kernel for m in less if m.code == compiled.llvm), None)
         member = Member(divisors, compiled.llvm, compiled.body, compiled.variant, kernel or self.made(compiled))
         before = {id(m.kernel) for m in members}

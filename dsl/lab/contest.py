@@ -7,8 +7,8 @@ from functools import cache
 from math import comb
 from random import Random
 
-STAGES = (8, 16, 32)
-"""Rounds of each stage; after one, those that are certainly slower than the best go no further."""
+RUNGS = (8, 16, 32)
+"""Rounds of each rung; after one, those that are certainly slower than the best go no further."""
 CONFIDENCE = 0.95
 Measure = Callable[[list[Callable[[], object]], int, Random], list[list[float]]]
 """(launches, rounds, order) → microseconds of each round, for each launch."""
@@ -57,15 +57,15 @@ def contest(
     launches: Mapping[int, Callable[[], object]],
     measure: Measure,
     seed: int,
-    stages: Sequence[int] = STAGES,
+    rungs: Sequence[int] = RUNGS,
     reference: int | None = None,
 ) -> dict[int, list[float]]:
-    """Microseconds of each launch. All are in the first stage; the stages after it are for those that still tie, and
+    """Microseconds of each launch. All are in the first rung; the rungs after it are for those that still tie, and
     the reference."""
     times: dict[int, list[float]] = {key: [] for key in launches}
     order = Random(seed)
     running = list(launches)
-    for rounds in stages:
+    for rounds in rungs:
         found = measure([launches[key] for key in running], rounds, order)
         for key, values in zip(running, found, strict=True):
             times[key] += values

@@ -1,4 +1,4 @@
-"""What differs between two launches, and what it costs: choices, figures, lines, and the stage at which they part."""
+"""What differs between two launches, and what it costs: choices, figures, lines, and the level at which they part."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from uuid import uuid4
 
 from dsl.calls.decisions import all_choices, branch_choice
 from dsl.kernels.compile import compile_variant
-from dsl.kernels.stages import Lines, tree
+from dsl.kernels.levels import Lines, tree
 from dsl.kernels.variant import Request
 from dsl.lab.compiling import Made, made_of
 from dsl.lab.contest import CONFIDENCE, ratio_interval, sign_probability
 from dsl.lab.diff_choices import Numbered, Taken, differing, taken_by
-from dsl.lab.diff_stages import KernelTexts, compared_stages, kernel_texts
+from dsl.lab.diff_levels import KernelTexts, compared_levels, kernel_texts
 from dsl.lab.diff_text import joined_lines
 from dsl.lab.experiment import ROUNDS, Experiment
 from dsl.lab.place import WAIT_SECONDS, TuningPlace
@@ -170,10 +170,10 @@ def compared(first: Side, second: Side, context: int, contest: Contest) -> dict[
     kernels = [kernel_difference((first, second), pair, context) for pair in pairs]
     figures = compared_figures(first.figures(), second.figures())
     found = [each[what] for each in kernels for what in ("choices", "constants", "first_difference")]
-    ptx = [stage for each in kernels for stage in each["stages"] if stage["stage"] == "ptx"]
+    ptx = [level for each in kernels for level in each["levels"] if level["level"] == "ptx"]
     record: dict[str, Any] = {
         "differs": bool(only or any(found) or any(pair["a"] != pair["b"] for pair in figures.values())),
-        "same_code": not only and not any(stage["hunks"] for stage in ptx),
+        "same_code": not only and not any(level["hunks"] for level in ptx),
     }
     times = contest.run(first, second)
     record |= {"a": first.record(), "b": second.record(), "figures": figures}
@@ -198,7 +198,7 @@ def paired(
 
 
 def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKernel], context: int) -> dict[str, Any]:
-    """Choices that differ, None where those of a side are not known, and how many each `made`; constants; stages."""
+    """Choices that differ, None where those of a side are not known, and how many each `made`; constants; levels."""
     a, b = pair
     choices = None
     if a.choices is not None and b.choices is not None:
@@ -215,11 +215,11 @@ def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKern
     both = {name: (mine.get(name), others.get(name)) for name in [*mine, *others]}
     constants = {name: {"a": x, "b": y} for name, (x, y) in both.items() if exact_key(x) != exact_key(y)}
     made = [len(a.choices or ()), len(b.choices or ())]
-    stages = compared_stages(a.texts, b.texts, context)
-    for hunk in (hunk for stage in stages["stages"] for hunk in stage["hunks"]):
+    levels = compared_levels(a.texts, b.texts, context)
+    for hunk in (hunk for level in levels["levels"] for hunk in level["hunks"]):
         hunk["text"] = "" if hunk["line"] is None else sides[hunk["second"]].line(str(hunk["line"]))
         hunk["second"] = hunk["second"] and are_two_texts(*sides)
-    return {"a": a.kernel, "b": b.kernel, "choices": choices, "made": made, "constants": constants, **stages}
+    return {"a": a.kernel, "b": b.kernel, "choices": choices, "made": made, "constants": constants, **levels}
 
 
 def constants_of(trial: Trial, kernel: str) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from dsl.lab.commits import TIME_LIMIT, TreeQuestion, answer_of, kernel_of, said
 from dsl.lab.compiling import made_of
 from dsl.lab.diff import DiffKernel, Side
 from dsl.lab.diff_choices import taken_in
-from dsl.lab.diff_stages import code_texts
+from dsl.lab.diff_levels import code_texts
 from dsl.lab.place import TuningPlace
 from dsl.lab.provenance import versions
 from dsl.lab.trial import StepFacts, Trial

@@ -17,12 +17,12 @@ Record = Mapping[str, Any]
 LINES = 6
 """Lines of the source that are shown; `--json` has all."""
 ROWS = 80
-"""Rows of the first stage that differs; `--stage` shows all of it."""
+"""Rows of the first level that differs; `--level` shows all of it."""
 COLOURS = {"-": "red", "+": "green"}
 
 
-def show_difference(made: Record, stage: str | None, console: Console) -> None:
-    """All of it, in the order: choices, figures, lines, stages. stage: the one to show in place of the first that
+def show_difference(made: Record, level: str | None, console: Console) -> None:
+    """All of it, in the order: choices, figures, lines, levels. level: the one to show in place of the first that
     differs, whole."""
     console.print()
     sides = {letter: made[letter.lower()] for letter in "AB"}
@@ -43,7 +43,7 @@ def show_difference(made: Record, stage: str | None, console: Console) -> None:
     show_figures(made, sides, console)
     show_lines(made["lines"], console)
     for each, of in named:
-        show_stages(each, of, stage, console)
+        show_levels(each, of, level, console)
     for letter, kernel in made["only"]:
         say(console, f"only {letter} launches {text(kernel)}")
 
@@ -172,28 +172,28 @@ def pair(a: float, b: float) -> str:
     return "=" if a == b else f"{a:,.0f} → {b:,.0f}"
 
 
-# ---- stages ----
+# ---- levels ----
 
 
-def show_stages(each: Record, of: str, asked: str | None, console: Console) -> None:
-    stages, first = each["stages"], each["first_difference"]
-    names = [one["stage"] for one in stages]
+def show_levels(each: Record, of: str, asked: str | None, console: Console) -> None:
+    levels, first = each["levels"], each["first_difference"]
+    names = [one["level"] for one in levels]
     if first is None:
-        say(console, f"stages{of}: all {len(stages)} are equal")
+        say(console, f"levels{of}: all {len(levels)} are equal")
     else:
         before = f"equal up to {names[names.index(first) - 1]}; " if first != names[0] else ""
-        say(console, f"stages{of}: {before}they differ from [bold]{first}[/bold] on")
+        say(console, f"levels{of}: {before}they differ from [bold]{first}[/bold] on")
     name = asked or first
     if name in names:
-        show_stage(stages[names.index(name)], asked is not None, console)
+        show_level(levels[names.index(name)], asked is not None, console)
     last: Any = None
-    for one in stages:
+    for one in levels:
         if one["hunks"] and one["hunks"] != last:  # of passes in a row with the same difference the first one
             last = one["hunks"]
-            if one["stage"] != name:
-                say(console, f"   {one['stage']:<24}{changes(one)}")
-    for stage, letter in each["only"].items():
-        say(console, f"   {stage:<24}only {letter} has it")
+            if one["level"] != name:
+                say(console, f"   {one['level']:<24}{changes(one)}")
+    for level, letter in each["only"].items():
+        say(console, f"   {level:<24}only {letter} has it")
     for why in each["missing"]:
         say(console, f"   {text(why)}")
 
@@ -202,8 +202,8 @@ def changes(one: Record) -> str:
     return f"{one['removed']} row{'s' * (one['removed'] != 1)} out, {one['added']} in"
 
 
-def show_stage(one: Record, is_whole: bool, console: Console) -> None:
-    say(console, f"{one['stage']}: {changes(one) if one['hunks'] else 'equal'}")
+def show_level(one: Record, is_whole: bool, console: Console) -> None:
+    say(console, f"{one['level']}: {changes(one) if one['hunks'] else 'equal'}")
     left, rest = ROWS, sum(len(hunk["rows"]) for hunk in one["hunks"]) - ROWS
     for hunk in one["hunks"]:
         say(console, f"[cyan]@@ {text(place(hunk))}[/cyan]")
@@ -213,7 +213,7 @@ def show_stage(one: Record, is_whole: bool, console: Console) -> None:
         left -= len(hunk["rows"])
         if left <= 0 and not is_whole:
             if rest > 0:
-                say(console, f"… {rest} more rows: --stage {one['stage']}")
+                say(console, f"… {rest} more rows: --level {one['level']}")
             return
 
 

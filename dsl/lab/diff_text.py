@@ -1,4 +1,4 @@
-"""Two texts of one stage compared: what only names differ in is equal, and what differs stands at its source line.
+"""Two texts of one level compared: what only names differ in is equal, and what differs stands at its source line.
 
 Values, registers and labels are numbered as they come, so an operation more would rename all behind it. Rows are
 matched with their numbers left out; each matched pair says which name of one text is which of the other, and the most
@@ -30,7 +30,7 @@ NAMES = {
     "llvm": re.compile(r'%(?:[\w.$-]+|"[^"]*")'),
     "ptx": re.compile(r"%[a-z]+\d+\b|\$L_?_?\w+"),
 }
-"""What numbers the values of a stage, by its kind."""
+"""What numbers the values of a level, by its kind."""
 NUMBER = re.compile(r"#\d+$|\d+(?:_\d+)?$")
 ROUNDS = 6
 """In which names are matched, at most."""
@@ -54,7 +54,7 @@ NEW = "'"
 
 @dataclass(frozen=True, slots=True)
 class PlacedRow:
-    """A row of a stage's text, and the line of the `.tile` file that it comes from."""
+    """A row of a level's text, and the line of the `.tile` file that it comes from."""
 
     text: str
     line: int | None = None
@@ -74,7 +74,7 @@ class LayoutNames:
 
 
 def rows_of(kind: str, text: str, layouts: LayoutNames, entry: str | None = None) -> list[PlacedRow]:
-    """The rows of a stage's text without what says nothing. kind: `ast`, `ir`, `llvm`, `ptx` or `sass`, whose rows are
+    """The rows of a level's text without what says nothing. kind: `ast`, `ir`, `llvm`, `ptx` or `sass`, whose rows are
     `LINE TEXT`; entry: the kernel's name in LLVM IR and PTX, which is left out."""
     match kind:
         case "ast" | "sass":
@@ -218,8 +218,8 @@ def renamed_rows(a: Sequence[PlacedRow], b: Sequence[PlacedRow], kind: str) -> l
 # ---- differences ----
 
 
-def difference(stage: str, kind: str, a: Sequence[PlacedRow], b: Sequence[PlacedRow], context: int) -> dict[str, Any]:
-    """A stage in two texts: how many rows only the second has, and only the first; `hunks` of rows with `context` rows
+def difference(level: str, kind: str, a: Sequence[PlacedRow], b: Sequence[PlacedRow], context: int) -> dict[str, Any]:
+    """A level in two texts: how many rows only the second has, and only the first; `hunks` of rows with `context` rows
     around them, `-` of the first text, `+` of the second. A hunk's `line` is where its first row comes from, a line of
     the second file if `second`."""
     b = renamed_rows(a, b, kind)
@@ -227,7 +227,7 @@ def difference(stage: str, kind: str, a: Sequence[PlacedRow], b: Sequence[Placed
     changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
     added, removed = sum(n - m for *_, m, n in changes), sum(j - i for _, i, j, _, _ in changes)
     hunks = [_hunk(group, a, b) for group in matcher.get_grouped_opcodes(context)] if changes else []
-    return {"stage": stage, "added": added, "removed": removed, "hunks": hunks}
+    return {"level": level, "added": added, "removed": removed, "hunks": hunks}
 
 
 def _hunk(group: Sequence[tuple[str, int, int, int, int]], a: Sequence[PlacedRow], b: Sequence[PlacedRow]) -> Any:

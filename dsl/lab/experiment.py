@@ -18,7 +18,7 @@ from dsl.kernels.compile import compile_variant
 from dsl.lab.assignments import Assignment
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
-from dsl.lab.contest import STAGES
+from dsl.lab.contest import RUNGS
 from dsl.lab.place import TuningPlace
 from dsl.lab.provenance import versions
 from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, prepared, with_arguments
@@ -30,7 +30,7 @@ from dsl.runtime.errors import DeviceError
 from dsl.text import tree as ast
 from dsl.text.program import Program
 
-ROUNDS = sum(STAGES)
+ROUNDS = sum(RUNGS)
 BUDGET_FACTOR = 64
 """How many times the thread instructions of its first trial a launch may run on the emulator."""
 

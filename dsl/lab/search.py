@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, ClassVar, TypeVar
 
 from dsl.lab.by_users import is_anew
-from dsl.lab.contest import STAGES
+from dsl.lab.contest import RUNGS
 from dsl.lab.trial import Trial
 
 
@@ -39,7 +39,7 @@ class Search:
     was asked for is told: devices work side by side. An empty answer while nothing is awaited is the end. Trials that
     the log has are told before the first `ask`, and may be of points that were never asked for.
 
-    A point that was asked for may be asked for again: on a GPU it is measured once more, for `stages`; on the emulator,
+    A point that was asked for may be asked for again: on a GPU it is measured once more, for `rungs`; on the emulator,
     whose counters are the same each time, it is told again. Only the first time counts against the budget.
 
     points: in the order in which to take them where nothing else is known: the defaults, then the others in random
@@ -49,9 +49,9 @@ class Search:
 
     is_ordered: ClassVar[bool] = False
     """Whether it takes points in the order of `points`, so that a model can say which come first."""
-    stages: Sequence[int] = STAGES
-    """Rounds of the stages of the contest that the points of the last `ask` go through. Points are told when they have:
-    behind each stage, those that are certainly slower than the best are left behind."""
+    rungs: Sequence[int] = RUNGS
+    """Rounds of the rungs of the contest that the points of the last `ask` go through. Points are told when they have:
+    behind each rung, those that are certainly slower than the best are left behind."""
 
     def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
         self.points, self.budget, self.random = points, budget, Random(seed)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import dsl.lab.search_optuna  # noqa: F401 (registers itself)
 from dsl.lab.by_users import called, wrong
-from dsl.lab.contest import STAGES
+from dsl.lab.contest import RUNGS
 from dsl.lab.search import SEARCHES, Point, Search, search
 from dsl.lab.trial import Trial
 from dsl.lowering.ir.location import TileError, closest
@@ -109,37 +109,37 @@ class OneAtATime(Search):
 
 @search("halving")
 class Halving(Search):
-    """Successive halving over the stages of the contest: all points of the budget go through the first, the better half
+    """Successive halving over the rungs of the contest: all points of the budget go through the first, the better half
     of them through the next, which has twice the rounds, and half of those through the last."""
 
     is_ordered = True
 
     def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
         super().__init__(points, budget, seed)
-        self.stage = 0
-        self.stages = STAGES[:1]
+        self.rung = 0
+        self.rungs = RUNGS[:1]
         self.field = {point.index for point in points}
-        """The points of this stage."""
+        """The points of this rung."""
         self.queue: list[Point] = []
         """Those of them that are to be asked for again."""
         self.awaited: set[int] = set()
 
     def ask(self, count: int) -> Sequence[Point]:
-        if self.stage == 0 and (found := self.take(self.fresh(), count)):
+        if self.rung == 0 and (found := self.take(self.fresh(), count)):
             self.awaited |= {point.index for point in found}
             return found
-        if not self.queue and not self.awaited and self.stage + 1 < len(STAGES):
+        if not self.queue and not self.awaited and self.rung + 1 < len(RUNGS):
             self.halve()
         found, self.queue = self.queue[:count], self.queue[count:]
         self.awaited |= {point.index for point in found}
         return found
 
     def halve(self) -> None:
-        """Goes on to the next stage with the better half."""
+        """Goes on to the next rung with the better half."""
         good = [point for point in self.fine() if point.index in self.field]
         better = good[: -(-len(good) // 2)]
-        self.stage += 1
-        self.stages = STAGES[self.stage : self.stage + 1]
+        self.rung += 1
+        self.rungs = RUNGS[self.rung : self.rung + 1]
         self.field = {point.index for point in better}
         self.queue = better if len(better) > 1 else []
 
@@ -178,11 +178,11 @@ class SearchRun:
             raise TileError("option", None, message, "self.take(self.fresh(), count) gives new ones, and [] ends it")
 
     @property
-    def stages(self) -> Sequence[int]:
-        stages = self.search.stages
-        if not isinstance(stages, Sequence) or not stages or not all(type(n) is int and n > 0 for n in stages):
-            raise wrong(self.search, "ask", f"has left `stages` {stages!r:.60}", "rounds of each stage: (5, 10, 20)")
-        return stages
+    def rungs(self) -> Sequence[int]:
+        rungs = self.search.rungs
+        if not isinstance(rungs, Sequence) or not rungs or not all(type(n) is int and n > 0 for n in rungs):
+            raise wrong(self.search, "ask", f"has left `rungs` {rungs!r:.60}", "rounds of each rung: (5, 10, 20)")
+        return rungs
 
     def fresh(self) -> list[Point]:
         with called(self.search, "fresh"):

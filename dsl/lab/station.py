@@ -10,7 +10,7 @@ from uuid import uuid4
 from dsl.calls.plan import Plan
 from dsl.calls.tuned import StepChoice, described_step
 from dsl.lab.compiling import Made
-from dsl.lab.contest import STAGES, contest, median_interval
+from dsl.lab.contest import RUNGS, contest, median_interval
 from dsl.lab.runner import LazyCase, Ready, Runner, expected, prepared
 from dsl.lab.space import TuningCall
 from dsl.lab.trial import Trial
@@ -30,12 +30,12 @@ class Entrant:
 
 @dataclass(slots=True)
 class Batch:
-    """Points that are tried together. stages: of their contest; reference: a point that takes part in it; seconds:
+    """Points that are tried together. rungs: of their contest; reference: a point that takes part in it; seconds:
     after which none is begun; whole: they are not measured, but answer to `expect` itself; is_retried: a process died
     of it or of what it is part of."""
 
     entrants: list[Entrant]
-    stages: Sequence[int] = STAGES
+    rungs: Sequence[int] = RUNGS
     reference: Entrant | None = None
     seconds: float | None = None
     whole: bool = False
@@ -72,7 +72,7 @@ class Station:
             else:
                 settled(each.index, each.trial)
         if racing:
-            self.measure(racing, batch.stages, batch.reference and self.refer(batch.reference, settled))
+            self.measure(racing, batch.rungs, batch.reference and self.refer(batch.reference, settled))
         for each in racing.values():
             settled(each.index, each.trial)
 
@@ -137,12 +137,12 @@ class Station:
         self.attempt(own, settled)
         return own if own.trial.key in self.loaded else None
 
-    def measure(self, racing: Mapping[int, Entrant], stages: Sequence[int], reference: Entrant | None) -> None:
+    def measure(self, racing: Mapping[int, Entrant], rungs: Sequence[int], reference: Entrant | None) -> None:
         """A contest; sets the times of the trials."""
         launching = {**racing} if reference is None else {reference.index: reference, **racing}
         bound = {index: prepared(self.ready(each)) for index, each in launching.items()}
         index = None if reference is None else reference.index
-        times, name = contest(bound, self.runner.rounds, self.seed, stages, index), uuid4().hex[:12]
+        times, name = contest(bound, self.runner.rounds, self.seed, rungs, index), uuid4().hex[:12]
         base = None if index is None else round(median_interval(times[index])[0], 3)
         for each in racing.values():
             trial = each.trial

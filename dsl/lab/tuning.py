@@ -12,7 +12,7 @@ from dsl.calls.plan import Plan
 from dsl.examples.overrides import Overrides
 from dsl.lab.case import TuningCase
 from dsl.lab.compiling import Code, Compiler, Made
-from dsl.lab.contest import STAGES
+from dsl.lab.contest import RUNGS
 from dsl.lab.crew import Crew
 from dsl.lab.machines import Machines, There
 from dsl.lab.model import Model, features_of, known_before, predicted
@@ -192,7 +192,7 @@ class Tuning:
                 self.tell()
                 wanted = [*self.unknown(wanted)]
             if wanted:
-                return self.batch(wanted, self.search.stages)
+                return self.batch(wanted, self.search.rungs)
             if not again:
                 return None
         return None
@@ -211,9 +211,9 @@ class Tuning:
                 self.begun |= {index} if is_new else set()
         return found
 
-    def batch(self, indices: Sequence[int], stages: Sequence[int] = STAGES, whole: bool = False) -> Batch:
+    def batch(self, indices: Sequence[int], rungs: Sequence[int] = RUNGS, whole: bool = False) -> Batch:
         """Points to be tried together, whose code is begun."""
-        return Batch([self.entrant(index) for index in indices], stages, whole=whole)
+        return Batch([self.entrant(index) for index in indices], rungs, whole=whole)
 
     def entrant(self, index: int) -> Entrant:
         candidate = self.candidates[index]

@@ -106,7 +106,7 @@ def asked(launch: LaunchAtCase, device: str, batch: Batch) -> str:
     def record(each: Entrant) -> dict[str, Any]:
         return {"index": each.index, "trial": asdict(each.trial), "code": [asdict(made) for made in each.code()]}
 
-    about = {"stages": list(batch.stages), "seconds": batch.seconds, "whole": batch.whole}
+    about = {"rungs": list(batch.rungs), "seconds": batch.seconds, "whole": batch.whole}
     reference = None if batch.reference is None else record(batch.reference)
     entrants = [record(each) for each in batch.entrants]
     return json.dumps(
@@ -162,7 +162,7 @@ def batch_of(record: Mapping[str, Any]) -> Batch:
 
     reference = None if record["reference"] is None else entrant(record["reference"])
     entrants = [entrant(one) for one in record["entrants"]]
-    return Batch(entrants, record["stages"], reference, record["seconds"], record["whole"])
+    return Batch(entrants, record["rungs"], reference, record["seconds"], record["whole"])
 
 
 def station_of(launch: LaunchAtCase, device: str) -> Station:

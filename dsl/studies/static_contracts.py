@@ -62,9 +62,9 @@ class StaticContracts:
         else:
             emit(function, lowered.variant.target)
             if function.choices.forced or self.has_choices(request):
-                from dsl.lowering.emit.codegen import level_for  # brings LLVM
+                from dsl.lowering.emit.codegen import llvm_level_for  # brings LLVM
 
-                level_for(function)
+                llvm_level_for(function)
                 function.choices.check_met()
         facts = emulated_facts(request.arch)
         return Evidence(request, function, facts, f"{facts.name}, {request.arch}", made, assembles=self.assemble)

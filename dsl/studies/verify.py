@@ -27,7 +27,7 @@ from dsl.lowering.ir.function import Block, Function, Op, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import WARP, Target
 from dsl.lowering.meaning import Outside, as_memory, blocks_of, carried_blocks
-from dsl.lowering.meaning.stages import Divergence, Undecided, compare_ptx, compare_stages, leads_to, met, name_of
+from dsl.lowering.meaning.levels import Divergence, Undecided, compare_levels, compare_ptx, leads_to, met, name_of
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.control import parting
 from dsl.lowering.passes import Pass, passes_of, run_passes
@@ -45,7 +45,7 @@ BLOCKS = 8
 
 @dataclass
 class Verified:
-    """What became of one kernel: `stages` compared, `values` in the last of them; a divergence, or why nothing is
+    """What became of one kernel: `levels` compared, `values` in the last of them; a divergence, or why nothing is
     known."""
 
     kernel: str
@@ -53,7 +53,7 @@ class Verified:
     dims: dict[str, int]
     blocks: int
     grid: tuple[int, ...]
-    stages: int = 0
+    levels: int = 0
     values: int = 0
     divergence: Divergence | None = None
     undecided: str | None = None
@@ -86,7 +86,7 @@ def verify_kernel(
     most: int = BLOCKS,
     passes: Passes | None = None,
 ) -> Verified:
-    """Compares the stages of one variant on these arguments, which stay as they are, and then its PTX. `passes`: the
+    """Compares the levels of one variant on these arguments, which stay as they are, and then its PTX. `passes`: the
     program's without."""
     passes = passes_of(program.plugins) if passes is None else passes
     variant = build_variant(program, request)
@@ -98,10 +98,10 @@ def verify_kernel(
     launch = _Emulated(program, request, given, most)
     try:
         regrid = partial(grid_of, variant, given)
-        stages = compare_stages(function, variant.target, given, grid, blocks, passes, regrid)
-        found.stages, found.values, found.divergence = stages.passes, stages.values, stages.divergence
+        levels = compare_levels(function, variant.target, given, grid, blocks, passes, regrid)
+        found.levels, found.values, found.divergence = levels.passes, levels.values, levels.divergence
         if found.divergence is not None:
-            found.divergence.stage = _whose(found.divergence.stage, passes)
+            found.divergence.level = _whose(found.divergence.level, passes)
         else:
             found.divergence = launch.divergence(passes)
             if found.divergence is not None:
@@ -110,7 +110,7 @@ def verify_kernel(
             if found.undecided is not None:
                 found.divergence = None
             elif found.divergence is not None:
-                found.divergence.stage = launch.to_blame(passes)
+                found.divergence.level = launch.to_blame(passes)
     except (Undecided, Outside) as error:
         line = "" if error.op.loc is None else f"line {error.op.loc.line}: "
         found.undecided = f"{line}{error.message}"

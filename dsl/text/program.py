@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from dsl.lowering.ir.choices import is_key
 from dsl.lowering.ir.location import Errors, Loc, Source, TileError, closest
 from dsl.lowering.ir.plugins import Plugins, current
-from dsl.lowering.text.stage import form_of
+from dsl.lowering.text.level import form_of
 from dsl.text import tree as ast
 from dsl.text.branches import expand
 from dsl.text.files import is_file, read_text, resolved

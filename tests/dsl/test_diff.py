@@ -1,4 +1,4 @@
-"""`dsl diff`: names alone are no difference, the first stage that differs is the one that made it, each side is what
+"""`dsl diff`: names alone are no difference, the first level that differs is the one that made it, each side is what
 its words say, and a wrong side is told where it is wrong."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsl.lab import diff_code
 from dsl.lab.compiling import assembled
 from dsl.lab.diff import Contest, compared, launched_side
 from dsl.lab.diff_choices import ChoiceDifference, Taken, differing, taken_in
-from dsl.lab.diff_stages import KernelTexts, compared_stages, machine_text, merged
+from dsl.lab.diff_levels import KernelTexts, compared_levels, machine_text, merged
 from dsl.lab.diff_text import LayoutNames, difference, joined_lines, rows_of
 from dsl.runtime.errors import DeviceError
 
@@ -138,9 +138,9 @@ def test_a_pass_that_is_left_out_leaves_the_ir_as_it_was() -> None:
     ir = "tile-ir 1\nkernel k arch sm_90\nbody {{\n  {}() : f32\n}}\n"
     a = KernelTexts({"build": ir.format("one"), "calm": ir.format("one"), "loud": ir.format("two")})
     b = KernelTexts({"build": ir.format("one")})
-    made = compared_stages(a, b, 0)
+    made = compared_levels(a, b, 0)
     assert made["first_difference"] == "loud"
-    assert [each["stage"] for each in made["stages"]] == ["build", "calm", "loud"] and not made["only"]
+    assert [each["level"] for each in made["levels"]] == ["build", "calm", "loud"] and not made["only"]
     assert merged(["a", "b", "d"], ["a", "c", "d", "e"]) == ["a", "b", "c", "d", "e"]
 
 
@@ -177,11 +177,11 @@ def test_a_choice_the_other_way(turn: Path, tools: None) -> None:
     assert figures["conflicts"]["a"] == 0 < figures["conflicts"]["b"] and figures["wavefronts"]["ratio"] > 2
     assert figures["sectors"]["ratio"] == 1 and figures["result"] == {"a": "right", "b": "right"}
     assert launch["lines"][0]["text"].startswith(("b[0 : T", "store(y[i")) and launch["lines"][0]["line"] in ("8", "9")
-    stages = {row["stage"]: row for row in kernel["stages"]}
-    (hunk,) = stages["swizzle_shared"]["hunks"]
+    levels = {row["level"]: row for row in kernel["levels"]}
+    (hunk,) = levels["swizzle_shared"]["hunks"]
     assert hunk["line"] == 4 and [row[0] for row in hunk["rows"]].count("+") == 1
-    assert stages["lower_copies"]["hunks"] == [] and stages["ptx"]["added"]
-    assert stages["sass"]["added"] and figures["registers"]["a"] > 8 and kernel["missing"] == []
+    assert levels["lower_copies"]["hunks"] == [] and levels["ptx"]["added"]
+    assert levels["sass"]["added"] and figures["registers"]["a"] > 8 and kernel["missing"] == []
 
 
 def test_it_is_told_in_order(turn: Path) -> None:
@@ -191,7 +191,7 @@ def test_it_is_told_in_order(turn: Path) -> None:
     parts += ["they differ from swizzle_shared on", "@@ line 4: shared b", "-  %b = shared_alloc", "+  %b = ", "   ptx"]
     places = [text.index(part) for part in parts]
     assert places == sorted(places) and result.exit_code == 1
-    whole = dsl(turn, "--vs", "swizzle.b=none", "--stage", "ptx", "--device", "emulator").stdout
+    whole = dsl(turn, "--vs", "swizzle.b=none", "--level", "ptx", "--device", "emulator").stdout
     assert re.search(r"^-(xor|shl|and|shr|bfe)\.", whole, re.M) and "-  %b = shared_alloc" not in whole
 
 
@@ -262,13 +262,13 @@ def test_code_by_hand_in_the_place_of_a_kernel(turn: Path, tmp_path: Path) -> No
     code.write_text(made.compiled[0].ptx)
     launch, status = told(turn, "--vs", code)
     assert status == 0 and launch["kernels"][0]["choices"] is None
-    assert {row["stage"] for row in launch["kernels"][0]["stages"]} >= {"ptx"}
+    assert {row["level"] for row in launch["kernels"][0]["levels"]} >= {"ptx"}
     barrier = "\tbar.sync 0;\n"
     assert barrier in made.compiled[0].ptx
     code.write_text(made.compiled[0].ptx.replace(barrier, "", 1))
     launch, status = told(turn, "--vs", code)
     assert status == 1 and launch["figures"]["result"]["b"] == "race" and "race" in launch["b"]["reason"]
-    (hunk,) = next(row for row in launch["kernels"][0]["stages"] if row["stage"] == "ptx")["hunks"]
+    (hunk,) = next(row for row in launch["kernels"][0]["levels"] if row["level"] == "ptx")["hunks"]
     assert [row for row in hunk["rows"] if row[0] != " "] == ["-bar.sync 0;"] and hunk["line"] == 9
 
 
@@ -328,8 +328,8 @@ def test_a_commit_is_made_by_the_compiler_that_its_tree_finds(history: Path) -> 
     (kernel,) = launch["kernels"]
     assert status == 1 and [row["label"] for row in kernel["choices"]] == ["math.exp"]
     assert kernel["choices"][0]["a"]["option"] == "fast" and launch["figures"]["work"]["ratio"] > 1
-    assert kernel["first_difference"] in {row["stage"] for row in kernel["stages"]} - {"ast", "ptx"}
-    assert {row["stage"] for row in kernel["stages"]} >= {"ast", "build", "assign_layouts", "ptx"}
+    assert kernel["first_difference"] in {row["level"] for row in kernel["levels"]} - {"ast", "ptx"}
+    assert {row["level"] for row in kernel["levels"]} >= {"ast", "build", "assign_layouts", "ptx"}
     assert launch["a"]["notes"][0].endswith(" as it is") and not launch["b"]["notes"]
     assert len(git(history.parent, "worktree", "list").splitlines()) == 1
 
@@ -354,7 +354,7 @@ def test_two_commits_whose_compilers_tell_less_or_refuse(history: Path, monkeypa
     launch, _ = told(history, "--from", "@HEAD~1", "--vs", "@HEAD")
     (kernel,) = launch["kernels"]
     assert ["exp: exact" in text for text in trees] == [False, True] and kernel["choices"] == []
-    assert [row["stage"] for row in kernel["stages"]] == ["ast", "ptx"] and kernel["first_difference"] is None
+    assert [row["level"] for row in kernel["levels"]] == ["ast", "ptx"] and kernel["first_difference"] is None
     assert "no IR after each pass: @HEAD~1 tells none" in kernel["missing"]
     told_of["kernels"][0]["kernel"] = "other with s"
     result = dsl(history, "--vs", "@HEAD", "--from", "@HEAD", "--device", "emulator")
@@ -415,7 +415,7 @@ def test_a_known_effect_is_told_on_a_gpu(turn: Path) -> None:
         (["--vs", "@HEAD"], "not a git repository"),
         (["--vs", "@HEAD", "--vs", "@HEAD~1"], "a side has one commit"),
         (["--vs", "n=64", "--kernel", "turm"], "did you mean 'turn'?"),
-        (["--vs", "n=64", "--stage", "swizle_shared"], "did you mean 'swizzle_shared'?"),
+        (["--vs", "n=64", "--level", "swizle_shared"], "did you mean 'swizzle_shared'?"),
         (["--vs", str(FOREIGN / "hopper_gemm.ptx"), "--vs", "kernel=turn"], "hopper_gemm.ptx has no kernel 'turn'"),
         (["--vs", "k.ptx"], "does not launch 'other'"),
     ],

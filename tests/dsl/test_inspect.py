@@ -1,4 +1,4 @@
-"""`dsl inspect`: the page holds every stage whole, its links lead from each instruction to the source, and it works."""
+"""`dsl inspect`: the page holds every level whole, its links lead from each instruction to the source, and it works."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from dsl.command import cli
 from dsl.command.why import kernels
-from dsl.kernels.compile import stages_of
+from dsl.kernels.compile import levels_of
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.text.printer import PrintedNames, printed
 from dsl.runtime.errors import DeviceError
@@ -82,11 +82,11 @@ def chain(data: dict[str, Any], place: int) -> Iterator[tuple[int, int]]:
         place = caller
 
 
-def stages(variant: dict[str, Any]) -> Iterator[tuple[list[str], list[int]]]:
-    """Rows and places of each stage, as the page makes them of the changes."""
+def levels(variant: dict[str, Any]) -> Iterator[tuple[list[str], list[int]]]:
+    """Rows and places of each level, as the page makes them of the changes."""
     rows: list[tuple[str, int]] = []
-    for stage in variant["stages"]:
-        for at, gone, texts, places in reversed(stage["changes"]):
+    for level in variant["levels"]:
+        for at, gone, texts, places in reversed(level["changes"]):
             rows[at : at + gone] = list(zip(texts, places, strict=True))
         yield [text for text, _ in rows], [place for _, place in rows]
 
@@ -101,11 +101,11 @@ def test_a_page_is_one_file_that_asks_for_nothing(small_page: Path) -> None:
 def test_stages_are_whole_and_their_places_those_of_the_operations(small: dict[str, Any]) -> None:
     (kernel,) = kernels(SMALL[0], SMALL[1:], {**PLANNED, "arch": "sm_90"})
     (variant,) = small["variants"]
-    names, made, passed = PrintedNames(), list(stages(variant)), 0
-    for name, _, stage in stages_of(kernel.program, kernel.request):
-        told, (rows, _) = variant["stages"][passed], made[passed]
+    names, made, passed = PrintedNames(), list(levels(variant)), 0
+    for name, _, level in levels_of(kernel.program, kernel.request):
+        told, (rows, _) = variant["levels"][passed], made[passed]
         passed += 1
-        text = printed(stage, names).partition("\nsource 0 ")[0]
+        text = printed(level, names).partition("\nsource 0 ")[0]
         wanted = [re.sub(r" @[\d:+<]+(?=$| \{)", "", row) for row in text.splitlines()]
         assert told["name"] == name
         assert rows == [row for row in wanted if not row.startswith(("passes [", "holds ["))]
@@ -154,8 +154,8 @@ def test_every_machine_instruction_leads_to_the_source(which: str, request: pyte
 def test_rows_of_code_are_linked(large: dict[str, Any]) -> None:
     (variant,) = large["variants"]
     for name in ("ptx", "llvm"):
-        stage = variant[name]
-        code = [(r, o) for r, o in zip(stage["rows"], stage["operations"], strict=True) if re.match(r"\t\w|  %", r)]
+        level = variant[name]
+        code = [(r, o) for r, o in zip(level["rows"], level["operations"], strict=True) if re.match(r"\t\w|  %", r)]
         assert len(code) > 3000
         assert min(operation for _, operation in code) >= 0
     calls = [place for place in large["places"] if place[4] >= 0]
@@ -203,7 +203,7 @@ def test_two_variants_share_their_places(tmp_path: Path) -> None:
     first, second = data["variants"]
     assert [first["label"], second["label"]] == ["A", "B"]
     assert "with lanes" in first["title"] and "with block" in second["title"]
-    assert not {stage["name"] for stage in second["stages"]} >= {"clean"}
+    assert not {level["name"] for level in second["levels"]} >= {"clean"}
     assert set(first["operations"]) & set(second["operations"])
     assert [file["name"] for file in data["files"]] == [SMALL[0]]
 
@@ -324,14 +324,14 @@ def test_what_is_under_the_mouse_is_marked_everywhere(opened: browser.Page) -> N
 @needs_assembler
 def test_the_slider_shows_the_ir_after_each_pass(opened: browser.Page, large: dict[str, Any]) -> None:
     (variant,) = large["variants"]
-    show = partial("page.showStage(page.columns[1], {0}, {1}), page.columns[1].rows.map(row => row.text)".format)
-    for at, (rows, _) in enumerate(stages(variant)):
+    show = partial("page.showLevel(page.columns[1], {0}, {1}), page.columns[1].rows.map(row => row.text)".format)
+    for at, (rows, _) in enumerate(levels(variant)):
         if at % 8 == 0:
             assert opened.value(show(at, "false")) == rows
-    at = next(i for i, stage in enumerate(variant["stages"]) if stage["name"] == "assign_layouts")
+    at = next(i for i, level in enumerate(variant["levels"]) if level["name"] == "assign_layouts")
     changed = opened.value(show(at, "true"))
-    gone = sum(change[1] for change in variant["stages"][at]["changes"])
-    assert gone and len(changed) == len(list(stages(variant))[at][0]) + gone
+    gone = sum(change[1] for change in variant["levels"][at]["changes"])
+    assert gone and len(changed) == len(list(levels(variant))[at][0]) + gone
 
 
 @needs_browser

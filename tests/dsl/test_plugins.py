@@ -19,7 +19,7 @@ from dsl.calls.tuned import CallFacts, Entry, Tuned
 from dsl.calls.tuned_file import read_tuned
 from dsl.command import cli
 from dsl.command.child import answer_of_child
-from dsl.kernels.compile import compile_variant, stages_of
+from dsl.kernels.compile import compile_variant, levels_of
 from dsl.kernels.kept_meaning import NotCompared
 from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request
@@ -425,7 +425,7 @@ def test_stages_have_the_passes_of_plug_ins_in_their_places(write: Write) -> Non
         '@pass_(after="sink")\ndef two(function, target): pass\n'
         '@pass_(before="one")\ndef zero(function, target): pass\n'
     )
-    names = [name for name, _, _ in stages_of(load(ROWS, plugins=load_plugins([path])), Request("rows", "plain", M))]
+    names = [name for name, _, _ in levels_of(load(ROWS, plugins=load_plugins([path])), Request("rows", "plain", M))]
     at = names.index("sink")
     assert names[at : at + 4] == ["sink", "zero", "one", "two"]
 
@@ -543,7 +543,7 @@ SEARCHES_THAT_FAIL = {
     "def __init__(self, *given):\n        raise OSError": "'Mine.__init__' raised OSError",
     "def tell(self, trials): return {}[0]\n    def ask(self, count): return self.take(self.fresh(), 1)":
     "'Mine.tell' raised KeyError",
-    "stages = 3\n    def ask(self, count):\n        return self.take(self.fresh(), 1)": "has left `stages` 3",
+    "rungs = 3\n    def ask(self, count):\n        return self.take(self.fresh(), 1)": "has left `rungs` 3",
 }  # fmt: skip
 
 

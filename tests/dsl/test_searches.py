@@ -13,7 +13,7 @@ import pytest
 from tuned_kernel import SCALE, Timer, best, constants, dsl, outcome, plugin, ties
 
 from dsl.lab import tuning
-from dsl.lab.contest import STAGES
+from dsl.lab.contest import RUNGS
 from dsl.lab.search import SEARCHES, Point, Search, search
 from dsl.lab.search_optuna import as_number
 from dsl.lab.searches import search_named
@@ -54,7 +54,7 @@ def asks(made: Search, of: Cost = cost, count: int = 7) -> Iterator[tuple[list[P
     """Each answer with its stages, told at once."""
     while points := made.ask(count):
         assert len(points) <= count
-        yield list(points), tuple(made.stages)
+        yield list(points), tuple(made.rungs)
         made.tell({point.index: told(of(point)) for point in points})
 
 
@@ -79,7 +79,7 @@ def needs_optuna(request: pytest.FixtureRequest) -> None:
 def test_no_search_tries_a_point_twice_or_more_than_its_budget(name: str) -> None:
     for seed in (1, 2):
         made = search_named(name)(space(), 20, seed)
-        asked = [point.index for points, stages in asks(made) for point in points if stages[0] == STAGES[0]]
+        asked = [point.index for points, stages in asks(made) for point in points if stages[0] == RUNGS[0]]
         assert len(asked) == len(set(asked)) <= 20
         assert asked == [point.index for point in tried(name, 20, seed)]  # the seed decides
 
@@ -103,7 +103,7 @@ def test_what_the_log_has_is_told_at_no_cost(name: str) -> None:
     known = {point.index: told(cost(point)) for point in points[:30]}
     made = search_named(name)(points, 8, 1)
     made.tell(known)
-    asked = [p for points, stages in asks(made) for p in points if stages[0] == STAGES[0]]
+    asked = [p for points, stages in asks(made) for p in points if stages[0] == RUNGS[0]]
     assert asked and not {point.index for point in asked} & known.keys()
     assert len(asked) == 8 or name == "one"  # which may be at its end
 
@@ -203,7 +203,7 @@ def test_halving_does_not_climb_before_all_of_a_stage_is_told() -> None:
     made.tell({first.index: told(1.0)})
     assert made.ask(10) == []
     made.tell({point.index: told(2.0 + point.index) for point in rest})
-    assert len(made.ask(10)) == 2 and tuple(made.stages) == (16,)
+    assert len(made.ask(10)) == 2 and tuple(made.rungs) == (16,)
 
 
 def test_ranks_order_as_numbers_do() -> None:

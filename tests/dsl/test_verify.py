@@ -23,7 +23,7 @@ from dsl.lowering.ir.function import Block, Function, Op, walk
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DTYPES, SharedType
 from dsl.lowering.meaning import blocks_of
-from dsl.lowering.meaning.stages import allowed, compare_ptx, run_stage
+from dsl.lowering.meaning.levels import allowed, compare_ptx, run_level
 from dsl.lowering.ops import OPS
 from dsl.lowering.passes import PASSES, Pass, run_passes
 from dsl.studies.verify import Verified, grid_of, verify_example, verify_kernel
@@ -142,7 +142,7 @@ def verified(kernel: str, passes: Any = PASSES) -> Verified:
 def test_kernels_that_are_right_agree(kernel: str) -> None:
     found = verified(kernel)
     assert found.divergence is None and found.undecided is None
-    assert found.stages == len(PASSES) and found.values > 20
+    assert found.levels == len(PASSES) and found.values > 20
 
 
 # ---- faults of passes ----
@@ -489,7 +489,7 @@ def test_what_is_left_open_allows_little(kernel: str, by: float, differs: bool) 
     grid = grid_of(variant, given)
     blocks = blocks_of(grid)
     name = next(iter(given))
-    left = run_stage(variant.function, given, grid, blocks).memories
+    left = run_level(variant.function, given, grid, blocks).memories
     made = {name: left[name].data.copy()}
     made[name][40] += by * abs(made[name][40]) if kernel == "rows" else by
     found = compare_ptx(variant.function, given, made, grid, blocks)
@@ -562,7 +562,7 @@ def test_an_order_that_is_open_hides_no_wrong_element() -> None:
     run_passes(variant.function, variant.target)
     grid = grid_of(variant, given)
     blocks = blocks_of(grid)
-    left = run_stage(variant.function, given, grid, blocks).memories
+    left = run_level(variant.function, given, grid, blocks).memories
     assert compare_ptx(variant.function, given, {name: m.data for name, m in left.items()}, grid, blocks) is None
     rounded = dict.fromkeys(("sums", "products", "steps", "parts"), 1e-4) | {"halves": 0.25, "meet": 1e-3}
     for name, by in {**rounded, "whole": 0.25, "most": 1e-6, "places": 1}.items():
@@ -583,7 +583,7 @@ def test_the_command_says_that_a_sample_agrees_and_as_data() -> None:
     record = json.loads(out.output)
     assert record["passed"] and out.return_value == 0
     (kernel,) = record["examples"][0]["kernels"]
-    assert kernel["kernel"] == "add" and kernel["stages"] == len(PASSES) and kernel["divergence"] is None
+    assert kernel["kernel"] == "add" and kernel["levels"] == len(PASSES) and kernel["divergence"] is None
     out = CliRunner().invoke(cli, ["verify", str(SAMPLES / "rmsnorm.tile"), "rows=2"], standalone_mode=False)
     assert out.return_value == 0 and "cols=1:" in out.output and "cols=33:" in out.output
 
@@ -596,7 +596,7 @@ def test_the_command_fails_where_something_differs() -> None:
     assert text.return_value == data.return_value == 1
     assert "first diverging pass emission: tensor" in text.output and "of lane 0 of warp 0" in text.output
     found = json.loads(data.output)["examples"][0]["kernels"][0]["divergence"]
-    assert found["stage"] == "emission" and found["line"] and found["lane"] == 0
+    assert found["level"] == "emission" and found["line"] and found["lane"] == 0
 
 
 def test_what_is_the_kernels_own_fault_is_not_decided() -> None:

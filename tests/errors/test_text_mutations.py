@@ -29,7 +29,7 @@ from dsl.calls.tuned import stale_errors
 from dsl.calls.tuned_file import read_tuned
 from dsl.command import cli
 from dsl.command.compile import requests_for
-from dsl.kernels.compile import compile_variant, finish, stage_after
+from dsl.kernels.compile import compile_variant, finish, level_after
 from dsl.kernels.variant import Request
 from dsl.lab.model import load_model, predicted
 from dsl.lab.trial import StepFacts, Trial
@@ -235,7 +235,7 @@ def irs() -> list[str]:
     """Of one kernel, before and behind its layouts, and at the end."""
     program = parse_program(LOOP, "many.tile")
     request = Request("many", None, {"n": 1000})
-    return [printed(stage_after(program, request, name)) for name in ("build", "assign_layouts", "marks")]
+    return [printed(level_after(program, request, name)) for name in ("build", "assign_layouts", "marks")]
 
 
 def other_ir(text: str, draw: random.Random) -> str:

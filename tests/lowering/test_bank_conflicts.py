@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sample_variants import Case, cases
 
 from dsl.lowering.emit import emit
-from dsl.lowering.emit.codegen import level_for, to_ptx
+from dsl.lowering.emit.codegen import llvm_level_for, to_ptx
 from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import Loc
 from dsl.lowering.layouts.layout import apply
@@ -215,7 +215,7 @@ def check(case: Case, monkeypatch: pytest.MonkeyPatch) -> int:
     if not said:
         return 0
     llvm, version = emit(function, variant.target)
-    kernel = Kernel(variant, to_ptx(llvm, variant.target, version, level_for(function)))
+    kernel = Kernel(variant, to_ptx(llvm, variant.target, version, llvm_level_for(function)))
     with counted(monkeypatch) as found:
         launch(kernel, arguments(function, dict(case.dims)), grid=(1, 1, 1), collect=True)
     assert found and found.keys() <= said.keys(), case

@@ -9,7 +9,7 @@ import pytest
 from sample_variants import Case, cases
 
 from dsl.lowering.emit import emit
-from dsl.lowering.emit.codegen import level_for, to_ptx
+from dsl.lowering.emit.codegen import llvm_level_for, to_ptx
 from dsl.lowering.passes import run_passes
 from dsl.runtime.errors import DeviceError
 from dsl.runtime.tools import assemble, find
@@ -30,7 +30,7 @@ def test_an_exact_gelu_behind_a_product_does_not_spill(case: Case) -> None:
         variant = each.build()
         run_passes(variant.function, variant.target)
         text, needs = emit(variant.function, variant.target)
-        figures = assemble(to_ptx(text, variant.target, needs, level_for(variant.function)), "sm_90", case.kernel)
+        figures = assemble(to_ptx(text, variant.target, needs, llvm_level_for(variant.function)), "sm_90", case.kernel)
         spills.append(figures.spill_stores + figures.spill_loads)
     assert spills[1] <= spills[0], figures.log  # what the product spills by itself, 16 at most
     assert spills[0] <= 16

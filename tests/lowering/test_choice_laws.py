@@ -23,7 +23,7 @@ from dsl.examples.run import run_example
 from dsl.kernels.compile import compile_variant, lower
 from dsl.kernels.variant import Request
 from dsl.lowering.emit import emit
-from dsl.lowering.emit.codegen import level_for
+from dsl.lowering.emit.codegen import llvm_level_for
 from dsl.lowering.ir.choices import Asked, Choice, choose_line, drawn
 from dsl.lowering.ir.location import TileError
 from dsl.studies.schedule_text import schedule_text
@@ -38,7 +38,7 @@ def emitted(case: Case, request: Request, of: Path | None = None) -> tuple[str, 
     text = program(case.file) if of is None else load(of)
     variant = lower(text, request).variant
     function = variant.function
-    llvm = emit(function, variant.target)[0] + f"level {level_for(function)}"
+    llvm = emit(function, variant.target)[0] + f"level {llvm_level_for(function)}"
     function.choices.check_met()
     return llvm, function.choices.keyed()
 
@@ -187,7 +187,7 @@ def test_the_printed_schedule_gives_the_same_code(case: Case, tmp_path: Path) ->
     """What `dsl schedule` prints, put into the file, is the schedule that it says all of."""
     request = case.build().request
     compiled = lower(program(case.file), request).variant
-    llvm = emit(compiled.function, compiled.target)[0] + f"level {level_for(compiled.function)}"
+    llvm = emit(compiled.function, compiled.target)[0] + f"level {llvm_level_for(compiled.function)}"
     printed = schedule_text(program(case.file), compiled, "everything", [])
     shutil.copytree(SAMPLES, tmp_path / "samples")
     file = tmp_path / "samples" / case.file

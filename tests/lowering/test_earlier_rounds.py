@@ -97,4 +97,4 @@ def test_verify_agrees() -> None:
     x = np.random.default_rng(0).integers(0, 4, 500).astype(np.int32)
     args = {"at": np.zeros(1, np.int64), "x": x}
     found = verify_kernel(parse_program(FIRST.format(**UPWARDS)), Request("first", "s", {"n": 500}), args)
-    assert found.divergence is None and found.stages == len(PASSES)
+    assert found.divergence is None and found.levels == len(PASSES)

@@ -70,9 +70,9 @@ def test_the_ir_is_what_it_was(name: str, update_golden: bool) -> None:
     request = replace(request, dims={dim: n for dim, n in request.dims.items() if dim in known})
     variant = build_variant(program(file), request)
     lowered = Lowered(variant, {}, {})
-    texts = {"built": readable(printed(lowered.stage(program(file))))}
+    texts = {"built": readable(printed(lowered.level(program(file))))}
     lowered.passes += run_passes(variant.function, variant.target).seconds
-    texts["lowered"] = readable(printed(lowered.stage(program(file))))
+    texts["lowered"] = readable(printed(lowered.level(program(file))))
     for stage, text in texts.items():
         path = GOLDEN / f"{name}.{stage}.ir"
         if update_golden:

@@ -112,7 +112,7 @@ def test_verify_compares_what_all_blocks_leave() -> None:
     args |= {"c": np.zeros((40, 40), np.float32)}
     request = Request("k", "s", {"m": 40, "n": 40, "k": 24})
     found = verify_kernel(program, request, args)
-    assert found.divergence is None and found.stages == len(PASSES)
+    assert found.divergence is None and found.levels == len(PASSES)
     variant = build_variant(program, request)
     run_passes(variant.function, variant.target, through("grid"))
     assert variant.function.deals == 1
@@ -222,7 +222,7 @@ def test_verify_takes_persistent_products() -> None:
     args = {"a": np.eye(240, 24, dtype=np.float16), "b": np.eye(240, 24, dtype=np.float16) * 2}
     args |= {"c": np.zeros((240, 240), np.float32)}
     found = verify_kernel(program, Request("k", "s", {"m": 240, "n": 240, "k": 24}), args)
-    assert found.divergence is None and found.stages == len(PASSES), found.divergence
+    assert found.divergence is None and found.levels == len(PASSES), found.divergence
 
 
 # ---- order ----
@@ -416,7 +416,7 @@ def test_verify_compares_the_longest_first() -> None:
     program = parse_program(GROWING.format(rounds="0, i + 1", more=""))
     args = {"y": np.zeros((8, 32), np.float32), "x": np.ones((8, 32), np.float32), "done": np.zeros(1, np.uint32)}
     found = verify_kernel(program, Request("k", "s", {"n": 8}), args)
-    assert found.divergence is None and found.stages == len(PASSES)
+    assert found.divergence is None and found.levels == len(PASSES)
     variant = build_variant(program, Request("k", "s", {"n": 8}))
     run_passes(variant.function, variant.target, through("grid"))
     assert variant.function.deals == 1

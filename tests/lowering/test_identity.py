@@ -10,7 +10,7 @@ import pytest
 
 from dsl.lowering.ir.function import Value, walk
 from dsl.lowering.meaning import blocks_of
-from dsl.lowering.meaning.stages import StageComparison, compare_stages, run_stage
+from dsl.lowering.meaning.levels import LevelComparison, compare_levels, run_level
 from dsl.lowering.passes import PASSES
 from tests.run_meaning import grid_of, variant_of
 
@@ -48,11 +48,11 @@ def test_each_round_of_an_unrolled_loop_is_matched(unroll: int) -> None:
     args = {"x": random.standard_normal(4096).astype(np.float32), "y": np.zeros(4096, np.float32)}
     variant = variant_of(TEXT.format(unroll), args)
     function, blocks = variant.function, blocks_of(grid_of(variant, args))
-    comparison = StageComparison(None)
-    before = run_stage(function, args, (2, 1, 1), blocks, comparison)
+    comparison = LevelComparison(None)
+    before = run_level(function, args, (2, 1, 1), blocks, comparison)
     (original,) = [v for v in before.traces[blocks[0]].values if v.name == "twice"]
     next(each for each in PASSES if each.name == "unroll_loops").apply(function, variant.target)
-    after = StageComparison(before)
+    after = LevelComparison(before)
     met: list[np.ndarray] = []
     expected = after.expected
 
@@ -64,7 +64,7 @@ def test_each_round_of_an_unrolled_loop_is_matched(unroll: int) -> None:
         return wanted
 
     after.expected = noted  # type: ignore[method-assign]
-    run_stage(function, args, (2, 1, 1), blocks, after)
+    run_level(function, args, (2, 1, 1), blocks, after)
     assert after.first is None
     rounds = [one for block in blocks for one in before.traces[block].values[original]]
     assert len(met) == 20 and all(np.array_equal(a, b) for a, b in zip(met, rounds, strict=True))
@@ -74,7 +74,7 @@ def test_names_of_the_source_reach_the_last_stage_by_identity() -> None:
     args = {"x": np.ones(4096, np.float32), "y": np.zeros(4096, np.float32)}
     variant = variant_of(TEXT.format(1), args)
     built = {r: r.name for op in walk(variant.function.body) for r in op.results if r.name}
-    found = compare_stages(variant.function, variant.target, args, (2, 1, 1), [(0, 0, 0), (1, 0, 0)])
+    found = compare_levels(variant.function, variant.target, args, (2, 1, 1), [(0, 0, 0), (1, 0, 0)])
     assert found.divergence is None and found.passes == len(PASSES)
     for op in walk(variant.function.body):
         for result in op.results:

@@ -122,7 +122,7 @@ def test_each_wait_stands_between_marks(case: str) -> None:
 
 def test_in_ptx_nothing_but_the_wait_stands_between_its_clocks() -> None:
     """LLVM moves nothing there but a copy of the timeline's address."""
-    body = generate(lowered("convolution", "barriers").stage(program("int8_conv.tile"))).body
+    body = generate(lowered("convolution", "barriers").level(program("int8_conv.tile"))).body
     body = re.sub(r"\t?//.*|\t\.loc.*|\t?\.reg .*", "", body[body.index("dsl_at") :])
     mark = re.compile(r"\{\s*mov\.u32 time, %clock;(?:[^{}]|\{[^}]*\})*?mov\.b32 what, (\d+);(?:[^{}]|\{[^}]*\})*\}")
     marks = [*mark.finditer(body)][2 * EMPTY_PAIRS :]
@@ -197,14 +197,14 @@ def test_wrong_marks_are_refused(marks: str, words: str) -> None:
 
 
 def test_marks_are_part_of_the_text_of_a_stage() -> None:
-    made = generate(lowered("softmax", "loops,12").stage(program("softmax.tile")))
-    again = generate(read(printed(lowered("softmax", "loops,12").stage(program("softmax.tile"))), "k.ir"))
+    made = generate(lowered("softmax", "loops,12").level(program("softmax.tile")))
+    again = generate(read(printed(lowered("softmax", "loops,12").level(program("softmax.tile"))), "k.ir"))
     assert again.ptx == made.ptx
     assert made.header.timeline[2:] and made.header.arguments[-1].kind == "timeline"
 
 
 def test_the_header_says_what_marks_are_of() -> None:
-    header = make_header(lowered("product", "barriers").stage(program("matmul.tile")))
+    header = make_header(lowered("product", "barriers").level(program("matmul.tile")))
     record: dict[str, Any] = json.loads(json.dumps(to_json(header)))
     assert parse(record) == header
     kinds = [mark.kind for mark in header.timeline]
@@ -212,7 +212,7 @@ def test_the_header_says_what_marks_are_of() -> None:
     del record["timeline"]
     with pytest.raises(LaunchError, match="is a timeline, whose marks are missing"):
         parse(record)
-    assert "timeline" not in to_json(make_header(lowered("product", "").stage(program("matmul.tile"))))
+    assert "timeline" not in to_json(make_header(lowered("product", "").level(program("matmul.tile"))))
 
 
 def test_marks_change_nothing_that_a_kernel_means() -> None:

@@ -218,7 +218,7 @@ def test_a_kernel_keeps_its_meaning(more: str) -> None:
     c, a, b, _ = matrices("f16", 192, 64, 128)
     request = Request("product", "groups", {"m": 192, "n": 64, "k": 128}, {"T": "f16", "O": "f32"})
     found = verify_kernel(parse_program(clustered(*MORE[more])), request, {"c": c, "a": a, "b": b})
-    assert found.divergence is None and found.stages == len(PASSES), found.divergence
+    assert found.divergence is None and found.levels == len(PASSES), found.divergence
 
 
 REFUSED: dict[str, tuple[dict[str, str], str]] = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.kernels.compile import finish, stage_after
+from dsl.kernels.compile import finish, level_after
 from dsl.kernels.variant import Request, build_variant
 from dsl.lowering.directives.joins import region_of
 from dsl.lowering.ir.function import walk
@@ -356,7 +356,7 @@ def test_verify_compares_pairs(parts: int | str) -> None:
     args = {"y": np.zeros(2, np.float32), "at": np.zeros(2, np.int64), "total": np.zeros(2, np.float32), "x": x}
     program = parse_program(FIRST.format(parts=parts))
     found = verify_kernel(program, Request("largest", "s", {"rows": 2, "cols": 900}), args, most=2)
-    assert found.divergence is None and found.undecided is None and found.stages == len(PASSES)
+    assert found.divergence is None and found.undecided is None and found.levels == len(PASSES)
 
 
 # ---- what is recorded, printed, verified ----
@@ -376,7 +376,7 @@ def test_verify_compares_all_blocks_before_and_after(parts: int | str, each: int
     args["c"] = np.zeros((40, 40), np.float32)
     request = Request("product", "s", {"m": 40, "n": 40, "k": 200})
     found = verify_kernel(program, request, args, most=2)
-    assert found.divergence is None and found.undecided is None and found.stages == len(PASSES)
+    assert found.divergence is None and found.undecided is None and found.levels == len(PASSES)
     variant = build_variant(program, request)
     run_passes(variant.function, variant.target, through("split"))
     assert [w.each for w in variant.function.workspaces] == [each, 1]
@@ -418,7 +418,7 @@ def test_verify_finds_a_split_that_is_wrong(fault: str, monkeypatch: pytest.Monk
 def test_the_text_of_a_stage_keeps_workspaces() -> None:
     program: Program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=2))
     request = Request("product", "s", {"m": 40, "n": 40, "k": 64})
-    text = printed(stage_after(program, request, "split"))
+    text = printed(level_after(program, request, "split"))
     assert "workspace acc_parts: f32 each 512 align 16 as %acc_parts" in text
     assert "workspace arrived: u32 each 1 zero align 16 as %arrived" in text
     again = finish(read(text, "text"))
@@ -459,7 +459,7 @@ def test_sums_that_meet_without_order_are_a_race(monkeypatch: pytest.MonkeyPatch
     args = operands(32, 16, 64)
     program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=2))
     request = Request("product", "s", {"m": 32, "n": 16, "k": 64})
-    stage = stage_after(program, request, "split")
+    stage = level_after(program, request, "split")
     for op in walk(stage.function.body):
         if "order" in op.attrs:
             op.attrs["order"] = "relaxed"

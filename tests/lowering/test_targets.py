@@ -12,7 +12,7 @@ import pytest
 from sample_variants import ABSENT, LEAST, SAMPLES, Case, cases
 
 from dsl.lowering.emit import emit
-from dsl.lowering.emit.codegen import level_for, to_ptx
+from dsl.lowering.emit.codegen import llvm_level_for, to_ptx
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import RESERVED_SHARED, TARGETS, target
 from dsl.lowering.passes import run_passes
@@ -33,7 +33,7 @@ def compiled(case: Case, arch: str) -> tuple[str, tuple[int, int]]:
     variant = case.build(arch)
     run_passes(variant.function, variant.target)
     text, needs = emit(variant.function, variant.target)
-    return to_ptx(text, variant.target, needs, level_for(variant.function)), needs
+    return to_ptx(text, variant.target, needs, llvm_level_for(variant.function)), needs
 
 
 @pytest.fixture(scope="module")

@@ -42,26 +42,26 @@ def chosen() -> list[Case]:
     return found
 
 
-def stages(case: Case) -> tuple[list[str], Generated]:
+def levels(case: Case) -> tuple[list[str], Generated]:
     """The text of a variant as built and after each pass, and its code."""
     variant = case.build()
     lowered = Lowered(variant, {}, {})
-    texts = [printed(lowered.stage(program(case.file)))]
+    texts = [printed(lowered.level(program(case.file)))]
     for row in PASSES:
         lowered.passes += run_passes(variant.function, variant.target, (row,)).seconds
-        texts.append(printed(lowered.stage(program(case.file))))
+        texts.append(printed(lowered.level(program(case.file))))
     record_access(variant.function)
-    return texts, generate(lowered.stage(program(case.file)))
+    return texts, generate(lowered.level(program(case.file)))
 
 
 @pytest.mark.parametrize("case", chosen(), ids=str)
 def test_what_is_read_after_any_pass_gives_the_same_code(case: Case) -> None:
-    texts, wanted = stages(case)
+    texts, wanted = levels(case)
     for text in texts:
-        stage = read(text, "k.ir")
-        assert printed(stage) == text
-        found = finish(stage)
-        assert (found.llvm, found.ptx) == (wanted.llvm, wanted.ptx), stage.passes
+        level = read(text, "k.ir")
+        assert printed(level) == text
+        found = finish(level)
+        assert (found.llvm, found.ptx) == (wanted.llvm, wanted.ptx), level.passes
     assert len(set(texts)) == len(PASSES) + 1  # each says which passes have run
 
 
@@ -70,26 +70,26 @@ def text_of() -> str:
     case = chosen()[0]
     variant = case.build()
     run = run_passes(variant.function, variant.target, through("assign_layouts"))
-    return printed(Lowered(variant, {}, {}, list(run.seconds)).stage(program(case.file)))
+    return printed(Lowered(variant, {}, {}, list(run.seconds)).level(program(case.file)))
 
 
 def test_the_text_has_a_line_for_each_operation() -> None:
-    stage = read(text_of(), "k.ir")
+    level = read(text_of(), "k.ir")
     body = text_of().partition("body {\n")[2].partition("\n}\n")[0].splitlines()
     operations = [line for line in body if not line.lstrip().startswith("}")]
-    assert len(operations) == len(walk(stage.function.body))
+    assert len(operations) == len(walk(level.function.body))
     row = next(line for line in operations if " = load(" in line)
     assert re.fullmatch(r" +%\S+ = load\(%x, .*\) has=\[.*\] .* : f16\[\d+, \d+\] #\d+ @\S+", row), row
 
 
 def test_places_and_quotations_survive() -> None:
     variant = chosen()[0].build()
-    stage = Lowered(variant, {}, {}).stage(program(chosen()[0].file))
-    again = read(printed(stage), "k.ir")
-    for op, other in zip(walk(stage.function.body), walk(again.function.body), strict=True):
+    level = Lowered(variant, {}, {}).level(program(chosen()[0].file))
+    again = read(printed(level), "k.ir")
+    for op, other in zip(walk(level.function.body), walk(again.function.body), strict=True):
         assert op.loc is not None and other.loc is not None
         assert TileError("x", op.loc, "here").render() == TileError("x", other.loc, "here").render()
-    assert again.source.text == stage.source.text
+    assert again.source.text == level.source.text
 
 
 def test_comments_and_space_mean_nothing() -> None:
@@ -110,10 +110,10 @@ def test_all_bits_of_floats_survive(number: str) -> None:
 
 
 def test_names_of_all_kinds_survive() -> None:
-    stage = read(text_of(), "k.ir")
-    values = [op.results[0] for op in walk(stage.function.body) if op.results]
+    level = read(text_of(), "k.ir")
+    values = [op.results[0] for op in walk(level.function.body) if op.results]
     values[0].name, values[1].name, values[2].name = 'a "b" é\n', "x#2", "1"
-    found = [op.results[0] for op in walk(read(printed(stage), "k.ir").function.body) if op.results]
+    found = [op.results[0] for op in walk(read(printed(level), "k.ir").function.body) if op.results]
     assert [value.name for value in found] == [value.name for value in values]
 
 

@@ -12,7 +12,7 @@ import pytest
 from dsl.kernels.variant import Request, build_variant
 from dsl.lowering.ir.location import Errors, TileError
 from dsl.lowering.meaning import blocks_of, write_back
-from dsl.lowering.meaning.stages import Undecided, compare_stages
+from dsl.lowering.meaning.levels import Undecided, compare_levels
 from dsl.studies.verify import grid_of
 from dsl.text.program import parse_program
 from tests.random_kernels.kernels import kernel_of
@@ -44,7 +44,7 @@ def verdict(program: Program) -> str:
             parse_program(text), Request("k", "s", dims, align=align, absent=absent, arch=program.arch)
         )
         grid = grid_of(variant, given)
-        found = compare_stages(variant.function, variant.target, given, grid, blocks_of(grid))
+        found = compare_levels(variant.function, variant.target, given, grid, blocks_of(grid))
     except (TileError, Errors):
         return "refused"
     except Undecided as error:

@@ -25,4 +25,4 @@ def test_every_stage_of_a_sample_agrees(name: str, index: int) -> None:
     assert found.kernels and not found.refused
     for kernel in found.kernels:
         assert kernel.divergence is None and kernel.undecided is None, str(kernel.divergence)
-        assert kernel.stages == len(PASSES) and kernel.values > 0
+        assert kernel.levels == len(PASSES) and kernel.values > 0

@@ -22,9 +22,9 @@ BOUNDS = {
 }
 """What a kernel says of its launches, and PTX's word for it. llvmlite 0.47 (LLVM 20) leaves each out without a word."""
 
-LEVELS = {str(level): level for level in (3, 2, 1, 0)}
+LEVELS = {str(llvm_level): llvm_level for llvm_level in (3, 2, 1, 0)}
 CODEGEN_LEVEL = 3
-# Level 3 would be up to 5 % slower, too (f16, 4096, row-major b; else equal: docs/measurements.md, `level=3`).
+# Level 3 would be up to 5 % slower, too (f16, 4096, row-major b; else equal: docs/measurements.md, `llvm_level=3`).
 PRODUCT_LEVEL = 0
 """Of kernels with products on tensor cores: at 1 and more LLVM spends eight times as long on their unrolled steps, and
 ptxas then needs more registers."""
@@ -41,17 +41,17 @@ def _initialised() -> llvm.Target:
 
 
 @lru_cache(maxsize=64)
-def _machine(arch: str, ptx: tuple[int, int], level: int) -> llvm.TargetMachine:
-    return _initialised().create_target_machine(cpu=arch, features=f"+ptx{ptx[0]}{ptx[1]}", opt=level)
+def _machine(arch: str, ptx: tuple[int, int], llvm_level: int) -> llvm.TargetMachine:
+    return _initialised().create_target_machine(cpu=arch, features=f"+ptx{ptx[0]}{ptx[1]}", opt=llvm_level)
 
 
-def level_for(function: Function) -> int:
+def llvm_level_for(function: Function) -> int:
     """LLVM's level of code generation for a kernel."""
     products = [op for op in walk(function.body) if op.spec.product]
     if any(chosen(op) is not None for op in products):
-        levels = {name: level for name, level in LEVELS.items() if level}
+        llvm_levels = {name: llvm_level for name, llvm_level in LEVELS.items() if llvm_level}
         why = "at 0 sums of products in flight are moved, and the assembler waits behind each"
-        return function.choices.choose("level", "llvm", levels, str(WARPGROUP_LEVEL), because=why)
+        return function.choices.choose("level", "llvm", llvm_levels, str(WARPGROUP_LEVEL), because=why)
     product = bool(products)
     return function.choices.choose(
         "level",
@@ -63,14 +63,14 @@ def level_for(function: Function) -> int:
 
 
 @lru_cache(maxsize=128)
-def to_ptx(text: str, target: Target, ptx: tuple[int, int], level: int = CODEGEN_LEVEL) -> str:
+def to_ptx(text: str, target: Target, ptx: tuple[int, int], llvm_level: int = CODEGEN_LEVEL) -> str:
     """PTX of an LLVM module; RuntimeError with LLVM's words if the module is wrong (a bug of the compiler), TileError
     `tool` if the installed LLVM leaves out what the kernel says of its launches.
 
     Of the last texts it is kept, some 100 KB each: other shapes and seeds of a kernel mostly have the same."""
     _initialised()
     module = llvm.parse_assembly(text)
-    made = _machine(target.arch, max(ptx, target.ptx), level).emit_assembly(module)
+    made = _machine(target.arch, max(ptx, target.ptx), llvm_level).emit_assembly(module)
     lost = [word for attribute, word in BOUNDS.items() if attribute in text and f"{word} " not in made]
     if lost:
         message = f"the installed llvmlite {llvmlite.__version__} leaves {' and '.join(lost)} out of PTX"

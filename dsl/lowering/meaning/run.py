@@ -1,4 +1,4 @@
-"""A kernel on numpy, block by block: the IR at any stage of the pass list, by the meaning of each operation.
+"""A kernel on numpy, block by block: the IR at any level of the pass list, by the meaning of each operation.
 
 Every operation is done for all elements of its tiles at once; layouts play no part.
 """

@@ -14,8 +14,8 @@ from dsl.lowering.ir.targets import Target, target
 from dsl.lowering.ir.types import INDEX, TableType, TensorType, TileType, Type
 from dsl.lowering.layouts.layout import Layout, LayoutError
 from dsl.lowering.text.attributes import ATTRIBUTES
+from dsl.lowering.text.level import LevelCondition
 from dsl.lowering.text.rows import TextRow
-from dsl.lowering.text.stage import StageCondition
 from dsl.lowering.text.values import Values, flat, inside, integers
 
 MAX_BASES = 12
@@ -32,7 +32,7 @@ class FunctionHead(Values):
         self.workspaces: list[FunctionWorkspace] = []
         self.rows: dict[str, Any] = {}  # of the head, those that stand once
         self.constants: dict[str, Any] = {}
-        self.requires: list[StageCondition] = []
+        self.requires: list[LevelCondition] = []
         self.divisors: dict[str, int] = {}
         self.attributes: dict[str, Any] = {}
         self.pins: dict[str, Pin] = {}
@@ -101,7 +101,7 @@ class FunctionHead(Values):
         row.need("line")
         line = row.integer()
         hint = row.string() if row.has("hint") else None
-        self.requires.append(StageCondition(expr, text, line, hint))
+        self.requires.append(LevelCondition(expr, text, line, hint))
 
     def row_divisor(self, row: TextRow) -> None:
         name = self.new(row, self.divisors)

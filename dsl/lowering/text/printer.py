@@ -1,4 +1,4 @@
-"""The printer: a kernel at any stage as text, one line an operation."""
+"""The printer: a kernel at any level as text, one line an operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsl.lowering.ir.nesting import deep_recursion
 from dsl.lowering.ir.types import DType, SharedType, TableType, TensorType, TileType, Type
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.tensor_cores import Mma
-from dsl.lowering.text.stage import FIRST, Stage
+from dsl.lowering.text.level import FIRST, Level
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 INDENT = "  "
@@ -21,7 +21,7 @@ COMMON_NAN = struct.pack(">d", float("nan"))
 
 
 class PrintedNames:
-    """Names of values, layouts and sources. Kept from stage to stage, what is the same has the same name in each, and a
+    """Names of values, layouts and sources. Kept from level to level, what is the same has the same name in each, and a
     value that stands for one that is gone takes over its name."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class PrintedNames:
         self.values: dict[Value, str] = {}
         self.same: dict[str, int] = {}  # how many values have had a name
         self.unnamed = 0
-        self.present: set[Value] = set()  # the values of the stage that is printed
+        self.present: set[Value] = set()  # the values of the level that is printed
 
     def of(self, value: Value) -> str:
         """The name of a value, numbered behind `#` from the second one that has it on; a number without one."""
@@ -56,9 +56,9 @@ class PrintedNames:
         return known + (f"#{count}" if count > 1 else "")
 
 
-def printed(stage: Stage, names: PrintedNames | None = None) -> str:
-    """The text of a kernel at a stage; `read` makes the same of it."""
-    return _Printer(stage, names or PrintedNames()).text()
+def printed(level: Level, names: PrintedNames | None = None) -> str:
+    """The text of a kernel at a level; `read` makes the same of it."""
+    return _Printer(level, names or PrintedNames()).text()
 
 
 def quoted(text: str) -> str:
@@ -71,22 +71,22 @@ def word(name: str) -> str:
 
 
 class _Printer:
-    def __init__(self, stage: Stage, names: PrintedNames):
-        self.stage = stage
+    def __init__(self, level: Level, names: PrintedNames):
+        self.level = level
         self.sources, self.layouts, self.name = names.sources, names.layouts, names.of
-        self.sources.setdefault(stage.source, 0)
-        body = stage.function.body
+        self.sources.setdefault(level.source, 0)
+        body = level.function.body
         ops = walk(body)
         blocks = [body, *(region for op in ops for region in op.regions)]
         names.present = {r for op in ops for r in op.results} | {a for block in blocks for a in block.args}
 
     def text(self) -> str:
         with deep_recursion():
-            head = [*self.kernel(), *map(self.parameter, self.stage.function.params)]
-            head += [f"dim {word(name)} as {self.name(value)}" for name, value in self.stage.function.dims.items()]
-            head += map(self.workspace, self.stage.function.workspaces)
+            head = [*self.kernel(), *map(self.parameter, self.level.function.params)]
+            head += [f"dim {word(name)} as {self.name(value)}" for name, value in self.level.function.dims.items()]
+            head += map(self.workspace, self.level.function.workspaces)
             body: list[str] = []
-            self.block(self.stage.function.body, INDENT, body)
+            self.block(self.level.function.body, INDENT, body)
         layouts = [f"layout {name} = {list(layout.shape)}: {layout}" for layout, name in self.layouts.items()]
         return "\n".join([FIRST, *head, *layouts, "body {", *body, "}", *self.quoted_sources()]) + "\n"
 
@@ -161,14 +161,14 @@ class _Printer:
     # ---- rows ----
 
     def kernel(self) -> list[str]:
-        stage, f = self.stage, self.stage.function
-        head = f"kernel {word(f.name)} arch {stage.target.arch} warps {f.warps} index {f.index_bits}"
-        rows = [self.placed(head, f.loc), f"passes [{', '.join(stage.passes)}]"]
+        level, f = self.level, self.level.function
+        head = f"kernel {word(f.name)} arch {level.target.arch} warps {f.warps} index {f.index_bits}"
+        rows = [self.placed(head, f.loc), f"passes [{', '.join(level.passes)}]"]
         rows += [f"holds [{', '.join(map(quoted, sorted(f.holds)))}]"] if f.holds else []
-        rows += [f"schedule {quoted(stage.schedule)}"] if stage.schedule is not None else []
-        rows += [f"constant {word(name)} = {self.value(value)}" for name, value in stage.constants.items()]
+        rows += [f"schedule {quoted(level.schedule)}"] if level.schedule is not None else []
+        rows += [f"constant {word(name)} = {self.value(value)}" for name, value in level.constants.items()]
         rows.append(f"grid {self.value(f.grid)}")
-        for c in stage.requires:
+        for c in level.requires:
             hint = "" if c.hint is None else f" hint {quoted(c.hint)}"
             rows.append(f"requires {self.value(c.expr)} text {quoted(c.text)} line {c.line}{hint}")
         rows += [f"divisor {word(name)} = {divisor}" for name, divisor in f.divisors.items()]

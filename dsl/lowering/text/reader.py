@@ -15,14 +15,14 @@ from dsl.lowering.ir.types import TileType, Type
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.kinds import ATTRIBUTES
 from dsl.lowering.text.head import FunctionHead, user_name
+from dsl.lowering.text.level import FIRST, Level, check_form
 from dsl.lowering.text.rows import TextRow
-from dsl.lowering.text.stage import FIRST, Stage, check_form
 
 
-def read(text: str, name: str) -> Stage:
+def read(text: str, name: str) -> Level:
     """The kernel of a text. Raises TileError `ir` with the place in `text`, whose file is called `name`."""
     check_form(text, name)
-    return _Reader(Source(name, text)).stage()
+    return _Reader(Source(name, text)).level()
 
 
 class _Reader(FunctionHead):
@@ -30,7 +30,7 @@ class _Reader(FunctionHead):
         super().__init__(source)
         self.ops: list[tuple[Op, Loc]] = []  # of the body, with their places in the text
 
-    def stage(self) -> Stage:
+    def level(self) -> Level:
         lines = self.source.text.split("\n")
         quoted = next((i for i, line in enumerate(lines) if line.startswith("source ")), len(lines))
         self.read_sources(lines, quoted)
@@ -50,7 +50,7 @@ class _Reader(FunctionHead):
             self.head(row)
         rows[-1].fail("the text has no body", "a line 'body {' starts it, a line '}' ends it")
 
-    def made(self, body: Block, row: TextRow) -> Stage:
+    def made(self, body: Block, row: TextRow) -> Level:
         for name in ("kernel", "passes", "grid"):
             if name not in self.rows:
                 row.fail(f"the head has no row '{name}'")
@@ -70,7 +70,7 @@ class _Reader(FunctionHead):
         function.in_branches = frozenset(rows.get("branches", ()))
         function.grid, function.constants, function.workspaces = rows["grid"], self.constants, self.workspaces
         function.holds = set(rows.get("holds", ()))
-        return Stage(
+        return Level(
             function,
             target,
             self.sources[0],

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsl.kernels.compile import Compiled, stages_of
+from dsl.kernels.compile import Compiled, levels_of
 from dsl.kernels.variant import record_access
 from dsl.lowering.ir.choices import Choice
 from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import printable
-from dsl.lowering.text.stage import Stage
+from dsl.lowering.text.level import Level
 from dsl.pictures.names import fragments, named_tiles
 from dsl.pictures.tiles import pictured, summary
 from dsl.studies.inspect.counts import CountedCode
@@ -19,17 +19,17 @@ from dsl.studies.why import ExplainedKernel, as_json, grouped
 
 
 def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: CountedCode | None) -> dict[str, Any]:
-    """A kernel at all its stages. `operations` are the places of those of the last IR, the head behind them;
+    """A kernel at all its levels. `operations` are the places of those of the last IR, the head behind them;
     `operation_rows` where they stand in it; rows of LLVM IR and PTX name operations by number, machine instructions
     rows of PTX; -1 is none."""
     ir, last = IrRows(places), None
-    for name, seconds, stage in stages_of(kernel.program, kernel.request):
-        ir.add(name, seconds, stage)
-        last = stage
+    for name, seconds, level in levels_of(kernel.program, kernel.request):
+        ir.add(name, seconds, level)
+        last = level
     assert last is not None
     record_access(last.function)
     compiled = kernel.compiled
-    llvm, ptx = numbered_code(last, compiled.generated.level)
+    llvm, ptx = numbered_code(last, compiled.generated.llvm_level)
     at = operation_places(last.function, places)
     operations = ptx_operations(compiled.body, ptx, len(at) - 1)
     llvm_code = llvm_rows(compiled.llvm, llvm)
@@ -41,7 +41,7 @@ def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: Coun
         "tiles": tiles(compiled.variant.function, places),
         "operations": at,
         "operation_rows": ir.operations(),
-        "stages": [each.as_json() for each in ir.stages],
+        "levels": [each.as_json() for each in ir.levels],
         "llvm": {"rows": [text for text, _ in llvm_code], "operations": [number for _, number in llvm_code]},
         "ptx": {
             "rows": rows,
@@ -52,13 +52,13 @@ def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: Coun
     }
 
 
-def numbered_code(stage: Stage, level: int) -> tuple[str, str]:
+def numbered_code(level: Level, llvm_level: int) -> tuple[str, str]:
     """LLVM IR and PTX whose lines are numbers of operations."""
     from dsl.lowering.emit import emit
     from dsl.lowering.emit.codegen import to_ptx
 
-    llvm, version = emit(stage.function, stage.target, numbered=True)
-    return llvm, to_ptx(llvm, stage.target, version, level)
+    llvm, version = emit(level.function, level.target, numbered=True)
+    return llvm, to_ptx(llvm, level.target, version, llvm_level)
 
 
 def choices(made: Mapping[str, Choice], places: Places) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The stages of one kernel as rows, each with what it came from: places of the `.tile` text, operations of the IR."""
+"""The levels of one kernel as rows, each with what it came from: places of the `.tile` text, operations of the IR."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from dsl.kernels.plain_rows import DEBUG, LOC, METADATA, NODE, WITHOUT_CODE, ir_rows, split_place, without_metadata
 from dsl.lowering.ir.function import Function, walk
 from dsl.lowering.ir.location import Loc, Source
+from dsl.lowering.text.level import Level
 from dsl.lowering.text.printer import PrintedNames, printed
-from dsl.lowering.text.stage import Stage
 
 NO_INSTRUCTION = re.compile(r"^\s*(?:[.(){}$]?$|[.)}$]|//)")
 """Rows of PTX that are none: labels, directives, braces, comments."""
@@ -63,7 +63,7 @@ Row = tuple[str, int]
 
 
 @dataclass(slots=True)
-class StageRows:
+class LevelRows:
     """The IR after a pass, as what it changed of the rows before: from which on, how many are gone, those in their
     stead."""
 
@@ -77,21 +77,21 @@ class StageRows:
 
 
 class IrRows:
-    """The IR from stage to stage; values keep their names."""
+    """The IR from level to level; values keep their names."""
 
     def __init__(self, places: Places) -> None:
         self.places = places
         self.names = PrintedNames()
         self.rows: list[Row] = []
-        self.stages: list[StageRows] = []
+        self.levels: list[LevelRows] = []
 
-    def add(self, name: str, seconds: float, stage: Stage) -> None:
-        text = printed(stage, self.names)
+    def add(self, name: str, seconds: float, level: Level) -> None:
+        text = printed(level, self.names)
         files = [self.places.source(source) for source in self.names.sources]  # in the order of their numbers
         rows = [self.row(line, files) for line in ir_rows(text)]
         matcher = SequenceMatcher(None, self.rows, rows, autojunk=False)
         changes = [(i, j - i, rows[m:n]) for tag, i, j, m, n in matcher.get_opcodes() if tag != "equal"]
-        self.stages.append(StageRows(name, seconds, changes))
+        self.levels.append(LevelRows(name, seconds, changes))
         self.rows = rows
 
     def row(self, line: str, files: Sequence[int]) -> Row:
@@ -99,7 +99,7 @@ class IrRows:
         return text, self.places.read(place, files) if place else -1
 
     def operations(self) -> list[int]:
-        """The row of each operation of the last stage, in the order of `walk`."""
+        """The row of each operation of the last level, in the order of `walk`."""
         texts = [text for text, _ in self.rows]
         first = texts.index("body {") + 1
         return [i for i, text in enumerate(texts[first:-1], first) if not text.lstrip().startswith("}")]

@@ -33,7 +33,7 @@ def check_form(text: str, name: str) -> None:
 
 
 @dataclass(slots=True)
-class StageCondition:
+class LevelCondition:
     """A condition of the variant, for the header's `requires`."""
 
     expr: Any
@@ -43,7 +43,7 @@ class StageCondition:
 
 
 @dataclass(slots=True)
-class Stage:
+class Level:
     """A kernel variant after some passes: its function, and what its launch needs beside.
 
     source: the `.tile` file. requires: trees as the header of the PTX has them. passes: those that were run.
@@ -54,5 +54,5 @@ class Stage:
     source: Source
     schedule: str | None
     constants: dict[str, int | float | bool | str]
-    requires: list[StageCondition]
+    requires: list[LevelCondition]
     passes: list[str]

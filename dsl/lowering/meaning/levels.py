@@ -1,7 +1,7 @@
 """The meaning of a kernel after each pass against the one before: the first value that differs.
 
 Values are matched by identity (`Value.origin`). What the language leaves open, the order of a sum of floats, may differ
-within a bound; the run then goes on with the value of the stage before, so that all that follows is compared exactly.
+within a bound; the run then goes on with the value of the level before, so that all that follows is compared exactly.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from dsl.lowering.passes import Pass, passes_of
 Array = Any
 Block = tuple[int, int, int]
 MOST_KEPT = 1 << 28
-"""Bytes of the values of one stage that are kept for the next one; sums of floats are kept always."""
+"""Bytes of the values of one level that are kept for the next one; sums of floats are kept always."""
 UNITS = 8.0
 """How far a sum of floats may be from another order's: units of the type, of what its elements add up to at most."""
 
 
 @dataclass
 class Divergence:
-    """The first thing that differs. `stage`: the pass behind which it does, or `emission`."""
+    """The first thing that differs. `level`: the pass behind which it does, or `emission`."""
 
-    stage: str
+    level: str
     message: str
     value: str | None = None
     loc: Loc | None = None
@@ -52,7 +52,7 @@ class Divergence:
 
     def __str__(self) -> str:
         where = "" if self.loc is None else f" ({self.loc.source.name}:{self.loc.line})"
-        text = f"{self.stage}: {self.message}{where}"
+        text = f"{self.level}: {self.message}{where}"
         if self.element:
             text += f", element {list(self.element)}"
         if self.lane is not None:
@@ -78,7 +78,7 @@ class Divergence:
         """As data."""
         loc = self.loc
         return {
-            "stage": self.stage,
+            "level": self.level,
             "message": self.message,
             "value": self.value,
             "file": None if loc is None else loc.source.name,
@@ -107,8 +107,8 @@ def equal(a: Array, b: Array) -> np.ndarray:
 
 
 @dataclass
-class StageTrace:
-    """Every value that a stage made in one block, in order. most: of each sum, what its elements add up to without
+class LevelTrace:
+    """Every value that a level made in one block, in order. most: of each sum, what its elements add up to without
     their signs; of one that stands for another one, at least what that one's did: sums of parts may cancel."""
 
     values: defaultdict[Value, list[Array]] = field(default_factory=lambda: defaultdict(list))
@@ -128,26 +128,26 @@ def is_sum(value: Value) -> bool:
 
 
 @dataclass
-class StageOutcome:
-    """What a stage made of the arguments: memories by name, lines of asserts that failed."""
+class LevelOutcome:
+    """What a level made of the arguments: memories by name, lines of asserts that failed."""
 
     memories: dict[str, MeaningMemory]
     failed: set[int]
     inexact: bool
-    traces: dict[Block, StageTrace] = field(default_factory=dict)
+    traces: dict[Block, LevelTrace] = field(default_factory=dict)
 
 
-class StageComparison:
-    """Watches one stage, and compares with the stage before."""
+class LevelComparison:
+    """Watches one level, and compares with the level before."""
 
-    def __init__(self, before: StageOutcome | None):
+    def __init__(self, before: LevelOutcome | None):
         self.before = before
         self.first: tuple[Block, Value, Array, Array] | None = None
-        self.traces: dict[Block, StageTrace] = {}
+        self.traces: dict[Block, LevelTrace] = {}
 
     def begin(self, run: Run, block: Block) -> None:
         self.run, self.block = run, block
-        self.trace = self.traces[block] = StageTrace()
+        self.trace = self.traces[block] = LevelTrace()
         self.known = None if self.before is None else self.before.traces.get(block)
         self.counts: defaultdict[Value, int] = defaultdict(int)
 
@@ -168,7 +168,7 @@ class StageComparison:
         return made
 
     def expected(self, value: Value) -> Array | None:
-        """What the stage before made of this value, or of the one that it stands for."""
+        """What the level before made of this value, or of the one that it stands for."""
         if self.known is None:
             return None
         origin, in_turn = value, False
@@ -178,7 +178,7 @@ class StageComparison:
             in_turn |= origin.in_turn
             origin = origin.origin
             if not in_turn and origin in self.run.values:
-                return self.run.values[origin]  # a copy of what this stage has, too
+                return self.run.values[origin]  # a copy of what this level has, too
         counter = origin if in_turn else value
         number = self.counts[counter]
         self.counts[counter] += 1
@@ -204,14 +204,14 @@ class StageComparison:
         return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])
 
     def sized_before(self, value: Value) -> Array:
-        """That of the sum, or of the one that it stands for, in the stage before."""
+        """That of the sum, or of the one that it stands for, in the level before."""
         known = {} if self.known is None else self.known.most
         seen: Value | None = value
         while seen is not None and seen not in known:
             seen = seen.origin
         return 0.0 if seen is None else known[seen]
 
-    def divergence(self, stage: str, function: Function) -> Divergence | None:
+    def divergence(self, level: str, function: Function) -> Divergence | None:
         """The first value that differs."""
         if self.first is None:
             return None
@@ -223,7 +223,7 @@ class StageComparison:
         if name is None:
             name = leads_to(function, value)
             message = f"a result of {op.name if op else '?'}{f', which leads to {name!r},' if name else ''} differs"
-        found = Divergence(stage, message, name, None if op is None else op.loc, block, element)
+        found = Divergence(level, message, name, None if op is None else op.loc, block, element)
         found.before, found.after = np.asarray(wanted)[element], np.asarray(made)[element]
         found.at(value.tile.layout, value.tile.shape, function)
         return found
@@ -239,15 +239,15 @@ def name_of(value: Value) -> str | None:
     return None
 
 
-def run_stage(
+def run_level(
     function: Function,
     given: Mapping[str, Any],
     grid: Sequence[int],
     blocks: Iterable[Block],
-    comparison: StageComparison | None = None,
+    comparison: LevelComparison | None = None,
     noise: np.random.Generator | None = None,
     watched: bool = False,
-) -> StageOutcome:
+) -> LevelOutcome:
     """Carries out these blocks on copies of the arguments. Raises Undecided and Outside."""
     arguments = arguments_of(function, given, watched)
     run = Run(function, arguments, grid, None if comparison is None else comparison.watch, noise)
@@ -258,24 +258,24 @@ def run_stage(
     return outcome_of(run, comparison)
 
 
-def outcome_of(run: Run, comparison: StageComparison | None = None) -> StageOutcome:
+def outcome_of(run: Run, comparison: LevelComparison | None = None) -> LevelOutcome:
     """What is left behind the blocks of a run."""
     given = [p for p in run.function.params if p.kind == "tensor" and p.value is not None]
     memories = {p.name: run.arguments.memories[p.value] for p in given if p.value is not None}
-    return StageOutcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
+    return LevelOutcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
 
 
 @dataclass
-class Stages:
-    """What `compare_stages` found: the outcome after the last pass, how many stages and values were compared."""
+class Levels:
+    """What `compare_levels` found: the outcome after the last pass, how many levels and values were compared."""
 
-    last: StageOutcome
+    last: LevelOutcome
     divergence: Divergence | None = None
     passes: int = 0
     values: int = 0
 
 
-def compare_stages(
+def compare_levels(
     function: Function,
     target: Target,
     given: Mapping[str, Any],
@@ -283,42 +283,42 @@ def compare_stages(
     blocks: Sequence[Block],
     passes: Sequence[Pass] | None = None,
     grid_of: Callable[[], Sequence[int]] | None = None,
-) -> Stages:
+) -> Levels:
     """Runs the passes one by one, and the kernel after each. Raises Undecided where the kernel has no meaning.
 
     A pass that gives blocks other work is compared by what all blocks leave; the values behind it are those of the
     same blocks again. `passes`: all of the function's without. `grid_of`: the grid of the function as it is then.
     """
     passes = passes_of(function.choices.plugins) if passes is None else passes
-    comparison = StageComparison(None)
-    before = run_stage(function, given, grid, blocks, comparison)
-    found, known = Stages(before), Known()
+    comparison = LevelComparison(None)
+    before = run_level(function, given, grid, blocks, comparison)
+    found, known = Levels(before), Known()
     for each in passes:
         name, deals = each.name, function.deals
         may_deal = each.deals is not None and each.deals(function)
-        whole = run_stage(function, given, grid, blocks_of(grid)) if may_deal else before
+        whole = run_level(function, given, grid, blocks_of(grid)) if may_deal else before
         others = shaken_sums(function, given, grid) if may_deal and each.resums else []
         parts = parts_of(function)
         each.apply(function, target)
         found.passes += 1
-        comparison = StageComparison(before)
+        comparison = LevelComparison(before)
         try:
             verify(function, name, known)
             if function.deals > deals:
                 grid = grid if grid_of is None else grid_of()
                 blocks = carried_blocks(function, grid, len(blocks))
-                dealt = run_stage(function, given, grid, blocks_of(grid))
+                dealt = run_level(function, given, grid, blocks_of(grid))
                 changed = memory_divergence(name, function, whole, dealt, others)
                 if changed is not None:
                     found.divergence = changed
                     return found
-                comparison = StageComparison(None)
-                before = found.last = run_stage(function, given, grid, blocks, comparison)
+                comparison = LevelComparison(None)
+                before = found.last = run_level(function, given, grid, blocks, comparison)
                 continue
             if are_same(parts, parts_of(function)):
                 found.values = sum(len(t.values) for t in before.traces.values())
                 continue
-            now = run_stage(function, given, grid, blocks, comparison)
+            now = run_level(function, given, grid, blocks, comparison)
         except (Malformed, Outside) as error:
             loc = error.op.loc if isinstance(error, Outside) else None
             found.divergence = comparison.divergence(name, function) or Divergence(name, str(error), loc=loc)
@@ -354,7 +354,7 @@ def parts_of(function: Function) -> list[object]:
     return found
 
 
-def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[StageOutcome]:
+def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[LevelOutcome]:
     """What all blocks leave where each step of a sum of floats is rounded at random: as far apart as other orders."""
     out = []
     for seed in range(ROUNDS):
@@ -373,7 +373,7 @@ def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int
 
 
 def memory_divergence(
-    stage: str, function: Function, before: StageOutcome, now: StageOutcome, others: Sequence[StageOutcome] = ()
+    level: str, function: Function, before: LevelOutcome, now: LevelOutcome, others: Sequence[LevelOutcome] = ()
 ) -> Divergence | None:
     """The first element of a tensor that differs, or an assert that failed in one of the two alone. `others`: what may
     as well be there, where sums are added in another order."""
@@ -388,11 +388,11 @@ def memory_divergence(
         if not same.all():
             at = int(np.argmin(same))
             return Divergence(
-                stage, f"tensor '{p.name}' differs", p.name, p.loc, None, (at,), before=a[at], after=b[at]
+                level, f"tensor '{p.name}' differs", p.name, p.loc, None, (at,), before=a[at], after=b[at]
             )
     if before.failed != now.failed:
         line = min(before.failed ^ now.failed)
-        return Divergence(stage, f"the assert of line {line} fails in one of the two alone")
+        return Divergence(level, f"the assert of line {line} fails in one of the two alone")
     return None
 
 
@@ -476,14 +476,14 @@ def compare_ptx(
 
     `failed`: the error of an assert that did not hold, which says its `line`. Tensors are not compared then.
     """
-    last = run_stage(function, given, grid, blocks, watched=True)
+    last = run_level(function, given, grid, blocks, watched=True)
     if failed is not None:
         return None if failed.line in last.failed else Divergence("emission", str(failed))
     if last.failed:
         return Divergence("emission", f"the assert of line {min(last.failed)} holds, and should not")
     others = []
     if last.inexact:
-        others = [run_stage(function, given, grid, blocks, noise=np.random.default_rng(s)) for s in range(ROUNDS)]
+        others = [run_level(function, given, grid, blocks, noise=np.random.default_rng(s)) for s in range(ROUNDS)]
     for p in function.params:
         if p.name not in made or p.name not in last.memories:
             continue
@@ -499,7 +499,7 @@ def compare_ptx(
 
 def met(function: Function, given: Mapping[str, Any], grid: Sequence[int], blocks: Sequence[Block]) -> str | None:
     """What two blocks store in one place, if they do: in which order is not said, whatever the compiler makes of it."""
-    memories = run_stage(function, given, grid, blocks, watched=True).memories
+    memories = run_level(function, given, grid, blocks, watched=True).memories
     return next((m.met for m in memories.values() if m.met is not None), None)
 
 
@@ -532,10 +532,10 @@ def _emitted(
 
 __all__ = [
     "Divergence",
-    "StageOutcome",
-    "Stages",
+    "LevelOutcome",
+    "Levels",
     "Undecided",
+    "compare_levels",
     "compare_ptx",
-    "compare_stages",
-    "run_stage",
+    "run_level",
 ]

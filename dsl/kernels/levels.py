@@ -1,4 +1,4 @@
-"""A kernel at any stage as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code; with source lines if asked."""
+"""A kernel at any level as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code; with source lines if asked."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from dsl.lowering.text.mlir import to_mlir
 from dsl.text.files import is_file, read_text
 from dsl.text.program import LIBRARY, STD, Program
 
-STAGES = ("ast", "ir", "layout", "llvm", "ptx", "sass")
+LEVELS = ("ast", "ir", "layout", "llvm", "ptx", "sass")
 
 
-def stage(
+def level(
     program: Program, request: Request, name: str, annotate: bool = False, asked: Asked | None = None, **options: Any
 ) -> tuple[str, str]:
-    """(text of the stage, IR after the passes that `print_after=` names: with each operation's line, or the source line
+    """(text of the level, IR after the passes that `print_after=` names: with each operation's line, or the source line
     above it). `asked` notes the kernel's choices. Options as for `lower`.
 
     Raises TileError, and for sass LaunchError or DeviceError.
@@ -55,7 +55,7 @@ def stage(
         text = ANNOTATORS[name](text, Lines(program.source)) if name in ANNOTATORS else text
     if annotate:
         printed = {after: annotate_ir(ir, Lines(program.source)) for after, ir in printed.items()}
-    after = "".join(f"// after {stage_name}\n{ir}" for stage_name, ir in printed.items())
+    after = "".join(f"// after {level_name}\n{ir}" for level_name, ir in printed.items())
     return text, after
 
 
@@ -211,4 +211,4 @@ def annotate_sass(text: str, lines: Lines) -> str:
 
 
 ANNOTATORS = {"ir": annotate_ir, "llvm": annotate_llvm, "ptx": annotate_ptx, "sass": annotate_sass}
-"""How each stage tells its source lines."""
+"""How each level tells its source lines."""

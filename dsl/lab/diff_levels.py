@@ -1,4 +1,4 @@
-"""A kernel at all its stages as texts, and where two kernels first differ on their way to code."""
+"""A kernel at all its levels as texts, and where two kernels first differ on their way to code."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from dsl.kernels.compile import Compiled, stages_of
+from dsl.kernels.compile import Compiled, levels_of
+from dsl.kernels.levels import tree
 from dsl.kernels.plain_rows import ptx_lines
-from dsl.kernels.stages import tree
 from dsl.kernels.variant import Request
 from dsl.lab.diff_text import LayoutNames, difference, numbered_row, plain_instruction, rows_of
 from dsl.lowering.text.printer import PrintedNames, printed
 from dsl.text.program import Program
 
-CODE_STAGES = ("ast", "llvm", "ptx", "sass")
+CODE_LEVELS = ("ast", "llvm", "ptx", "sass")
 """Those that are no pass."""
 
 
 @dataclass(slots=True)
 class KernelTexts:
-    """The texts of a kernel by stage (`ast`, `build`, the passes, `llvm`, `ptx`, `sass`), in order; the entry of its
-    PTX; why there is none of a stage."""
+    """The texts of a kernel by level (`ast`, `build`, the passes, `llvm`, `ptx`, `sass`), in order; the entry of its
+    PTX; why there is none of a level."""
 
     texts: dict[str, str]
     entry: str | None = None
@@ -30,11 +30,11 @@ class KernelTexts:
 
 
 def kernel_texts(program: Program, request: Request, compiled: Compiled) -> KernelTexts:
-    """All stages of a variant that is compiled."""
+    """All levels of a variant that is compiled."""
     texts = {"ast": tree(program.kernels[request.kernel])}
     names = PrintedNames()
-    for name, _, stage in stages_of(program, request):
-        texts[name] = printed(stage, names)
+    for name, _, level in levels_of(program, request):
+        texts[name] = printed(level, names)
     made = code_texts(compiled.ptx, compiled.header, compiled.header.entry)
     return KernelTexts(texts | {"llvm": compiled.llvm} | made.texts, made.entry, made.missing)
 
@@ -78,24 +78,24 @@ def said_tree(tree: Any) -> str:
     return f"{tree[0]}({', '.join(map(said_tree, tree[1:]))})" if isinstance(tree, list | tuple) else str(tree)
 
 
-def kind_of(stage: str) -> str:
-    return stage if stage in CODE_STAGES else "ir"
+def kind_of(level: str) -> str:
+    return level if level in CODE_LEVELS else "ir"
 
 
-def compared_stages(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, Any]:
-    """Each stage that two kernels have, in order, and the first that differs. A pass that one of them leaves out leaves
-    its IR as it was. `only`: stages that one has, with its letter; `missing`: why a side has none of a stage."""
+def compared_levels(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, Any]:
+    """Each level that two kernels have, in order, and the first that differs. A pass that one of them leaves out leaves
+    its IR as it was. `only`: levels that one has, with its letter; `missing`: why a side has none of a level."""
     order = merged([*a.texts], [*b.texts])
     texts = [carried(each.texts, order) for each in (a, b)]
-    layouts, stages = LayoutNames(), []
-    for stage in (each for each in order if each in texts[0] and each in texts[1]):
-        kind = kind_of(stage)
-        mine, others = (rows_of(kind, t[stage], layouts, k.entry) for t, k in zip(texts, (a, b), strict=True))
-        stages.append(difference(stage, kind, mine, others, context))
-    first = next((each["stage"] for each in stages if each["hunks"]), None)
-    only = {stage: "A" if stage in texts[0] else "B" for stage in order if (stage in texts[0]) != (stage in texts[1])}
+    layouts, levels = LayoutNames(), []
+    for level in (each for each in order if each in texts[0] and each in texts[1]):
+        kind = kind_of(level)
+        mine, others = (rows_of(kind, t[level], layouts, k.entry) for t, k in zip(texts, (a, b), strict=True))
+        levels.append(difference(level, kind, mine, others, context))
+    first = next((each["level"] for each in levels if each["hunks"]), None)
+    only = {level: "A" if level in texts[0] else "B" for level in order if (level in texts[0]) != (level in texts[1])}
     missing = [*dict.fromkeys([*a.missing, *b.missing])]
-    return {"first_difference": first, "stages": stages, "only": only, "missing": missing}
+    return {"first_difference": first, "levels": levels, "only": only, "missing": missing}
 
 
 def merged(a: Sequence[str], b: Sequence[str]) -> list[str]:
@@ -115,11 +115,11 @@ def carried(texts: dict[str, str], order: Sequence[str]) -> dict[str, str]:
     """The texts with those of passes that were left out."""
     out: dict[str, str] = {}
     last: str | None = None
-    for stage in order:
-        if kind_of(stage) == "ir":
-            last = texts.get(stage, last)
+    for level in order:
+        if kind_of(level) == "ir":
+            last = texts.get(level, last)
             if last is not None:
-                out[stage] = last
-        elif stage in texts:
-            out[stage] = texts[stage]
+                out[level] = last
+        elif level in texts:
+            out[level] = texts[level]
     return out

@@ -1,0 +1,8 @@
+"""A peer for `dsl bench --vs softmax=docs/examples/peers.py::softmax`: the same by numpy, as one would by torch."""
+
+import numpy as np
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x.astype(np.float32) - x.max(axis=1, keepdims=True).astype(np.float32))
+    return (e / e.sum(axis=1, keepdims=True)).astype(x.dtype)

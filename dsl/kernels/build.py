@@ -285,7 +285,7 @@ class KernelBuilder(Tiles):
                 value = self.ir.op("shared_alloc", type=type, name=name).result
             value.name = name
             strides = row_major(extents)
-            self.scope.names[name] = SharedTile(value, extents, strides, has_slots=len(extents) > 1 or node.ring)
+            self.scope.names[name] = SharedTile(value, extents, strides, has_stages=len(extents) > 1 or node.ring)
 
     def dtype_named(self, name: str, loc: Loc) -> DType:
         found = self.scope.find(name)

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from dsl.kernels.variant import source_digest
-from dsl.lowering.emit.channels import BARRIER
+from dsl.lowering.emit.pipelines import BARRIER
 from dsl.lowering.emit.shared_address import tile_offset
 from dsl.lowering.hopper.boxes import is_of_box, map_of, maps_of
 from dsl.lowering.ir.function import Function, walk
-from dsl.lowering.ops.channels import base_of, rings_of
+from dsl.lowering.ops.pipelines import base_of, rings_of
 from dsl.lowering.text.level import Level
 from dsl.runtime.header import (
     Argument,
     Header,
-    HeaderChannel,
     HeaderMark,
+    HeaderPipeline,
     HeaderTable,
     HeaderTensor,
     HeaderWorkspace,
@@ -82,7 +82,7 @@ def make_header(level: Level) -> Header:
         grid=tuple(function.grid),  # type: ignore[arg-type]
         index_bits=function.index_bits,  # type: ignore[arg-type]
         workspaces=tuple(HeaderWorkspace(w.name, w.dtype.name, w.each, w.zero) for w in function.workspaces),
-        channels=tuple(channels_of(function)),
+        pipelines=tuple(pipelines_of(function)),
         timeline=marks_of(function),
         overlaps=bool(function.attrs.get("overlaps")),
         requires=(*(Requirement(c.expr, c.text, c.line, c.hint) for c in level.requires), *whole_clusters(function)),
@@ -98,15 +98,15 @@ def whole_clusters(function: Function) -> Iterator[Requirement]:
         yield Requirement(["==", ["%", function.grid[0], size], 0], text, place.line, hint)
 
 
-def channels_of(function: Function) -> Iterator[HeaderChannel]:
+def pipelines_of(function: Function) -> Iterator[HeaderPipeline]:
     """The barriers between the roles of a kernel's warps, once they have a place."""
     for op in walk(function.body):
         if op.spec.control.concurrent:
             base, copies = 0, [each for each in walk(op.regions[0]) if is_of_box(each)]
-            for slots in rings_of(op):
+            for stages in rings_of(op):
                 tensors = dict.fromkeys(map_of(each).tensor for each in copies if base_of(each) == base)
-                yield HeaderChannel(tile_offset(op.operands[0]) + base * BARRIER, slots, tuple(tensors))
-                base += 2 * slots
+                yield HeaderPipeline(tile_offset(op.operands[0]) + base * BARRIER, stages, tuple(tensors))
+                base += 2 * stages
 
 
 def marks_of(function: Function) -> tuple[HeaderMark, ...]:

@@ -78,7 +78,7 @@ def line_of(loc: Loc | None, function: Function) -> int:
 
 
 def fragments(function: Function) -> dict[Layout, DrawnFragment]:
-    """The layouts that the products of a function dictate."""
+    """The layouts that the products of a function require."""
     found: dict[Layout, DrawnFragment] = {}
     for op in walk(function.body):
         if not op.spec.product:
@@ -101,7 +101,7 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
 def describe(layout: Layout, spread: dict[Layout, DrawnFragment]) -> str:
     """One line: what a schedule would say to have this layout, and how often an element is held.
 
-    spread: what products dictate.
+    spread: what products require.
 
     >>> describe(Layout.blocked((4, 256), (1, 8), (1, 32), (4, 1)), {})
     'vector [1, 8], lanes [1, 32], warps [4, 1]'

@@ -10,7 +10,7 @@ from dsl.lowering.ir.types import SharedType
 from dsl.lowering.known.facts import facts_of
 from dsl.lowering.layouts.layout import apply
 from dsl.lowering.ops.memory import writes
-from dsl.lowering.shared.access_width import slot_bytes
+from dsl.lowering.shared.access_width import stage_bytes
 from dsl.lowering.shared.shared_map import (
     BANKS,
     WORD,
@@ -31,7 +31,7 @@ MOST_LINES = 8
 
 @dataclass(frozen=True, slots=True)
 class DrawnTouch:
-    """One lane of a phase: its number, the byte offset in a slot that it touches first."""
+    """One lane of a phase: its number, the byte offset in a stage that it touches first."""
 
     lane: int
     offset: int
@@ -93,7 +93,7 @@ class DrawnAccess:
 
 @dataclass(frozen=True, slots=True)
 class SharedPicture:
-    """type: of the tile; unit: bytes of a place in `lines`; lines: for each 128 bytes, the coordinates (in a slot) of
+    """type: of the tile; unit: bytes of a place in `lines`; lines: for each 128 bytes, the coordinates (in a stage) of
     the first element of each place."""
 
     type: SharedType
@@ -102,8 +102,8 @@ class SharedPicture:
     accesses: tuple[DrawnAccess, ...]
 
     @property
-    def slot(self) -> tuple[int, ...]:
-        """Extents of a slot, or of the whole tile without a ring."""
+    def stage(self) -> tuple[int, ...]:
+        """Extents of a stage, or of the whole tile without a ring."""
         return self.type.shape[1:] if self.type.ring else self.type.shape
 
     @property
@@ -114,19 +114,19 @@ class SharedPicture:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        rank = len(self.slot)
+        rank = len(self.stage)
         return AXES.get(rank, tuple(f"axis {i}" for i in range(rank)))
 
     def shade(self, coordinates: tuple[int, ...]) -> int:
         """A lane whose colour stands for a place: the same for all that lie one below the other without a swizzle."""
         place = 0
-        for extent, coordinate in zip(self.slot, coordinates, strict=True):
+        for extent, coordinate in zip(self.stage, coordinates, strict=True):
             place = place * extent + coordinate
         return place * self.type.dtype.bytes % BANKS // WORD
 
     @property
-    def slot_bytes(self) -> int:
-        return slot_bytes(self.type) if self.type.ring else self.type.bytes
+    def stage_bytes(self) -> int:
+        return stage_bytes(self.type) if self.type.ring else self.type.bytes
 
 
 def ranges(numbers: list[int]) -> str:
@@ -191,20 +191,20 @@ def bank_lines(picture: SharedPicture) -> Iterator[tuple[tuple[int, ...], ...]]:
     """The coordinates of what lies in the banks, 128 bytes a line, to the swizzle's period."""
     type = picture.type
     period = max((2 << bit for bit, _ in type.swizzle), default=2 * BANKS)
-    end = min(period, MOST_LINES * BANKS, picture.slot_bytes)
+    end = min(period, MOST_LINES * BANKS, picture.stage_bytes)
     for line in range(0, end, BANKS):
         places = range(line, min(line + BANKS, end), picture.unit)
         yield tuple(coordinates(picture, swizzled(place, type.swizzle)) for place in places)
 
 
 def coordinates(picture: SharedPicture, offset: int) -> tuple[int, ...]:
-    """The coordinates, in a slot, of the element whose byte offset before the swizzle is `offset`.
+    """The coordinates, in a stage, of the element whose byte offset before the swizzle is `offset`.
 
     A swizzle is its own inverse: the bits that it reads are none of those that it moves.
     """
     out: list[int] = []
     rest = offset // picture.type.dtype.bytes
-    for extent in reversed(picture.slot):
+    for extent in reversed(picture.stage):
         rest, coordinate = divmod(rest, extent)
         out.insert(0, coordinate)
     return tuple(out)

@@ -140,8 +140,8 @@ def draw_shared(canvas: Canvas, picture: SharedPicture) -> None:
     for i, line in enumerate(picture.lines):
         rows.append((str(BANKS * i), [(", ".join(map(str, at)), colour(picture.shade(at)), INK) for at in line]))
     canvas.grid(picture.heads, rows)
-    if BANKS * len(picture.lines) < picture.slot_bytes:
-        canvas.line(f"{BANKS * len(picture.lines)} of {picture.slot_bytes} bytes", 10, GREY)
+    if BANKS * len(picture.lines) < picture.stage_bytes:
+        canvas.line(f"{BANKS * len(picture.lines)} of {picture.stage_bytes} bytes", 10, GREY)
     for access in picture.accesses:
         canvas.y += GAP
         times = f", {access.count} times" if access.count > 1 else ""

@@ -110,8 +110,8 @@ def memory(picture: SharedPicture, width: int) -> list[Text]:
                 made.append(f" {text:>{size}} ", background(picture.shade(at)))
             out.append(made)
     shown = len(cells) * BANKS
-    if shown < picture.slot_bytes:
-        out.append(Text(f"{INDENT}shown: {shown} of {picture.slot_bytes} bytes", DIM))
+    if shown < picture.stage_bytes:
+        out.append(Text(f"{INDENT}shown: {shown} of {picture.stage_bytes} bytes", DIM))
     return out
 
 

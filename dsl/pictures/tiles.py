@@ -42,7 +42,7 @@ def drawn(
     function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment], cells: int
 ) -> RegisterPicture | SharedPicture:
     """The picture of a tile, with lines of at most `cells` cells (a power of two) for one in registers. spread: what
-    products dictate."""
+    products require."""
     if isinstance(tile.value.type, SharedType):
         return shared.picture(function, tile.value)
     layout = tile.value.tile.layout

@@ -233,12 +233,12 @@ def _encoded(tensor_map: TensorMap, address: int) -> bytes:
 
 
 def barrier_names(header: Header) -> dict[int, str]:
-    """What each mbarrier of the channels says, by its offset in the dynamic shared memory."""
+    """What each mbarrier of the pipelines says, by its offset in the dynamic shared memory."""
     return {
-        channel.at + 8 * (half * channel.slots + slot): f"slot {slot} of {', '.join(channel.of)} is {says}"
-        for channel in header.channels
+        pipeline.at + 8 * (half * pipeline.stages + stage): f"stage {stage} of {', '.join(pipeline.of)} is {says}"
+        for pipeline in header.pipelines
         for half, says in enumerate(("full", "free"))
-        for slot in range(channel.slots)
+        for stage in range(pipeline.stages)
     }
 
 

@@ -118,12 +118,12 @@ class HeaderWorkspace:
 
 
 @dataclass(frozen=True, slots=True)
-class HeaderChannel:
-    """Barriers between roles of warps: `slots` that say that a slot is full and as many that it is free, 8 bytes each,
-    `at` bytes behind the start of the dynamic shared memory. Boxes of the tensors `of` go through."""
+class HeaderPipeline:
+    """Barriers between roles of warps: `stages` that say that a stage is full and as many that it is free, 8 bytes
+    each, `at` bytes behind the start of the dynamic shared memory. Boxes of the tensors `of` go through."""
 
     at: Offset
-    slots: Annotated[int, Meta(ge=1, le=1 << 10)]
+    stages: Annotated[int, Meta(ge=1, le=1 << 10)]
     of: Several[Name]
 
 
@@ -195,7 +195,7 @@ class Header:
     grid: tuple[Tree, Tree, Tree]
     index_bits: Literal[32, 64]
     workspaces: Several[HeaderWorkspace] = ()
-    channels: Several[HeaderChannel] = ()
+    pipelines: Several[HeaderPipeline] = ()
     timeline: Several[HeaderMark] = ()
     overlaps: bool = False
     in_place: Several[tuple[Name, Name]] = ()
@@ -246,7 +246,7 @@ def to_json(header: Header) -> dict[str, Any]:
     record["requires"] = [row | {"expr": in_json(row["expr"])} for row in record["requires"]]
     record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
-    for optional in ("moves", "computes", "workspaces", "channels", "timeline", "overlaps", "in_place"):
+    for optional in ("moves", "computes", "workspaces", "pipelines", "timeline", "overlaps", "in_place"):
         if record[optional] in (None, (), False):
             del record[optional]
     return record
@@ -462,9 +462,9 @@ def _check_names(header: Header) -> None:
         fail("params", f"has a tensor with the dim {missing[0]}, which is not in dims")
     if header.overlaps and _capability(header.arch) < FIRST_THAT_OVERLAPS:
         fail("overlaps", f"is true, and launches on {header.arch} do not overlap")
-    for index, channel in enumerate(header.channels):
-        if unknown := sorted(set(channel.of) - {tensor.name for tensor in present}):
-            fail(f"channels[{index}].of", f"has {unknown[0]}, which is no tensor")
+    for index, pipeline in enumerate(header.pipelines):
+        if unknown := sorted(set(pipeline.of) - {tensor.name for tensor in present}):
+            fail(f"pipelines[{index}].of", f"has {unknown[0]}, which is no tensor")
     for index, argument in enumerate(header.arguments):
         _check_argument(header, argument, f"arguments[{index}]")
     numbers = {name for name, value in header.constants.items() if not isinstance(value, str)}

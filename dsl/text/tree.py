@@ -14,7 +14,7 @@ MAX_NESTING = 200
 
 @dataclass_transform()
 def node(cls: type) -> Any:
-    """A class of the tree: a dataclass with slots, compared by identity. To leave out `==` and `repr`, which nothing
+    """A class of the tree: a dataclass with stages, compared by identity. To leave out `==` and `repr`, which nothing
     uses, makes importing this file 10 ms faster."""
     cls.__doc__ = cls.__doc__ or cls.__name__
     made: type = dataclass(slots=True, eq=False, repr=False)(cls)
@@ -164,7 +164,7 @@ class Assert:
 
 @node
 class Shared:
-    """`shared names: dtype[ring R, extents …]`; `ring` tells that the first extent is a ring of slots."""
+    """`shared names: dtype[ring R, extents …]`; `ring` tells that the first extent is a ring of stages."""
 
     loc: Loc
     names: list[str]

@@ -38,7 +38,7 @@ class Place:
     """A resolved access: what the memory operations take."""
 
     memory: Value
-    slot: Value | None
+    stage: Value | None
     offset: Value
     mask: Value | None
     bounds: list[tuple[int, Value]] = field(default_factory=list)  # by axis, where an index tile is inside of it
@@ -80,13 +80,13 @@ def _held(builder: Building, value: Value, most: int) -> Value:
     return value
 
 
-def slot_value(builder: Building, value: Value | int, slots: int, loc: Loc) -> Value | int:
-    """The number of a slot of a ring as `index`: a wider integer counts around it before it is cut."""
+def stage_value(builder: Building, value: Value | int, stages: int, loc: Loc) -> Value | int:
+    """The number of a stage of a ring as `index`: a wider integer counts around it before it is cut."""
     if isinstance(value, int) or value.tile.shape or value.dtype is INDEX:
         return value if isinstance(value, int) else index_value(builder, value, loc)
     builder.place(loc)
     if value.dtype.bits > 32 or value.dtype is U32:
-        value = builder.ir.value("mod", value, builder.ir.constant(slots, value.dtype))
+        value = builder.ir.value("mod", value, builder.ir.constant(stages, value.dtype))
     return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
 
 
@@ -113,7 +113,7 @@ def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast
         else:
             value = integer(builder, builder.expr(sub), sub.loc)
             if _is_ring_axis(memory, axis):
-                out.append(slot_value(builder, value, extent, sub.loc))
+                out.append(stage_value(builder, value, extent, sub.loc))
             else:
                 _check_number(builder, value, extent, axis, sub.loc)
                 out.append(index_value(builder, value, sub.loc))
@@ -169,13 +169,13 @@ def _is_literal(index: Value) -> bool:
 
 
 def _is_ring_axis(memory: Any, axis: int) -> bool:
-    return axis == 0 and getattr(memory, "has_slots", False) and memory.value.type.ring
+    return axis == 0 and getattr(memory, "has_stages", False) and memory.value.type.ring
 
 
 def _slice(builder: Building, node: ast.Slice, extent: int | Value, loc: Loc, ring: bool) -> Span:
     where = node.loc
     if ring:
-        builder.error("type", where, "a slot of a ring is chosen by one index")
+        builder.error("type", where, "a stage of a ring is chosen by one index")
     start: Value | int = 0 if node.start is None else integer(builder, builder.expr(node.start), where)
     if node.stop is None:
         if isinstance(extent, Value):
@@ -228,7 +228,7 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
     """Offsets (elements) and the mask of its edges; the offset's shape is the access's. `is_masked`: by the user."""
     ir, found = builder.ir, _Parts()
     builder.place(access.loc)
-    slot, axes = _axes(builder, access, found)
+    stage, axes = _axes(builder, access, found)
     form = _Form(builder, [axis.sub for axis in axes], access.loc)
     spans = 0
     for axis in axes:
@@ -247,7 +247,7 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
         mask = each if mask is None else ir.value("and", *ir.same_shape([mask, each]))
     if mask is not None:
         mask = None if constant_of(mask) is True else ir.broadcast(mask, form.shape)
-    return Place(access.memory.value, slot, offset, mask, found.bounds, _told(builder, access, axes, form))
+    return Place(access.memory.value, stage, offset, mask, found.bounds, _told(builder, access, axes, form))
 
 
 def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> list[Subscript] | str | None:
@@ -280,7 +280,7 @@ def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> 
 
 
 def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | None, list[_Axis]]:
-    """The slot that an access chooses, and its axes; what of the offset and mask comes with the memory is found."""
+    """The stage that an access chooses, and its axes; what of the offset and mask comes with the memory is found."""
     memory, subs = access.memory, list(access.subscripts)
     if isinstance(memory, Table):
         return None, [_Axis(0, subs[0], memory.length, 1)]
@@ -292,19 +292,19 @@ def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | Non
     windows = memory.windows or ((),) * len(memory.extents)
     parts = zip(subs, memory.extents, memory.strides, windows, strict=True)
     axes = [_Axis(number, *each) for number, each in enumerate(parts)]
-    if not memory.has_slots or isinstance(subs[0], Span) or _is_tile(subs[0]):
-        if memory.has_slots and memory.value.type.ring:  # type: ignore[union-attr]
-            builder.error("type", access.loc, "the slot of a ring is chosen by a scalar")
-        return memory.slot, axes
-    return _slot_chosen(builder, memory, axes.pop(0), found.masks), axes
+    if not memory.has_stages or isinstance(subs[0], Span) or _is_tile(subs[0]):
+        if memory.has_stages and memory.value.type.ring:  # type: ignore[union-attr]
+            builder.error("type", access.loc, "the stage of a ring is chosen by a scalar")
+        return memory.stage, axes
+    return _stage_chosen(builder, memory, axes.pop(0), found.masks), axes
 
 
-def _slot_chosen(builder: Building, tile: SharedTile, axis: _Axis, masks: list[Value]) -> Value:
-    """The slot that a scalar chooses; of what is no ring it may lie outside."""
-    slot = _indexed(builder, axis.sub)
+def _stage_chosen(builder: Building, tile: SharedTile, axis: _Axis, masks: list[Value]) -> Value:
+    """The stage that a scalar chooses; of what is no ring it may lie outside."""
+    stage = _indexed(builder, axis.sub)
     if not tile.value.type.ring:  # type: ignore[union-attr]
         masks += _edges(builder, axis.sub, axis.extent)
-    return slot
+    return stage
 
 
 class _Form:
@@ -432,7 +432,7 @@ def _indexed(builder: Building, index: Value | int) -> Value:
 
 def operands_of(place: Place, more: dict[str, Value | None]) -> dict[str, Value | None]:
     """The operands of a memory operation by name."""
-    return {"memory": place.memory, "slot": place.slot, "offset": place.offset} | more
+    return {"memory": place.memory, "stage": place.stage, "offset": place.offset} | more
 
 
 def join_masks(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value | None:
@@ -643,13 +643,13 @@ def narrow(builder: Building, access: Access) -> SharedTile:
     ir = builder.ir
     builder.place(access.loc)
     subs, extents, strides = list(access.subscripts), list(tile.extents), list(tile.strides)
-    slot, base, inside = tile.slot, tile.base, list(tile.inside)
+    stage, base, inside = tile.stage, tile.base, list(tile.inside)
     windows = tile.windows or ((),) * len(extents)
-    if tile.has_slots:
+    if tile.has_stages:
         if isinstance(subs[0], Span) or _is_tile(subs[0]):
-            builder.error("type", access.loc, "a part of a shared tile starts with one slot", "choose it by a scalar")
+            builder.error("type", access.loc, "a part of a shared tile starts with one stage", "choose it by a scalar")
         chosen = _Axis(0, subs.pop(0), extents.pop(0), strides.pop(0))
-        slot, windows = _slot_chosen(builder, tile, chosen, inside), windows[1:]
+        stage, windows = _stage_chosen(builder, tile, chosen, inside), windows[1:]
     out_extents, out_strides, out_windows = [], [], []
     for sub, extent, stride, outer in zip(subs, extents, strides, windows, strict=True):
         if _is_tile(sub):
@@ -666,7 +666,7 @@ def narrow(builder: Building, access: Access) -> SharedTile:
             inside += _edges(builder, sub, extent)
             inside += _outside_edges(builder, sub, outer)
     return SharedTile(
-        tile.value, out_extents, out_strides, slot, base, inside=tuple(inside), windows=tuple(out_windows)
+        tile.value, out_extents, out_strides, stage, base, inside=tuple(inside), windows=tuple(out_windows)
     )
 
 

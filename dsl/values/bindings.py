@@ -44,7 +44,7 @@ class Tensor:
 
 @dataclass(slots=True)
 class SharedTile:
-    """A shared tile or a part of it: `slot` chosen, `base` elements in, extents and element strides by axis.
+    """A shared tile or a part of it: `stage` chosen, `base` elements in, extents and element strides by axis.
 
     What of a part reaches beyond the tile is masked off. `inside` are conditions for all of the part. `windows` has for
     each axis of it, of each tile that it may reach beyond, where the part begins there and the extent there.
@@ -53,9 +53,9 @@ class SharedTile:
     value: Value
     extents: list[int]
     strides: list[int]
-    slot: Value | None = None
+    stage: Value | None = None
     base: Value | None = None
-    has_slots: bool = False  # the first extent still stands for slots
+    has_stages: bool = False  # the first extent still stands for stages
     inside: tuple[Value, ...] = ()
     windows: tuple[tuple[tuple[Value | int, int], ...], ...] = ()
 

@@ -85,6 +85,6 @@ def test_explain_says_what_words_of_messages_mean() -> None:
     """No word is the name of something else, of which `explain` says what it does."""
     words = read_words()
     assert not words.keys() & {*CODES, *PROPERTIES, *NAMES, *ROWS}
-    assert words["slot"] in command("explain", "slot").stdout.replace("\n", " ")
+    assert words["stage"] in command("explain", "stage").stdout.replace("\n", " ")
     overview = command("explain").stdout.partition("\nwords:\n")[2]
     assert [line.split()[0] for line in overview.splitlines()] == [*words]

@@ -78,9 +78,9 @@ def layouts(draw: st.DrawFn) -> Layout:
     order = draw(st.permutations(bits))
     mixed = [b ^ draw(st.sampled_from([0, *order[:i]])) for i, b in enumerate(order)]  # still a basis
     count = draw(st.integers(5, 7))
-    slots = [*mixed, *[0] * max(0, count - len(mixed))]
-    slots = draw(st.permutations(slots)) if draw(st.booleans()) else slots
-    threads, rest = slots[-count:], slots[:-count]
+    stages = [*mixed, *[0] * max(0, count - len(mixed))]
+    stages = draw(st.permutations(stages)) if draw(st.booleans()) else stages
+    threads, rest = stages[-count:], stages[:-count]
     return Layout.registers(tuple(shape), rest, threads[:5], threads[5:])
 
 
@@ -240,7 +240,7 @@ def check_shared(picture: shared.SharedPicture) -> None:
     for number, line in enumerate(picture.lines):
         for place, coordinates in enumerate(line):
             offset = 0
-            for extent, coordinate in zip(picture.slot, coordinates, strict=True):
+            for extent, coordinate in zip(picture.stage, coordinates, strict=True):
                 offset = offset * extent + coordinate
             assert swizzled(offset * size, picture.type.swizzle) == 128 * number + picture.unit * place
     for access in picture.accesses:

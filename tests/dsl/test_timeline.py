@@ -129,16 +129,16 @@ def test_the_first_blocks_record_alone(tmp_path: Path, file: Path) -> None:
 
 def test_roles_wait_for_each_other(tmp_path: Path) -> None:
     """Of a product by boxes one warp copies, and eight multiply. The one runs ahead until the ring is full; then it
-    waits for a slot in each round."""
+    waits for a stage in each round."""
     dims, rounds = ("m=128", "n=64", "k=1536"), 1536 // 64
     file, marks = SAMPLES / "matmul.tile", ("--marks", "barriers", "--device", "emulator")
     said, events = timeline(tmp_path, file, *dims, "--arch", "sm_90a", "--schedule", "tma", *marks)
     check_trace(events)
     rows = {row["name"]: row for row in said["rows"]}
-    full, free = rows["wait for a full slot"], rows["wait for a free slot"]
+    full, free = rows["wait for a full stage"], rows["wait for a free stage"]
     assert (full["count"], full["warps"]) == (rounds * 8 * said["blocks"], 8 * said["blocks"])
     assert (free["count"], free["warps"]) == (rounds * said["blocks"], said["blocks"])
-    waits = [each for each in events if each["ph"] == "X" and each["name"].startswith("wait for a free slot")]
+    waits = [each for each in events if each["ph"] == "X" and each["name"].startswith("wait for a free stage")]
     net = [each["args"]["net"] for each in waits if each["args"]["block"] == [0, 0, 0]]
     assert len({*net[:6]}) == len({*net[-6:]}) == 1 and net[-1] > 2 * net[0]
     names = {each["args"]["name"] for each in events if each["name"] == "thread_name"}

@@ -263,7 +263,7 @@ def swizzled(swizzle: tuple[tuple[int, int], ...]) -> Change:
 
 def not_waited(function: Function) -> None:
     """What a wait gives are the sums before the product."""
-    wait, product = ops(function, "product_wait")[0], ops(function, "dot")[0]
+    wait, product = ops(function, "mma_wait")[0], ops(function, "dot")[0]
     wait.operands = [product.operands[2]]
 
 
@@ -294,11 +294,13 @@ def turned(box: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def early(function: Function) -> None:
-    """A slot is freed before it is read."""
-    (body,) = (r for op in walk(function.body) for r in op.regions if any(each.name == "release" for each in r.ops))
-    (freed,) = (op for op in body.ops if op.name == "release")
+    """A stage is freed before it is read."""
+    (body,) = (
+        r for op in walk(function.body) for r in op.regions if any(each.name == "consumer_release" for each in r.ops)
+    )
+    (freed,) = (op for op in body.ops if op.name == "consumer_release")
     body.ops.remove(freed)
-    body.ops.insert(1 + next(i for i, op in enumerate(body.ops) if op.name == "filled"), freed)
+    body.ops.insert(1 + next(i for i, op in enumerate(body.ops) if op.name == "consumer_wait"), freed)
 
 
 FAULTS = [
@@ -313,11 +315,11 @@ FAULTS = [
     Fault("turned", "product", swapped("dot"), "acc", lane=False),
     Fault("earlier_rounds", "rows", swapped("div"), "out", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),
-    Fault("tma_stores", "stored", dropped("bulk_wait"), "c", lane=False),
-    Fault("tma_stores", "stored", changed("bulk_store", "box", turned), "c", lane=False),
+    Fault("tma_stores", "stored", dropped("tma_wait"), "c", lane=False),
+    Fault("tma_stores", "stored", changed("tma_store", "box", turned), "c", lane=False),
     Fault("pipeline", "product", swapped("dot"), "acc", lane=False),
-    Fault("pipeline", "boxes", changed("bulk_copy", "box", turned), "acc", lane=False),
-    Fault("pipeline", "boxes", swapped("bulk_copy", at=(4, 5)), "acc", lane=False),
+    Fault("pipeline", "boxes", changed("tma_copy", "box", turned), "acc", lane=False),
+    Fault("pipeline", "boxes", swapped("tma_copy", at=(4, 5)), "acc", lane=False),
     Fault("pipeline", "boxes", early, "acc", lane=False),
     Fault("peel", "rows", swapped("div"), "out", lane=False),
     Fault("pingpong", "rows", swapped("div"), "out", lane=False),
@@ -366,7 +368,7 @@ FAULTS = [
 def test_a_fault_of_a_pass_is_named(fault: Fault) -> None:
     found = verified(fault.kernel, fault.passes()).divergence
     assert found is not None
-    assert found.stage == fault.behind, str(found)
+    assert found.level == fault.behind, str(found)
     assert found.value == fault.value, f"{found.value}: {found}"
     assert found.lane is not None or not fault.lane, str(found)
 
@@ -434,7 +436,7 @@ EMISSION: list[tuple[str, str, Callable[[Emit], Emit], str]] = [
     ("maximum", "rows", of_another("minimum"), "last"),
     ("dot", "product", of_turned, "c"),
     ("dot", "groups", of_turned, "acc"),
-    ("product_wait", "groups", of_turned, "acc"),
+    ("mma_wait", "groups", of_turned, "acc"),
     ("add", "product", of_floats(of_another("mul")), "c"),
     ("xor", "rows", of_another("or"), "late"),
     ("ex2.approx", "rows", of_another("rcp.approx"), "last"),
@@ -455,7 +457,7 @@ def emitted(name: str, wrong: Callable[[Emit], Emit]) -> Iterator[None]:
 def test_a_fault_of_the_emission_is_named(name: str, kernel: str, wrong: Callable[[Emit], Emit], value: str) -> None:
     with emitted(name, wrong):
         found = verified(kernel).divergence
-    assert found is not None and found.stage == "emission", str(found)
+    assert found is not None and found.level == "emission", str(found)
     assert found.value == value and found.loc is not None and found.lane is not None, f"{found.value}: {found}"
 
 

@@ -44,7 +44,7 @@ WITHOUT = {"add.tile", "gelu.tile"}
 UNKNOWN = {
     ("of_queries", "sg"),  # rows behind the last one
     ("softmax_rows", "sv"),  # -inf, where copies have left zeros
-    ("product", "sb"),  # in panels: no offset is linear in a column (test_warpgroups counts these)
+    ("product", "sb"),  # in atoms: no offset is linear in a column (test_warpgroups counts these)
     ("tiled", "s"),
     ("v1", "s"),
     ("v4", "s"),

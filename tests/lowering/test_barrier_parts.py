@@ -19,7 +19,7 @@ from dsl.lowering.passes.barriers.conflicts import Comparisons, collision, confl
 from dsl.lowering.passes.barriers.rounds import next_round
 from dsl.lowering.passes.barriers.state import Flight, OpenAccesses, State, members
 from dsl.lowering.passes.barriers.threads import Doubt, Meeting
-from dsl.lowering.passes.barriers.touches import Slot, Touch
+from dsl.lowering.passes.barriers.touches import Stage, Touch
 from dsl.lowering.passes.barriers.walking import BarrierWalk, Need
 from dsl.text.program import parse_program
 
@@ -38,11 +38,11 @@ def access(
     terms: tuple[tuple[int, int], ...] = (),
     layout: Layout = LAYOUT,
     write: bool = True,
-    slot: Slot | None = None,
+    stage: Stage | None = None,
 ) -> Touch:
     """Each thread touches element coefficient · its number + terms + constant."""
     offsets = Affine((coefficient,), terms, constant)
-    return Touch(SHARED, write, slot, offsets, layout, one_thread=write, in_slot=slot is not None)
+    return Touch(SHARED, write, stage, offsets, layout, one_thread=write, in_stage=stage is not None)
 
 
 def scope_of(met: Meeting | None) -> str | None:
@@ -81,17 +81,17 @@ def test_two_places(a: Touch, b: Touch, scope: str | None) -> None:
 @pytest.mark.parametrize(
     ("a", "b", "met"),
     [
-        (Slot((), 0, None), Slot((), 1, None), False),
-        (Slot((), 1, None), Slot((), 1, None), True),
-        (Slot(((id(N), 1),), 0, None), Slot(((id(N), 1),), 1, None), False),
-        (Slot(((id(N), 1),), 0, None), Slot(((id(M), 1),), 1, None), True),
-        (Slot(((id(N), 1),), 0, 3), Slot(((id(N), 1),), 3, 3), True),
-        (Slot(((id(N), 1),), 0, 3), Slot(((id(N), 1),), 2, 3), False),
-        (Slot((), 0, 3), Slot((), 1, 4), True),  # not comparable
+        (Stage((), 0, None), Stage((), 1, None), False),
+        (Stage((), 1, None), Stage((), 1, None), True),
+        (Stage(((id(N), 1),), 0, None), Stage(((id(N), 1),), 1, None), False),
+        (Stage(((id(N), 1),), 0, None), Stage(((id(M), 1),), 1, None), True),
+        (Stage(((id(N), 1),), 0, 3), Stage(((id(N), 1),), 3, 3), True),
+        (Stage(((id(N), 1),), 0, 3), Stage(((id(N), 1),), 2, 3), False),
+        (Stage((), 0, 3), Stage((), 1, 4), True),  # not comparable
     ],
 )
-def test_two_slots(a: Slot, b: Slot, met: bool) -> None:
-    first, second = access(1, slot=a), access(-1, 127, slot=b)
+def test_two_slots(a: Stage, b: Stage, met: bool) -> None:
+    first, second = access(1, stage=a), access(-1, 127, stage=b)
     assert (conflict(first, second, WARPS) is not None) == met
     assert (collision(first, second) is not None) == met
 
@@ -102,9 +102,9 @@ def test_two_slots(a: Slot, b: Slot, met: bool) -> None:
         (access(1), access(2), None),
         (access(1), replace(access(1), offsets=None), Doubt.PLACE),
         (access(1, 0, ((id(N), 4),)), access(1, 0, ((id(M), 4),)), Doubt.BASE),
-        (access(1, slot=Slot((), 1, None)), access(2, slot=Slot((), 1, None)), None),
-        (access(1, slot=Slot((), 1, None)), access(2, slot=Slot(((id(N), 1),), 1, None)), Doubt.SLOT),
-        (access(1, slot=Slot((), 1, None)), replace(access(2), in_slot=True), Doubt.SLOT),
+        (access(1, stage=Stage((), 1, None)), access(2, stage=Stage((), 1, None)), None),
+        (access(1, stage=Stage((), 1, None)), access(2, stage=Stage(((id(N), 1),), 1, None)), Doubt.SLOT),
+        (access(1, stage=Stage((), 1, None)), replace(access(2), in_stage=True), Doubt.SLOT),
         (access(3, layout=LARGE), access(5, layout=LARGE), Doubt.SIZE),
     ],
 )
@@ -233,7 +233,7 @@ def test_what_a_round_computes_anew_is_not_known() -> None:
 
 def test_a_ring_comes_round() -> None:
     follow = next_round([Carried(START, id(N), None, ({id(N): 1}, 1))], {id(N)})
-    seen = [access(1, slot=Slot(((id(N), 1),), 0, 3))]
+    seen = [access(1, stage=Stage(((id(N), 1),), 0, 3))]
     for _ in range(3):
         seen.append(follow(seen[-1]))
     assert seen[3] == seen[0] and len(set(seen)) == 3

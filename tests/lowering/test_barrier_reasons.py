@@ -80,7 +80,7 @@ store(y[i], t)
             SLOTS,
             {
                 "barrier.s.load": "s.store in line 5 and s.load in line 6 may meet across warps: "
-                "their slots are not told apart"
+                "their stages are not told apart"
             },
         ),
         (
@@ -145,7 +145,7 @@ store(y[i], t)
             {"barrier.s.load": "s.store in line 5 and s.load in line 7 meet across warps"},
         ),
     ],
-    ids=["known", "slots", "no sum", "loaded", "bases", "copies", "mask", "rounds", "once", "superfluous", "branch"],
+    ids=["known", "stages", "no sum", "loaded", "bases", "copies", "mask", "rounds", "once", "superfluous", "branch"],
 )
 def test_the_reason_of_a_barrier(body: str, wanted: dict[str, str]) -> None:
     kernel, made = compiled(body, warps=8 if "if i" in body else 4)

@@ -90,7 +90,7 @@ CASES = {
     store(y[i // 3 * 3 + i % 3], v, mask=i < 128, order=none)
     store(y[255 - i // 3 * 3 - i % 3], load(x[0, 255 - i]), mask=i < 128, order=none)
 """, 0, 0, lambda x: x[0]),
-    "different slots": Case(
+    "different stages": Case(
         """
     shared s: f32[2, 256]
     s[0] = load(x[0, 0 : 256])
@@ -115,7 +115,7 @@ CASES = {
         t = t + s[255 - arange(256)]
     store(y[0 : 256], t)
 """, 2, 0, reversed_rows),
-    "two slots by turns": Case(
+    "two stages by turns": Case(
         """
     shared s: f32[ring 2, 256]
     t = zeros(f32[256])
@@ -124,7 +124,7 @@ CASES = {
         t = t + load(s[i, 255 - arange(256)])
     store(y[0 : 256], t)
 """, 1, 0, reversed_rows),
-    "three slots by turns": Case(
+    "three stages by turns": Case(
         """
     shared s: f32[ring 3, 256]
     t = zeros(f32[256])
@@ -133,7 +133,7 @@ CASES = {
         t = t + load(s[i, 255 - arange(256)])
     store(y[0 : 256], t)
 """, 1, 0, reversed_rows),
-    "a slot a round, read in the next": Case(
+    "a stage a round, read in the next": Case(
         """
     shared s: f32[8, 256]
     t = zeros(f32[256])
@@ -143,7 +143,7 @@ CASES = {
         s[i + 1] = load(x[i + 1, 0 : 256])
     store(y[0 : 256], t)
 """, 1, 0, reversed_rows),
-    "all slots written, then all read": Case(
+    "all stages written, then all read": Case(
         """
     shared s: f32[4, 256]
     t = zeros(f32[256])
@@ -219,7 +219,7 @@ CASES = {
     store(y[0 : 128], s[arange(128) ^ 1])
     store(y[128 : 256], s[arange(128) // 3 * 3])
 """, 1, 1, lambda x: np.concatenate([x[0, np.arange(128) ^ 1], x[0, np.arange(128) // 3 * 3]])),
-    "two slots by turns, by a remainder": Case(
+    "two stages by turns, by a remainder": Case(
         """
     shared s: f32[2, 256]
     t = zeros(f32[256])
@@ -414,7 +414,7 @@ kernel k(y: f32[n], x: f32[rows, cols]):
 
 
 def test_a_ring_that_does_not_go_on_is_an_error() -> None:
-    """Its slots are counted from 0 in each round of the outer loop, while copies of the last one are in flight. With
+    """Its stages are counted from 0 in each round of the outer loop, while copies of the last one are in flight. With
     four stages they come out where they would have gone on."""
     text = NESTED_RING.replace("        t = t + 0.0 * load", "        at = 0\n        t = t + 0.0 * load")
     args = {"x": X, "y": np.zeros(256, np.float32)}

@@ -29,7 +29,7 @@ def check(body: str, barriers: int, expected: np.ndarray) -> None:
 
 
 def test_a_slot_stays_known_where_offsets_do_not() -> None:
-    """Behind the loop its counter has no name, and five slots back is still written by other threads."""
+    """Behind the loop its counter has no name, and five stages back is still written by other threads."""
     check(
         """
     shared s: f32[16, 1024]

@@ -51,24 +51,24 @@ def emitted() -> Iterator[list[tuple[Op, list[Instruction]]]]:
 
 
 CHANNELS = {
-    "roles": {"writes", "orders", "synchronizes"},
-    "fill": {"waits", "arrives"},
-    "filled": {"waits"},
-    "turn_begin": {"waits"},
-    "turn_end": {"arrives"},
-    "release": {"synchronizes", "arrives"},
-    "bulk_fence": {"orders"},
+    "warp_specialize": {"writes", "orders", "synchronizes"},
+    "producer_acquire": {"waits", "arrives"},
+    "consumer_wait": {"waits"},
+    "pingpong_begin": {"waits"},
+    "pingpong_end": {"arrives"},
+    "consumer_release": {"synchronizes", "arrives"},
+    "tma_fence": {"orders"},
 }
-"""Operations on the barriers of channels, and the fence of stores by boxes: what their rows do."""
+"""Operations on the barriers of pipelines, and the fence of stores by boxes: what their rows do."""
 
 
 def check(op: Op, rows: list[Instruction]) -> None:
     """The row says what all these instructions do together, but for the bytes of one."""
-    if op.name == "product_wait" or chosen(op) is not None:
+    if op.name == "mma_wait" or chosen(op) is not None:
         check_warpgroups(op, rows)
         return
     if op.name in CHANNELS:
-        fence = {"orders"} if op.name == "release" else set()  # where threads read what the channel brings
+        fence = {"orders"} if op.name == "consumer_release" else set()  # where threads read what the pipeline brings
         done = {e.action for row in rows for e in row.effects}
         assert not op.spec.access.touches and done - fence == CHANNELS[op.name] - fence, op.name
         return
@@ -78,7 +78,7 @@ def check(op: Op, rows: list[Instruction]) -> None:
     others = {e.action for row in rows for e in row.effects if e.action not in ACCESSES}
     of_memory = [row for row in rows if any(e.action in ACCESSES for e in row.effects)]
     assert (op.spec.orders is not None) == bool(others), (op.name, others)
-    stores_for_all = op.name == "bulk_store"  # one lane, what all of its warp or block have made
+    stores_for_all = op.name == "tma_store"  # one lane, what all of its warp or block have made
     assert op.spec.joint == (stores_for_all or any(row.convergent for row in of_memory)), op.name
     assert op.spec.in_flight == any(e.completion == "commit group" for e in done), op.name
     if op.spec.joins_lanes:
@@ -89,7 +89,7 @@ def check_warpgroups(op: Op, rows: list[Instruction]) -> None:
     """A product reads what its loads say, which are not done themselves, and `place_waits` gives it its wait."""
     done = {(e.action, e.space, e.completion) for row in rows for e in row.effects if e.action in ACCESSES}
     others = [(e.action, e.completion) for row in rows for e in row.effects if e.action in ("commits", "waits")]
-    if op.name == "product_wait":
+    if op.name == "mma_wait":
         assert not done and others == [("waits", "wgmma group")]
         return
     groups = chosen(op)
@@ -146,9 +146,9 @@ def test_orders_bind_other_blocks_where_their_scope_has_some() -> None:
 
 def test_a_copy_is_in_flight_until_a_wait_and_everything_else_is_not() -> None:
     assert [name for name, spec in OPS.items() if spec.in_flight] == ["copy"]
-    assert [name for name, spec in OPS.items() if spec.leaves] == ["bulk_store"]
+    assert [name for name, spec in OPS.items() if spec.leaves] == ["tma_store"]
     assert {name: spec.orders for name, spec in OPS.items() if spec.orders} == {
-        "commit": "group", "wait": "end", "barrier": "threads", "bulk_commit": "stores", "bulk_wait": "their end"
+        "commit": "group", "wait": "end", "barrier": "threads", "tma_commit": "stores", "tma_wait": "their end"
     }  # fmt: skip
     copy = instruction(str(OPS["copy"].becomes))
     assert [e.proxy for e in copy.effects] == ["generic"] * 2  # what is no bulk copy (PTX ISA 8, "Async proxy")

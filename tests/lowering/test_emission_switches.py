@@ -161,10 +161,10 @@ def test_chains_operation_by_operation() -> None:
 SLOTS = """
 kernel k(y: f32[n, 64], x: f32[n, 64]; SLOTS):
     grid 1
-    shared s: f32[{slots}, 4, 64]
+    shared s: f32[{stages}, 4, 64]
     for i in range(n // 4):
-        store(s[{slot}], load(x[i * 4 : i * 4 + 4, 0 : 64]) + 1.0)
-        y[i * 4 : i * 4 + 4, 0 : 64] = load(s[{slot}])
+        store(s[{stage}], load(x[i * 4 : i * 4 + 4, 0 : 64]) + 1.0)
+        y[i * 4 : i * 4 + 4, 0 : 64] = load(s[{stage}])
 schedule t of k:
     warps = 2
     swizzle s: {swizzle}
@@ -172,11 +172,11 @@ schedule t of k:
 
 
 @pytest.mark.parametrize("swizzle", ["none", "3, 4, 3"])
-@pytest.mark.parametrize("slots", [2, 3])
-@pytest.mark.parametrize(("declared", "slot"), [("ring SLOTS", "i"), ("SLOTS", "i % SLOTS")])
-def test_addresses_in_slots(swizzle: str, slots: int, declared: str, slot: str) -> None:
-    text = SLOTS.format(swizzle=swizzle, slots=declared, slot=slot)
-    _, kernel = both(text, "address.s.load", "plain", SLOTS=slots)
+@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize(("declared", "stage"), [("ring SLOTS", "i"), ("SLOTS", "i % SLOTS")])
+def test_addresses_in_slots(swizzle: str, stages: int, declared: str, stage: str) -> None:
+    text = SLOTS.format(swizzle=swizzle, stages=declared, stage=stage)
+    _, kernel = both(text, "address.s.load", "plain", SLOTS=stages)
     x = RANDOM.integers(0, 100, (20, 64)).astype(np.float32)
     y = np.zeros_like(x)
     launch(kernel, {"y": y, "x": x})

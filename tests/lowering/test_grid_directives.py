@@ -160,7 +160,7 @@ ROUNDS = {"k": "0, k, TK", "few": "0, 16, TK", "by tile": "0, minimum(k, i + TK)
 @pytest.mark.parametrize("lines", ["persistent 1", "persistent 1\n    pipeline p: 4", "persistent 1\n    l2_group 1"])
 @pytest.mark.parametrize(("m", "n", "k"), [(272, 160, 64), (33, 17, 8), (272, 130, 40), (200, 200, 0)])
 def test_copies_go_on_from_tile_to_tile(rounds: str, lines: str, m: int, n: int, k: int) -> None:
-    """170 tiles for 132 blocks, also where a tile has fewer rounds than the ring has slots, or none. A tile begins
+    """170 tiles for 132 blocks, also where a tile has fewer rounds than the ring has stages, or none. A tile begins
     anew, in a branch, where the one before has not copied for it."""
     random = np.random.default_rng(m)
     args = {"a": random.integers(-3, 4, (m, k)).astype(np.float16), "c": np.full((m, n), np.nan, np.float32)}

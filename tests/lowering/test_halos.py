@@ -191,7 +191,7 @@ def test_threads_copy_no_halo(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("again", "at_once"), [("once", 9), ("always", 0)])
 def test_what_all_rounds_copy_is_copied_once(again: str, at_once: int) -> None:
-    """Behind the first wait for a free slot, and ahead of the loops, stand those that are done once."""
+    """Behind the first wait for a free stage, and ahead of the loops, stand those that are done once."""
     arrays, wanted, given = problem("many tiles a block")
     made = dsl.parse(f"{TEXT}    choose reload.f: {again}\n", device="emulator", arch="sm_90a").compile("conv", **given)
     Kernel(few_blocks(made.ptx, 3), device="emulator")(*arrays.values())

@@ -31,7 +31,7 @@ schedule boxes of scores:
     instruction x: wgmma
     stage a, b: tma
     pipeline j: 3
-    pipeline tile: {slots}
+    pipeline tile: {stages}
     persistent 1
 
 kernel sums(y: f32[m, 32], a: f32[m, 32], b: f32[n, 32]):
@@ -46,7 +46,7 @@ schedule boxes of sums:
     warps = 2
     stage a, b: tma
     pipeline j: 2
-    pipeline tile: {slots}
+    pipeline tile: {stages}
     persistent 1
 """
 DEVICES = ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -71,18 +71,18 @@ def arrays(kernel: str, m: int, n: int) -> tuple[dict[str, Any], Any]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("slots", [1, 2, 3])
+@pytest.mark.parametrize("stages", [1, 2, 3])
 @pytest.mark.parametrize(("kernel", "m", "n"), [("scores", 1000, 200), ("scores", 128, 64), ("sums", 200, 50)])
-def test_tiles_and_rounds_have_a_channel_each(kernel: str, m: int, n: int, slots: int, device: str) -> None:
+def test_tiles_and_rounds_have_a_channel_each(kernel: str, m: int, n: int, stages: int, device: str) -> None:
     """Two blocks go through all tiles."""
     skip_elsewhere(device)
     given, wanted = arrays(kernel, m, n)
-    made = dsl.parse(TEXT.format(slots=slots), device=device, arch="sm_90a").compile(kernel, m=m, n=n)
+    made = dsl.parse(TEXT.format(stages=stages), device=device, arch="sm_90a").compile(kernel, m=m, n=n)
     Kernel(few_blocks(made.ptx, 2), device=device)(*given.values())
     np.testing.assert_array_equal(given["y"], wanted)
     assert made.ptx.count("mbarrier.arrive.expect_tx") == 2 == made.ptx.count(".mbarrier::complete_tx::bytes")
-    assert [channel.slots for channel in made.compiled.header.channels] == [3 if kernel == "scores" else 2, slots]
-    assert [channel.of for channel in made.compiled.header.channels] == [("b",), ("a",)]
+    assert [pipeline.stages for pipeline in made.compiled.header.pipelines] == [3 if kernel == "scores" else 2, stages]
+    assert [pipeline.of for pipeline in made.compiled.header.pipelines] == [("b",), ("a",)]
 
 
 @pytest.mark.parametrize("kernel", ["scores", "sums"])
@@ -90,7 +90,7 @@ def test_all_stages_mean_the_same(kernel: str) -> None:
     """What is read behind its release is poison: products of warp groups read it until they are done."""
     given, _ = arrays(kernel, 300, 100)
     found = verify_kernel(
-        parse_program(TEXT.format(slots=1), "levels.tile"),
+        parse_program(TEXT.format(stages=1), "levels.tile"),
         Request(kernel, "boxes", {"m": 300, "n": 100}, arch="sm_90a"),
         given,
     )
@@ -100,11 +100,11 @@ def test_all_stages_mean_the_same(kernel: str) -> None:
 @pytest.mark.parametrize("kernel", ["scores", "sums"])
 def test_a_tile_is_free_behind_the_rounds_that_need_it(kernel: str) -> None:
     """And ahead of the store: the next tile comes meanwhile."""
-    ir = dsl.parse(TEXT.format(slots=1), device="emulator", arch="sm_90a").compile(kernel, m=300, n=100).ir
-    ir = ir[ir.index("filled") :]
-    order = sorted((ir.rindex(word), word) for word in ("filled", "release", "store"))
-    assert [word for _, word in order] == ["filled", "release", "store"]
-    assert ir.count("filled") == ir.count("release") == 2 and ir.index("release") > ir.rindex("filled")
+    ir = dsl.parse(TEXT.format(stages=1), device="emulator", arch="sm_90a").compile(kernel, m=300, n=100).ir
+    ir = ir[ir.index("consumer_wait") :]
+    order = sorted((ir.rindex(word), word) for word in ("consumer_wait", "consumer_release", "store"))
+    assert [word for _, word in order] == ["consumer_wait", "consumer_release", "store"]
+    assert ir.count("consumer_wait") == ir.count("consumer_release") == 2 and ir.index("consumer_release") > ir.rindex("consumer_wait")
 
 
 TWO_LOOPS = """
@@ -132,13 +132,13 @@ def test_loops_beside_one_another_are_refused() -> None:
 
 
 def test_a_ring_of_tiles_is_of_persistent_blocks() -> None:
-    text = TEXT.format(slots=2).replace("    persistent 1\n", "")
+    text = TEXT.format(stages=2).replace("    persistent 1\n", "")
     with pytest.raises(TileError, match="no loop over 'tile'"):
         dsl.parse(text, device="emulator", arch="sm_90a").compile("scores", m=300, n=100)
 
 
 def test_a_ring_of_tiles_that_copy_nothing_is_refused() -> None:
-    text = TEXT.format(slots=2).replace("stage a, b: tma", "stage b: tma")
+    text = TEXT.format(stages=2).replace("stage a, b: tma", "stage b: tma")
     with pytest.raises(TileError, match="copies nothing at the head of each of its tiles") as caught:
         dsl.parse(text, device="emulator", arch="sm_90a").compile("sums", m=300, n=100)
     assert caught.value.loc is not None

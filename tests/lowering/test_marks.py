@@ -109,8 +109,8 @@ def test_each_wait_stands_between_marks(case: str) -> None:
                 assert before.attrs["line"] == line_of(function_of(case, "barriers"), op) > 0
     wanted = {
         "product": {
-            "wait for a free slot",
-            "wait for a full slot",
+            "wait for a free stage",
+            "wait for a full stage",
             "wait for products",
             "barrier of the warp",
             "wait for stores",

@@ -180,7 +180,7 @@ kernel k(y: s32[64], before: s32[64], x: s32[70]):
     y, before = np.zeros(64, np.int32), np.zeros(64, np.int32)
     run = meant(text, {"y": y, "before": before, "x": x})
     assert (before == 7).all()
-    assert y.tolist() == [*range(10, 70), 0, 0, 0, 0], "slot 2 of 2 is slot 0, and zeros lie past the edge"
+    assert y.tolist() == [*range(10, 70), 0, 0, 0, 0], "stage 2 of 2 is stage 0, and zeros lie past the edge"
     assert not run.failed
 
 

@@ -1,4 +1,4 @@
-"""Accesses to memory against numpy: masks at every edge, index tiles, strides, views, atomics, slots, copies."""
+"""Accesses to memory against numpy: masks at every edge, index tiles, strides, views, atomics, stages, copies."""
 
 from __future__ import annotations
 
@@ -513,10 +513,10 @@ kernel k(y: {dtype}[8], old: {dtype}[8]):
 # ---- shared tiles ----
 
 
-@pytest.mark.parametrize("slots", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("stages", [2, 3, 4, 5, 8])
 @pytest.mark.parametrize("ring", ["ring ", ""])
 @pytest.mark.parametrize("index_bits", [32, 64])
-def test_slots(slots: int, ring: str, index_bits: int) -> None:
+def test_slots(stages: int, ring: str, index_bits: int) -> None:
     x = numbers(16, 64)
     y = np.full((16, 64), -1, np.float32)
     text = f"""
@@ -527,12 +527,12 @@ kernel k(y: f32[rows, cols], x: f32[rows, cols]; SLOTS):
         s[i] = load(x[i, 0 : 64])
         store(y[i, 0 : 64], load(s[i, 63 - arange(64)]))
 """
-    if not ring:  # an index past the slots is masked
+    if not ring:  # an index past the stages is masked
         text = text.replace(
             "store(y[i, 0 : 64], load(s[i, 63 - arange(64)]))", "store(y[i, 0 : 64], load(s[i, 0 : 64]))"
         )
-    run(text, {"x": x, "y": y}, constants={"SLOTS": slots}, index_bits=index_bits)
-    want = x[:, ::-1] if ring else np.where(np.arange(16)[:, None] < slots, x, 0)
+    run(text, {"x": x, "y": y}, constants={"SLOTS": stages}, index_bits=index_bits)
+    want = x[:, ::-1] if ring else np.where(np.arange(16)[:, None] < stages, x, 0)
     assert (y == want).all()
 
 

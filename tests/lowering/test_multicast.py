@@ -65,7 +65,7 @@ def test_products_are_numpys_on_a_device(case: str, more: str) -> None:
 @pytest.mark.parametrize("more", MORE)
 @pytest.mark.parametrize("shape", [(64, 64, 64), (192, 72, 320), (70, 200, 640), (448, 128, 128)])
 def test_any_number_of_tiles(shape: tuple[int, int, int], more: str, device: str) -> None:
-    """One, odd ones, more than blocks run at once; of one round and of more than slots."""
+    """One, odd ones, more than blocks run at once; of one round and of more than stages."""
     skip_without_boxes(device)
     c, a, b, wanted = matrices("f16", *shape)
     module = dsl.parse(clustered(*MORE[more]), device=device)
@@ -258,7 +258,7 @@ FIRST_LANES = re.compile(r"(setp\.lt\.u32 \t%p\d+, %r\d+, )2;")
 
 def test_a_slot_is_free_when_the_other_block_says_so() -> None:
     """All warps arrive in block 0 alone: the other one waits for ever."""
-    with pytest.raises(RuntimeFault, match=r"deadlock.*'slot 0 of a, b is free'.* 8 of 8 arrivals are missing"):
+    with pytest.raises(RuntimeFault, match=r"deadlock.*'stage 0 of a, b is free'.* 8 of 8 arrivals are missing"):
         faulty(lambda ptx: FIRST_LANES.sub(r"\g<1>1;", ptx))
 
 

@@ -75,10 +75,10 @@ def test_a_nest_whose_rounds_ask_for_their_counter_stays_one() -> None:
 
 @pytest.mark.parametrize("taps", [1, 2, 3])
 def test_a_loop_of_one_round_is_none(taps: int) -> None:
-    """Nor is there a slot that no round uses."""
+    """Nor is there a stage that no round uses."""
     kernel = product("pipeline c, t: 4\n    specialize cb", 77, 40, 2, taps)
-    slots = [op.attrs["type"].shape[0] for op in kernel.ops if op.name == "shared_alloc" and op.attrs["type"].ring]
-    assert slots == [min(4, taps + 1)] * 2
+    stages = [op.attrs["type"].shape[0] for op in kernel.ops if op.name == "shared_alloc" and op.attrs["type"].ring]
+    assert stages == [min(4, taps + 1)] * 2
     assert kernel.count("for") == 0, "all rounds are written out"
 
 

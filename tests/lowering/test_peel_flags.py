@@ -101,22 +101,22 @@ schedule s of k:
 """
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3, 5])
+@pytest.mark.parametrize("stages", [1, 2, 3, 5])
 @pytest.mark.parametrize(("m", "k"), [(16, 32), (40, 200), (200, 40), (200, 200), (33, 8), (300, 96)])
-def test_a_ring_goes_on_from_the_first_loop_to_the_second(slots: int, m: int, k: int) -> None:
+def test_a_ring_goes_on_from_the_first_loop_to_the_second(stages: int, m: int, k: int) -> None:
     """The lower triangle of a, times b: no copy is made twice, and none is missed."""
     random = np.random.default_rng(k)
     args = {"c": np.zeros((m, 16), np.float32), "a": random.integers(-2, 3, (m, k)).astype(np.float16)}
     args["b"] = random.integers(-2, 3, (16, k)).astype(np.float16)
-    lines = f"stage a, b: shared\n    pipeline p: {slots}\n    peel p: lower"
+    lines = f"stage a, b: shared\n    pipeline p: {stages}\n    peel p: lower"
     kernel = compile_kernel(PRODUCT.format(lines=lines), args)
-    assert kernel.count("for") == 2 and kernel.count("commit") == 2 + (slots - 1 if slots > 1 else 0)
+    assert kernel.count("for") == 2 and kernel.count("commit") == 2 + (stages - 1 if stages > 1 else 0)
     launch(kernel, args)
     assert np.array_equal(args["c"], np.tril(args["a"]).astype(np.float32) @ args["b"].T.astype(np.float32))
 
 
-@pytest.mark.parametrize(("slots", "unroll"), [(1, 1), (3, 2)])
-def test_a_ring_goes_on_through_the_three_loops_of_a_window(slots: int, unroll: int) -> None:
+@pytest.mark.parametrize(("stages", "unroll"), [(1, 1), (3, 2)])
+def test_a_ring_goes_on_through_the_three_loops_of_a_window(stages: int, unroll: int) -> None:
     """A band of a, times b; a bound that is negative is none, of the band to its left or to its right."""
     band = "((left < 0) | (col >= row - left)) & ((right < 0) | (col <= row + right))"
     places = "col, row = (p + arange(TK))[None, :], (i + arange(TM))[:, None]"
@@ -125,7 +125,7 @@ def test_a_ring_goes_on_through_the_three_loops_of_a_window(slots: int, unroll: 
     )
     text = text.replace("; lower", "\n        lower").replace("b: f16[n, k];", "b: f16[n, k], left: s32, right: s32;")
     text = text.replace("unroll p: 1", f"unroll p: {unroll}")
-    lines = f"stage a, b: shared\n    pipeline p: {slots}\n    peel p: lower"
+    lines = f"stage a, b: shared\n    pipeline p: {stages}\n    peel p: lower"
     for m, k, left, right in [(40, 200, 90, 60), (120, 100, -1, 40), (90, 200, 33, -1)]:
         random = np.random.default_rng(k)
         args = {"c": np.zeros((m, 16), np.float32), "a": random.integers(-2, 3, (m, k)).astype(np.float16)}
@@ -138,12 +138,12 @@ def test_a_ring_goes_on_through_the_three_loops_of_a_window(slots: int, unroll: 
 
 
 @pytest.mark.parametrize("unroll", [2, 3, 4])
-@pytest.mark.parametrize("slots", [2, 3, 5])
-def test_rounds_of_several_leave_copies_for_the_second_loop(slots: int, unroll: int) -> None:
+@pytest.mark.parametrize("stages", [2, 3, 5])
+def test_rounds_of_several_leave_copies_for_the_second_loop(stages: int, unroll: int) -> None:
     """What is left of the first loop copies for rounds of the second one; it was taken to be past the end."""
     for m, k in [(40, 200), (200, 200), (150, 330)]:
         args = {"c": np.zeros((m, 16), np.float32), "a": np.ones((m, k), np.float16), "b": np.ones((16, k), np.float16)}
-        lines = f"stage a, b: shared\n    pipeline p: {slots}\n    peel p: lower"
+        lines = f"stage a, b: shared\n    pipeline p: {stages}\n    peel p: lower"
         text = PRODUCT.format(lines=lines).replace("unroll p: 1", f"unroll p: {unroll}")
         launch(compile_kernel(text, args), args)
         assert np.array_equal(args["c"], np.tril(args["a"]).astype(np.float32) @ args["b"].T.astype(np.float32))

@@ -126,7 +126,7 @@ def test_a_choice_or_a_condition_leaves_turns_out(tmp_path: Path) -> None:
 TOTAL = {"        w = e": "        acc = acc + sum(sum(e, axis=0))\n        w = e"}
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "one group": ({"TM, TN, K, D, warps = 128, 32, 64, 64, 8": "TM, TN, K, D, warps = 64, 32, 64, 64, 4"}, "4 warps"),
-    "no channel": ({"    stage b, v: tma\n": ""}, "there is none"),
+    "no pipeline": ({"    stage b, v: tma\n": ""}, "there is none"),
     "no such value": ({"pingpong e": "pingpong ee"}, "has no value 'ee'"),
     "behind the loop": ({"    o[i": "    done = acc\n    o[i", "pingpong e": "pingpong done"}, "has no value 'done'"),
     "no product of it": ({"pingpong e": "pingpong acc"}, "no product of its round takes it"),

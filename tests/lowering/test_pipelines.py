@@ -40,9 +40,9 @@ def product(
 
 
 def shape(kernel: Kernel) -> tuple[int, int, int]:
-    """Copies, waits, slots of the first ring."""
-    slots = [op.attrs["type"].shape[0] for op in kernel.ops if op.name == "shared_alloc" and op.attrs["type"].ring]
-    return kernel.count("copy"), kernel.count("wait"), slots[0] if slots else 0
+    """Copies, waits, stages of the first ring."""
+    stages = [op.attrs["type"].shape[0] for op in kernel.ops if op.name == "shared_alloc" and op.attrs["type"].ring]
+    return kernel.count("copy"), kernel.count("wait"), stages[0] if stages else 0
 
 
 WAYS = {
@@ -247,24 +247,24 @@ schedule s of k:
     {}
 """
     args = {"y": np.zeros(300, np.float32), "x": np.arange(300).astype(np.float32)}
-    for lines, slots in (("contract off", 0), ("pipeline p: 3", 3)):
+    for lines, stages in (("contract off", 0), ("pipeline p: 3", 3)):
         kernel = compile_kernel(text.format(lines), args)
-        assert shape(kernel)[2] == slots
+        assert shape(kernel)[2] == stages
         launch(kernel, args)
         padded = np.concatenate([args["x"], np.zeros(20, np.float32)]).reshape(5, 64)
         assert np.array_equal(args["y"][:64], padded.sum(0)[::-1])
 
 
 def test_slots_are_as_many_as_fit() -> None:
-    """3 slots of 2 x 256 x 64 f16 are 192 KiB: too many for sm_86, which has 99."""
+    """3 stages of 2 x 256 x 64 f16 are 192 KiB: too many for sm_86, which has 99."""
     sizes = {"TM": 256, "TN": 256, "TK": 64}
-    for arch, slots in (("sm_90", 3), ("sm_86", 0)):
-        assert rings(sizes, arch) == slots
+    for arch, stages in (("sm_90", 3), ("sm_86", 0)):
+        assert rings(sizes, arch) == stages
     assert rings({"TM": 128, "TN": 128, "TK": 64}, "sm_86") == 2
 
 
 def test_slots_leave_a_multiprocessor_eight_warps() -> None:
-    """3 slots of 48 KiB are one block on a multiprocessor, 2 are two: with four warps each. One of eight is enough."""
+    """3 stages of 48 KiB are one block on a multiprocessor, 2 are two: with four warps each. One of eight is enough."""
     sizes = {"TM": 128, "TN": 256, "TK": 64}
     assert rings(sizes, "sm_90", warps=4) == 2
     assert rings(sizes, "sm_90", warps=8) == 3
@@ -379,4 +379,4 @@ schedule ahead of product:
     made = dsl.parse(text, device="emulator").compile("product", "ahead", m=16, n=16, k=51).compiled
     choice = made.variant.function.choices.keyed()["pipeline.p"]
     assert choice.is_pinned and choice.taken == "1"
-    assert choice.because == "3 slots are asked for, and nothing that it loads is staged"
+    assert choice.because == "3 stages are asked for, and nothing that it loads is staged"

@@ -53,8 +53,8 @@ WAYS = {
     "early": "prefetch_fragments p: early\n    unroll p: 1",
     "late": "prefetch_fragments p: late\n    unroll p: 1",
     "two rounds": "prefetch_fragments p: early\n    unroll p: 2",
-    "two slots": "pipeline p: 2\n    unroll p: 1",
-    "two rounds of two slots": "prefetch_fragments p: early\n    pipeline p: 2\n    unroll p: 2",  # reads a slot more
+    "two stages": "pipeline p: 2\n    unroll p: 1",
+    "two rounds of two stages": "prefetch_fragments p: early\n    pipeline p: 2\n    unroll p: 2",  # reads a stage more
     "tiles": "persistent 1\n    l2_group 1",
     "parts": "subtile acc: 16, 16\n    prefetch_fragments p: late",
     "shares": "split p: stream",

@@ -231,6 +231,8 @@ def test_each_slot_of_products_has_a_fence_of_its_own() -> None:
     for ptx in texts:
         assert "wgmma.mma_async" in ptx
         for part in re.split(r"wgmma\.fence", ptx)[1:]:
-            slot = part.partition("wgmma.commit_group")[0]
-            assert slot.count("wgmma.mma_async") == 1 + slot.count("add.u64 b, b, ") and "add.u64 b, b, 0" not in slot
+            stage = part.partition("wgmma.commit_group")[0]
+            assert (
+                stage.count("wgmma.mma_async") == 1 + stage.count("add.u64 b, b, ") and "add.u64 b, b, 0" not in stage
+            )
         assert keep_products(ptx) == ptx

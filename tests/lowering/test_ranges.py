@@ -145,7 +145,7 @@ schedule p of k:
 @pytest.mark.parametrize("rounds", ["rounds", "11"])
 @pytest.mark.parametrize("stages", [3, 4])
 def test_the_plain_pipeline_of_copies_unrolls(stages: int, rounds: str) -> None:
-    """The rest goes on where rounds of several end, in the slot that follows."""
+    """The rest goes on where rounds of several end, in the stage that follows."""
     x = np.arange(11 * 128, dtype=np.float32)
     for unroll in (2, 3, 4):
         args = {"y": np.zeros_like(x), "x": x}

@@ -1,4 +1,4 @@
-"""Rings of copies, however their slots are counted: what is right is taken, rolled and unrolled; short waits never."""
+"""Rings of copies, however their stages are counted: what is right is taken, rolled and unrolled; short waits never."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TMA copies (`stage a, b: tma`): a warp of its own copies boxes into a channel, others multiply what is there."""
+"""TMA copies (`stage a, b: tma`): a warp of its own copies boxes into a pipeline, others multiply what is there."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ CLUSTER = text(64, 128, 64, 4, "stage a, b: tma", "cluster 2", b="across")
 
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_operands_of_a_cluster(device: str) -> None:
-    """The second block's shared addresses hold its rank, which is no part of a descriptor: a distance between panels
+    """The second block's shared addresses hold its rank, which is no part of a descriptor: a distance between atoms
     lies there, which an operand across k has."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
@@ -203,7 +203,7 @@ def without(word: str) -> Callable[[list[str]], None]:
 
 
 def freed_early(lines: list[str]) -> None:
-    """A slot is free while products read it."""
+    """A stage is free while products read it."""
     (wait,), arrival = lines_with(lines, "wgmma.wait_group"), lines_with(lines, "mbarrier.arrive.shared")[-1]
     lines.insert(arrival, lines.pop(wait))
 
@@ -217,15 +217,18 @@ def replaced(old: str, new: str) -> Callable[[list[str]], None]:
 
 
 FAULTS: dict[str, tuple[Callable[[list[str]], None], str]] = {
-    "nobody waits for a full slot": (without_wait(1), "reads shared memory that an asynchronous copy is still filling"),
-    "nobody waits for a free slot": (without_wait(0), "more arrivals at an mbarrier than it expects"),
-    "nobody frees a slot": (without("mbarrier.arrive.shared"), "('slot 0 of a, b is free') is in phase 0"),
-    "nobody fills a slot": (without("mbarrier.arrive.expect_tx"), "at line 14, 128 threads wait"),
-    "a slot is freed early": (freed_early, "an operand of a product is written before the product is complete"),
+    "nobody waits for a full stage": (
+        without_wait(1),
+        "reads shared memory that an asynchronous copy is still filling",
+    ),
+    "nobody waits for a free stage": (without_wait(0), "more arrivals at an mbarrier than it expects"),
+    "nobody frees a stage": (without("mbarrier.arrive.shared"), "('stage 0 of a, b is free') is in phase 0"),
+    "nobody fills a stage": (without("mbarrier.arrive.expect_tx"), "at line 14, 128 threads wait"),
+    "a stage is freed early": (freed_early, "an operand of a product is written before the product is complete"),
     "products are not waited for": (without("wgmma.wait_group"), "belongs to a product in flight"),
     "copies do not know the barriers": (without("fence.mbarrier_init"), "race"),
     "too few arrivals are waited for": (replaced(", 4;", ", 3;"), "3 of 3 arrivals are missing"),
-    "more bytes than come": (replaced(", 16384;", ", 16400;"), "('slot 0 of a, b is full') is in phase 0"),
+    "more bytes than come": (replaced(", 16384;", ", 16400;"), "('stage 0 of a, b is full') is in phase 0"),
 }
 
 

@@ -60,7 +60,7 @@ def variants() -> list[tuple[Case, str]]:
         others = [arch for arch, row in TARGETS.items() if arch != "sm_90" and row.number >= least]
         if case.schedule in ("groups", "tma", "few", "across", "pairs", "taps"):
             others = ["sm_90a"]  # alone has products of warp groups
-        if case.schedule == "large":  # two slots of 56 KB
+        if case.schedule == "large":  # two stages of 56 KB
             others = [arch for arch in others if TARGETS[arch].shared >= 112 << 10]
         turns.append((case, others[i % len(others)]))
     return [(case, "sm_90") for case in CASES] + turns

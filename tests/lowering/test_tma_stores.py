@@ -24,7 +24,7 @@ NAMED, SINGLE = "    instruction acc: wgmma\n", "by single warps"
 SAMPLES = Path(__file__).parents[2] / "samples"
 OUT = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "s32": np.int32, "s8": np.int8}
 CASES: dict[str, tuple[str, str, tuple[int, ...], tuple[int, int, int], list[str]]] = {
-    "f32, two panels": ("f16", "f32", (64, 64, 64, 4), (192, 128, 128), [TMA, TILES, TWO]),
+    "f32, two atoms": ("f16", "f32", (64, 64, 64, 4), (192, 128, 128), [TMA, TILES, TWO]),
     "f16, odd edges": ("f16", "f16", (128, 128, 64, 8), (200, 136, 192), [TMA, TILES, TWO]),
     "a block a tile": ("f16", "f32", (64, 64, 64, 4), (70, 40, 128), [TMA, TWO]),
     "no roles": ("f16", "f16", (64, 64, 64, 4), (136, 264, 128), [TILES, "pipeline p: 3"]),
@@ -33,7 +33,7 @@ CASES: dict[str, tuple[str, str, tuple[int, ...], tuple[int, int, int], list[str
     "bytes": ("s8", "s32", (64, 64, 128, 4), (70, 72, 160), [TMA, TILES, TWO]),
     "bytes to bytes": ("s8", "s8", (64, 64, 128, 4), (72, 80, 160), [TMA, TILES, TWO]),
     "e4m3 to bf16": ("e4m3", "bf16", (64, 64, 128, 4), (72, 80, 160), [TMA, TILES, TWO]),
-    "two slots": ("s8", "s32", (64, 128, 128, 4), (136, 136, 160), [TMA, TILES, TWO, "subtile acc: 64, 32"]),
+    "two stages": ("s8", "s32", (64, 128, 128, 4), (136, 136, 160), [TMA, TILES, TWO, "subtile acc: 64, 32"]),
     "three parts": ("s8", "s32", (64, 96, 128, 4), (136, 200, 160), [TMA, TILES, TWO, "subtile acc: 64, 32"]),
     "one thread": ("f16", "f16", (64, 64, 64, 4), (136, 72, 128), [TMA, TILES, TWO, 'choose issue.c: "block"']),
     "clusters": ("f16", "f16", (64, 64, 64, 4), (192, 72, 192), [TMA, TWO, "cluster 2"]),
@@ -97,7 +97,7 @@ def without(word: str, which: int) -> Callable[[list[str]], None]:
 
 
 def without_barrier(which: int) -> Callable[[list[str]], None]:
-    """The barrier ahead of what is written in a slot, or of what reads it."""
+    """The barrier ahead of what is written in a stage, or of what reads it."""
 
     def change(lines: list[str]) -> None:
         first = lines_with(lines, "wait_group.read")[0]
@@ -107,7 +107,7 @@ def without_barrier(which: int) -> Callable[[list[str]], None]:
 
 
 FAULTS: dict[str, tuple[Callable[[list[str]], None], str]] = {
-    "a slot is written before it is read": (without("wait_group.read", 0), "is written before the copy is complete"),
+    "a stage is written before it is read": (without("wait_group.read", 0), "is written before the copy is complete"),
     "others write before it is known to be read": (without_barrier(0), "that another thread has read"),
     "what is written is not fenced": (without("fence.proxy.async", 0), "written without a fence.proxy.async behind it"),
     "others have not written": (without_barrier(1), "that another thread has written"),
@@ -120,7 +120,7 @@ FAULTS: dict[str, tuple[Callable[[list[str]], None], str]] = {
 def test_what_goes_wrong_is_found(name: str) -> None:
     """Each part of what a store becomes is needed: the emulator tells of what goes wrong without it."""
     change, message = FAULTS[name]
-    lines, c, a, b = faulty("f32, two panels")
+    lines, c, a, b = faulty("f32, two atoms")
     change(lines)
     with pytest.raises(FindingError, match=message):
         Kernel("\n".join(lines) + "\n", device="emulator")(c, a, b)
@@ -134,7 +134,7 @@ def test_a_warp_waits_for_no_other_one() -> None:
 
 
 def test_a_slot_is_waited_for_alone() -> None:
-    """Of three parts in two slots, the third one waits for the first, and the next tile's for what was last there."""
+    """Of three parts in two stages, the third one waits for the first, and the next tile's for what was last there."""
     lines = compiled("three parts", "emulator")[0].ptx.splitlines()
     assert [lines[i].split()[-1] for i in lines_with(lines, "wait_group.read")] == ["0;", "2;", "1;", "0;"]
 

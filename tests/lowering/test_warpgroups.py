@@ -140,7 +140,7 @@ def test_another_instruction_may_be_chosen() -> None:
 
 @pytest.mark.parametrize("lines", [(), ("stage a, b: tma",)])
 def test_what_threads_load_across_k_has_no_conflicts(lines: tuple[str, ...]) -> None:
-    """Four rows of a panel of 128 bytes, eight columns of each, two of them a thread's."""
+    """Four rows of a atom of 128 bytes, eight columns of each, two of them a thread's."""
     c, a, b, wanted = arrays("f32", 128, 128, 96, right="across")
     kernel = dsl.parse(text(64, 64, 32, 4, *lines, b="across"), device="emulator").compile(
         "product", m=128, n=128, k=96, T="f32", O="f32"

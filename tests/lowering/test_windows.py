@@ -237,7 +237,7 @@ schedule boxes of f:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("rows", [1, 2, 4, 8, 16])
 def test_boxes_of_few_rows(rows: int, device: str) -> None:
-    """A swizzle goes by addresses: it repeats after eight rows, and slots that are shorter have none. Such boxes are
+    """A swizzle goes by addresses: it repeats after eight rows, and stages that are shorter have none. Such boxes are
     longer, or no multiples of 128 bytes, where they are refused."""
     skip_without_boxes(device)
     module = dsl.parse(ROWS, device=device)

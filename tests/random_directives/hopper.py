@@ -35,7 +35,7 @@ class Named:
     """What lines of a schedule may name: see `HopperDrawing.lines`.
 
     loaded: the tensors that the loop loads; stored: those that are stored; nest: counters of the loops in one another;
-    products: values that products make; bytes: of one slot; axes: of the grid.
+    products: values that products make; bytes: of one stage; axes: of the grid.
     """
 
     loaded: list[str]
@@ -100,8 +100,8 @@ class HopperDrawing(Drawing):
         lines, nest = [], named.nest
         if self.chance(0.85):
             most = max(1, min(5, MEMORY // max(1, named.bytes)))
-            slots = self.random.randint(1, most) if self.chance(0.95) else self.random.randint(1, 7)
-            lines.append(f"pipeline {', '.join(nest[-1:] if self.chance(0.4) else nest)}: {slots}")
+            stages = self.random.randint(1, most) if self.chance(0.95) else self.random.randint(1, 7)
+            lines.append(f"pipeline {', '.join(nest[-1:] if self.chance(0.4) else nest)}: {stages}")
         if self.chance(0.2):
             lines.append(f"unroll {self.pick(nest)}: {self.pick([1, 2, 3, 4]) if self.chance(0.9) else 'all'}")
         if self.chance(0.08):

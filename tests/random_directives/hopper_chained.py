@@ -118,8 +118,8 @@ class ChainedDrawing(HopperDrawing):
             lines.append("instruction acc: wgmma")
         else:
             lines.append(f"instruction {self.pick(['x, acc', 'x, acc', 'x, acc', 'x', 'acc'])}: wgmma")
-        slots = max(1, (200 * 1024 - 2 * r.tm * r.d * SIZE[r.dtype]) // (2 * r.tn * r.d * SIZE[r.dtype]))
-        lines.append(f"pipeline j: {min(slots, self.random.randint(1, 4))}")
+        stages = max(1, (200 * 1024 - 2 * r.tm * r.d * SIZE[r.dtype]) // (2 * r.tn * r.d * SIZE[r.dtype]))
+        lines.append(f"pipeline j: {min(stages, self.random.randint(1, 4))}")
         if persistent:
             lines.append(f"persistent {self.pick([1, 1, 2])}")
         if queries == "tma" and self.chance(0.6):

@@ -55,7 +55,7 @@ class Rows:
 
     @property
     def bytes(self) -> int:
-        """Of a slot for one tap."""
+        """Of a stage for one tap."""
         return (self.tm + self.tn * self.product) * self.tk * SIZE[self.dtype]
 
 
@@ -219,8 +219,8 @@ class WindowDrawing(HopperDrawing):
         lines.append(f"stage {'x, f' if r.product else 'x'}: {self.pick(['tma', 'tma', 'tma', 'shared'])}")
         if self.chance(0.5):
             lines.append(f"stage y: {self.pick(['tma', 'tma', 'shared']) if r.product else 'shared'}")
-        slots = self.random.randint(1, max(1, min(4, 200 * 1024 // (r.bytes * (r.taps if whole else 1)))))
-        lines.append(f"pipeline {'u' if whole else self.pick(['u, t', 'u, t', 't'])}: {slots}")
+        stages = self.random.randint(1, max(1, min(4, 200 * 1024 // (r.bytes * (r.taps if whole else 1)))))
+        lines.append(f"pipeline {'u' if whole else self.pick(['u, t', 'u, t', 't'])}: {stages}")
         lines += [f"persistent {self.pick([1, 1, 2])}"] if self.chance(0.5) else []
         lines += ["cluster 2"] if self.chance(0.25) else []
         if self.chance(0.2):

@@ -19,7 +19,7 @@ def test_any_schedule_means_the_same(seed: int) -> None:
 
 FOUND = {
     (attempt, 5419): "an instruction forced for one of two products in a row, whose sums lie otherwise",
-    (attempt, 91106): "one round of a ring of two slots: fragments of the next one came from a slot never written",
+    (attempt, 91106): "one round of a ring of two stages: fragments of the next one came from a stage never written",
     (attempt_hopper, 3000139): "an outer loop of a pipelined nest was peeled by a choice",
     (attempt_hopper, 7062023): "copies by threads for each turn of a loop that boxes stand in were pipelined first",
     (attempt_hopper, 5056982): "of two products whose sums lie together one was by warp groups: wrong sums, or none",
@@ -51,7 +51,7 @@ MENDED = {
     1436: "queries in boxes for each tile, beside a pipelined loop whose copies are none",
     13050: "the outer loop of a pipelined nest was peeled",
     1474: "more registers by `maxnreg` than a thread of so many has",
-    11003544: "copies overtook `ldmatrix` on an H100: no fence stood between reads and the release of a slot",
+    11003544: "copies overtook `ldmatrix` on an H100: no fence stood between reads and the release of a stage",
     41061: "an operand that threads load across k from global memory",
 }
 """Seeds of Hopper that failed, and why."""

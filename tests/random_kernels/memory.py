@@ -1,4 +1,4 @@
-"""Draws accesses to tensors and shared tiles: parts, masks, permutations, slots, views, tables, atomics."""
+"""Draws accesses to tensors and shared tiles: parts, masks, permutations, stages, views, tables, atomics."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ class MemoryDrawing(Drawing):
         e = self.scalar_number(-tile, extent + 2)
         return e if e.text.lstrip("-(").rstrip(")").isalnum() else self.named(e)
 
-    def slot(self, extent: int, ring: bool) -> Expr:
-        """A scalar index: mod the slots of a ring, masked elsewhere."""
+    def stage(self, extent: int, ring: bool) -> Expr:
+        """A scalar index: mod the stages of a ring, masked elsewhere."""
         roll = self.random.random()
         if roll < 0.12 and not ring:
             self.note("index of 64 bits")
@@ -196,12 +196,12 @@ class MemoryDrawing(Drawing):
             lead.append(("block(0)", lambda s: np.int64(s.block)))
             extents.pop(0)
         elif memory.ring:
-            at, slots = self.slot(extents[0], True), extents[0]
-            lead.append((at.text, lambda s: np.mod(at.value(s).astype(np.int64), slots)))
+            at, stages = self.stage(extents[0], True), extents[0]
+            lead.append((at.text, lambda s: np.mod(at.value(s).astype(np.int64), stages)))
             extents.pop(0)
         while len(extents) > len(shape):
             n = extents.pop(0)
-            index = self.scalar_number(0, n - 1) if inside else self.slot(n, False)
+            index = self.scalar_number(0, n - 1) if inside else self.stage(n, False)
             lead.append((index.text, lambda s, e=index: exact_index(e.value(s))))
         axes = len(shape)
         scattered = scattered and bool(shape) and all(e >= t for e, t in zip(extents, shape, strict=True))
@@ -234,10 +234,10 @@ class MemoryDrawing(Drawing):
         gets, texts = [], []
         extents = list(memory.shape)
         if memory.owned or memory.ring:
-            slots, text = extents.pop(0), "block(0)"
+            stages, text = extents.pop(0), "block(0)"
             if memory.ring:
-                at = self.slot(slots, True)
-                gets.append(lambda s: np.mod(at.value(s).astype(np.int64), slots))
+                at = self.stage(stages, True)
+                gets.append(lambda s: np.mod(at.value(s).astype(np.int64), stages))
                 text = at.text
             else:
                 gets.append(lambda s: np.int64(s.block))

@@ -32,7 +32,7 @@ class PipelineDrawing(ControlDrawing):
         return not (self.scope.threads or self.scope.loops or self.scope.branches)
 
     def pipeline(self) -> Statement | None:
-        """Copies that run ahead in a ring; each round reads one slot in another order than it was written."""
+        """Copies that run ahead in a ring; each round reads one stage in another order than it was written."""
         if not self.uniform():
             return None
         dtype = self.pick(["f32", "f16", "s32", "u8", "s64", "bf16", "s8"])
@@ -91,7 +91,7 @@ class PipelineDrawing(ControlDrawing):
         return Plain(lines, act)
 
     def swizzle(self, name: str, size: int) -> None:
-        """A pinned one that leaves 16 bytes whole and stays in a slot of `size` bytes, or none."""
+        """A pinned one that leaves 16 bytes whole and stays in a stage of `size` bytes, or none."""
         self.note("swizzle")
         shift = self.pick([3, 3, 4])
         room = size.bit_length() - 1 - 4 - shift

@@ -109,9 +109,9 @@ def test_a_body_edited_by_hand_stays_legal() -> None:
         ("workspaces", [{"name": "w", "dtype": "f32", "each": 1, "zero": 1}], "workspaces[0].zero"),
         ("workspaces", [{"name": "w", "dtype": "f32", "each": 1, "zero": True}] * 2, "workspaces"),
         ("arguments.0", {"kind": "workspace", "name": "w"}, "arguments[0]"),
-        ("channels", [{"at": 0, "slots": 0, "of": ["x"]}], "channels[0].slots"),
-        ("channels", [{"at": 0, "slots": 2, "of": ["z"]}], "channels[0].of"),
-        ("channels", [{"at": 0, "slots": 2, "of": ["x"], "n": 1}], "channels[0].n"),
+        ("pipelines", [{"at": 0, "stages": 0, "of": ["x"]}], "pipelines[0].stages"),
+        ("pipelines", [{"at": 0, "stages": 2, "of": ["z"]}], "pipelines[0].of"),
+        ("pipelines", [{"at": 0, "stages": 2, "of": ["x"], "n": 1}], "pipelines[0].n"),
         ("overlaps", 1, "overlaps"),
         ("overlaps", True, "overlaps"),  # sm_80 has no such launches
         ("requires.0.expr", {"n": 1}, "requires[0].expr"),

@@ -1,7 +1,7 @@
 """Scalars that loops count, as linear forms of the numbers of their rounds.
 
 What a loop carries and adds the same to in each round is its start + step · round; behind the loop, start + step · the
-number of rounds. So a counter, a slot of a ring that goes on from tile to tile and one that runs ahead of it are told
+number of rounds. So a counter, a stage of a ring that goes on from tile to tile and one that runs ahead of it are told
 apart, or are known to be one, whatever they are called and however loops are nested or unrolled.
 """
 
@@ -55,7 +55,7 @@ def rounds_of(start: int, stop: int, step: int) -> int:
 
 
 def remainder(value: Value) -> tuple[Value, int | None]:
-    """What an index is a remainder of, and the divisor: of `i % n` and `i & n - 1`, which floor as slots do."""
+    """What an index is a remainder of, and the divisor: of `i % n` and `i & n - 1`, which floor as stages do."""
     rule = value.op.spec.elements.remainder if value.op is not None else None
     return (rule(value.op) if rule is not None else None) or (value, None)  # type: ignore[arg-type]
 

@@ -28,7 +28,7 @@ from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
 @dataclass(slots=True)
 class Kept:
     """A value that stays in shared memory. source: the load that copies bring there: its own, or one that it is made of
-    and takes the place of. tile: where it lies, a slot for each part; full: all parts are there."""
+    and takes the place of. tile: where it lies, a stage for each part; full: all parts are there."""
 
     value: Value
     axis: int

@@ -1,15 +1,15 @@
 """`cluster 2`, of a kernel whose copies are by TMA: a box that all blocks of a cluster need is copied once.
 
     fill n                               fill n
-    bulk_copy a[i, p]            →       bulk_copy a[i, p]
-    bulk_copy b[p, j]                    bulk_copy b[p, j], for 2 blocks
+    tma_copy a[i, p]            →       tma_copy a[i, p]
+    tma_copy b[p, j]                    tma_copy b[p, j], for 2 blocks
     …                                    …
     release n                            release n, of 2 blocks
 
 The blocks of a cluster take neighbouring tiles along the grid's first axis (`grid.py`). A box whose place does not hang
 on which of them a block is, is the same for all. Each copies a part of it, of the rows that lie farthest apart, to the
-same place of all of them. So all have to come to the same numbers of the channel, and a slot is free when the warps of
-all of them have read it.
+same place of all of them. So all have to come to the same numbers of the pipeline, and a stage is free when the warps
+of all of them have read it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
     `schedule` where these blocks have different rounds."""
     cluster = max((op.attrs["blocks"] for op in walk(fetch) if op.spec.elements.of_grid == "rank"), default=1)
     own, blocks = _of_rank(fetch), 1
-    for op in [op for op in walk(fetch) if cluster > 1 and op.spec.access.at_channel == "fill" and "box" in op.attrs]:
+    for op in [op for op in walk(fetch) if cluster > 1 and op.spec.access.at_pipeline == "fill" and "box" in op.attrs]:
         tensor, box = operand(op, "tensor"), CopiedBox.of(op)
         assert tensor is not None
         wrong = ""
@@ -61,7 +61,7 @@ def _check_rounds(function: Function, fetch: Block, own: set[Value]) -> None:
     """Blocks that copy for each other have the same numbers."""
     for op in walk(fetch):
         differs = op.spec.control.flows and own.intersection(op.operands[: op.spec.control.leading])
-        if differs and any(each.spec.access.at_channel == "fill" for each in inside(op)):
+        if differs and any(each.spec.access.at_pipeline == "fill" for each in inside(op)):
             message = "blocks of a cluster copy for each other, and have different rounds of a loop"
             hint = "cluster 1, or bounds that do not hang on block(0)"
             raise TileError("schedule", function.lines.get(("cluster", "cluster")) or op.loc, message, hint)

@@ -25,7 +25,7 @@ from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import writes
-from dsl.lowering.shared.panels import offsets_within
+from dsl.lowering.shared.atoms import offsets_within
 
 TOGETHER = 4
 """Parts whose loads are on their way at once, in loops that load from global memory."""
@@ -42,7 +42,7 @@ class PhaseMaker(PartMaker):
         super().__init__(Builder(loc, facts_now(region.function)), part)
         self.region, self.count = region, region.extent // part
         self.made: dict[Value, Value] = {}  # of what the phases have reduced
-        self.slot = self.origin
+        self.stage = self.origin
         self.aligned = aligned
         self.row_parts: RowParts | None = None
         self.row_part: RowPart | None = None
@@ -61,13 +61,13 @@ class PhaseMaker(PartMaker):
         """What is done between two reductions."""
         raise NotImplementedError
 
-    def begin(self, slot: Value, memo: dict[Wide, Value]) -> None:
+    def begin(self, stage: Value, memo: dict[Wide, Value]) -> None:
         """From here on it is another part."""
-        self.slot, self.memo = slot, memo
+        self.stage, self.memo = stage, memo
         if self.aligned is None:
-            self.origin = self.b.value("mul", slot, self.b.index(self.part))
+            self.origin = self.b.value("mul", stage, self.b.index(self.part))
         else:
-            self.know(self.lie().body(slot))
+            self.know(self.lie().body(stage))
 
     def lie(self) -> RowParts:
         """Where rows that begin anywhere have their parts."""
@@ -89,8 +89,8 @@ class PhaseMaker(PartMaker):
         """Whether a part of what is reduced may have places without a column, which would change it."""
         if self.aligned is None or sink in self.aligned.leave:
             return False
-        slot = constant_of(self.slot)  # of a loop of the run, whose last parts stand behind it
-        return not self.named or (slot is not None and int(slot) >= self.count - self.aligned.tail(self.part))
+        stage = constant_of(self.stage)  # of a loop of the run, whose last parts stand behind it
+        return not self.named or (stage is not None and int(stage) >= self.count - self.aligned.tail(self.part))
 
     def left_out(self, sink: Op, before: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
         """The accumulators behind a part with such places."""
@@ -205,7 +205,7 @@ class StaticParts(PhaseMaker):
 class _Part:
     """A part that is in work: its number, and what is at hand of it."""
 
-    slot: Value
+    stage: Value
     memo: dict[Wide, Value] = field(default_factory=dict)
 
 
@@ -252,7 +252,7 @@ class LoopOfParts(PhaseMaker):
             self.write(kept, other, off)
         assert kept.tile is not None
         place = offsets_within(self.b, self.shape(kept.value, kept.axis))
-        parts = {"memory": kept.tile, "slot": self.slot, "offset": place}
+        parts = {"memory": kept.tile, "stage": self.stage, "offset": place}
         made = self.b.access("load", parts, cache=None, evict=None).result
         return made.stands_for(kept.value if kept.full or kept.source is None else kept.source)
 
@@ -260,7 +260,7 @@ class LoopOfParts(PhaseMaker):
         """A part to shared memory."""
         assert kept.tile is not None
         place = offsets_within(self.b, made.shape)
-        parts = {"memory": kept.tile, "slot": self.slot, "offset": place, "mask": mask, "value": made}
+        parts = {"memory": kept.tile, "stage": self.stage, "offset": place, "mask": mask, "value": made}
         self.b.access("store", parts, cache=None, evict=None)
 
     def phase(self, phase: WidePhase) -> None:
@@ -311,7 +311,7 @@ class LoopOfParts(PhaseMaker):
                 source = self.of(source, each.axis)
                 place = offsets_within(self.b, source.shape)
                 off = None if mask is None else self.of(mask, each.axis)
-                copy(self.b, each.tile, self.slot, place, load.operands[0], source, off)
+                copy(self.b, each.tile, self.stage, place, load.operands[0], source, off)
             self.b.op("yield")
         self.b.op("for", [self.b.index(0), self.b.index(self.count), self.b.index(1)], [body], unroll=1)
         self.b.op("commit")
@@ -327,8 +327,8 @@ class LoopOfParts(PhaseMaker):
         body = Block([Value(TileType((), INDEX)), *(Value(v.type) for each in starts for v in each)])
         with self.b.region(body):
             carried = iter(body.args[1:])
-            slots = [self.b.value("add", body.args[0], self.b.index(n)) for n in range(together)]
-            ends = self.round(phase, loads, slots, [[next(carried) for _ in each] for each in starts])
+            stages = [self.b.value("add", body.args[0], self.b.index(n)) for n in range(together)]
+            ends = self.round(phase, loads, stages, [[next(carried) for _ in each] for each in starts])
             self.b.op("yield", [v for each in ends for v in each])
         bounds = [self.b.index(n) for n in (first, last, together)]
         made = iter(self.b.op("for", [*bounds, *(v for each in starts for v in each)], [body], unroll=1).results)
@@ -337,22 +337,22 @@ class LoopOfParts(PhaseMaker):
         return self.round(phase, loads, left, ends) if left else ends
 
     def round(
-        self, phase: WidePhase, loads: Sequence[Op], slots: Sequence[Value], accumulators: list[list[Value]]
+        self, phase: WidePhase, loads: Sequence[Op], stages: Sequence[Value], accumulators: list[list[Value]]
     ) -> list[list[Value]]:
         """Some parts, with the accumulators before and after: all that they load is on its way at once."""
-        parts = [_Part(slot) for slot in slots]
+        parts = [_Part(stage) for stage in stages]
         self.load(parts, loads)
         return self.sinks(phase, parts, accumulators)
 
     def load(self, parts: Sequence[_Part], loads: Sequence[Op]) -> None:
         for part in parts:
-            self.begin(part.slot, part.memo)
+            self.begin(part.stage, part.memo)
             for op in loads:
                 self.of(op.result, self.region.axes[op.result])
 
     def sinks(self, phase: WidePhase, parts: Sequence[_Part], accumulators: list[list[Value]]) -> list[list[Value]]:
         for part in parts:
-            self.begin(part.slot, part.memo)
+            self.begin(part.stage, part.memo)
             accumulators = [self.sink(*each) for each in zip(phase.sinks, accumulators, strict=True)]
         return accumulators
 

@@ -2,18 +2,18 @@
 
     filled n                         filled n
     x = dot(…)                       x = dot(…)
-    e = exp(x)                 →     turn_begin n
+    e = exp(x)                 →     pingpong_begin n
     acc = dot(e, …)                  e = exp(x)
     release n                        acc = dot(e, …)
-                                     turn_end n
+                                     pingpong_end n
                                      release n
 
 A group's products run by themselves once they have begun. Without turns groups drift: all compute at the same time, and
 then all multiply. With them one multiplies while another one computes.
 
-A turn is a round of a channel, each number of which all groups read, so that the number tells whose turn it is: group
+A turn is a round of a pipeline, each number of which all groups read, so that the number tells whose turn it is: group
 g waits until the one before it has ended the same one, the first group until the last has ended the one before. A
-barrier of the channel for each group counts these ends.
+barrier of the pipeline for each group counts these ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.ops import OPS
-from dsl.lowering.ops.channels import rings_of
+from dsl.lowering.ops.pipelines import rings_of
 
 WAYS = {"one": True, "all": False}
 
@@ -39,19 +39,19 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
     def refuse(message: str, hint: str) -> TileError:
         return TileError("schedule", loc or function.loc, f"warp groups take no turns at '{name}': {message}", hint)
 
-    if any(op.spec.access.at_channel == "begin" for op in walk(function.body)):
+    if any(op.spec.access.at_pipeline == "begin" for op in walk(function.body)):
         raise refuse("they take turns at something else", "one value of a round")
     groups = function.warps // WARPS
     if function.warps % WARPS or groups < 2:
         raise refuse(f"{function.warps} warps are no groups of four, or one alone", "warps = 8")
     roles = next((op for op in function.body.ops if op.spec.control.concurrent), None)
     if roles is None:
-        raise refuse("they go by the numbers of a channel, and there is none", "stage NAMES: tma")
+        raise refuse("they go by the numbers of a pipeline, and there is none", "stage NAMES: tma")
     found = list(_rounds(roles.regions[1], name))
     if not found:
         named = {r.name for op in walk(roles.regions[1]) for r in op.results if r.name}
         hint = closest(name, named) or "a value that is made behind the copies of its round"
-        raise refuse("no round of the channel makes it", hint)
+        raise refuse("no round of the pipeline makes it", hint)
     ways = [(block, filled, op, _last_product(block, op)) for block, filled, op in found]
     if any(last is None for *_, last in ways):
         raise refuse("no product of its round takes it", "a value that is the left operand of one")
@@ -69,14 +69,14 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
     )
     if not taken:
         return
-    channel, slots = roles.operands[0], sum(rings_of(roles))
-    assert isinstance(channel.type, SharedType) and channel.op is not None
-    channel.op.attrs["type"] = channel.type = SharedType((2 * slots + groups,), channel.type.dtype)
+    pipeline, stages = roles.operands[0], sum(rings_of(roles))
+    assert isinstance(pipeline.type, SharedType) and pipeline.op is not None
+    pipeline.op.attrs["type"] = pipeline.type = SharedType((2 * stages + groups,), pipeline.type.dtype)
     roles.attrs["pingpong"] = groups
     for block, filled, op, last in ways:
         assert last is not None
-        operands, attrs = [channel, filled.operands[1]], {"slots": slots, "groups": groups}
-        for row, place in (("turn_begin", block.ops.index(op)), ("turn_end", block.ops.index(last) + 2)):
+        operands, attrs = [pipeline, filled.operands[1]], {"stages": stages, "groups": groups}
+        for row, place in (("pingpong_begin", block.ops.index(op)), ("pingpong_end", block.ops.index(last) + 2)):
             block.ops.insert(place, Op(OPS[row], operands, [], dict(attrs), (), op.loc))
 
 
@@ -84,8 +84,8 @@ def check_pingpong(function: Function) -> None:
     """TileError `schedule` for a barrier within a turn: a group that waits for its turn comes to none."""
     begun = False
     for op in walk(function.body):
-        if op.spec.access.at_channel in ("begin", "end"):
-            begun = op.spec.access.at_channel == "begin"
+        if op.spec.access.at_pipeline in ("begin", "end"):
+            begun = op.spec.access.at_pipeline == "begin"
         elif begun and op.spec.orders == "threads" and op.attrs["scope"] != "warp":
             ((name, _),) = [each for each in function.by_subject("pingpong", bool).items() if each[1]]
             message = f"warp groups take turns at '{name}', and a barrier for all of them stands within"
@@ -98,7 +98,7 @@ def _rounds(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
     found: list[tuple[Block, Op, Op]] = []
     filled: Op | None = None
     for op in block.ops:
-        if op.spec.access.at_channel == "wait":
+        if op.spec.access.at_pipeline == "wait":
             filled = op
         if filled is not None and any(r.name == name for r in op.results):
             found.append((block, filled, op))

@@ -1,10 +1,10 @@
-"""`pipeline p: 3`: the copies of a loop run ahead of its rounds, into the slots of a ring.
+"""`pipeline p: 3`: the copies of a loop run ahead of its rounds, into the stages of a ring.
 
-    for p:                               copies of round 0 to slot 0; commit
-        copy s, a[p]; commit; wait 0     copies of round 1 to slot 1; commit
+    for p:                               copies of round 0 to stage 0; commit
+        copy s, a[p]; commit; wait 0     copies of round 1 to stage 1; commit
         … load s …                  →    for p:
                                              wait 1
-                                             copies of round p + 2 to slot p + 2; commit
+                                             copies of round p + 2 to stage p + 2; commit
                                              … load s[p] …
                                          wait 0
 
@@ -24,8 +24,8 @@ from itertools import pairwise
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.rounds import carry, hand_on, known_rounds
 from dsl.lowering.directives.grid import TILE
-from dsl.lowering.directives.lasting import choose_lasting
 from dsl.lowering.directives.places import Split, also, is_linear, split
+from dsl.lowering.directives.resident import choose_resident
 from dsl.lowering.directives.roles import Level, around, roles
 from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of, without
 from dsl.lowering.directives.staged import CopyHead
@@ -41,7 +41,7 @@ from dsl.lowering.ops import OPS, operand
 from dsl.lowering.ops.memory import writes
 
 USUAL = (3, 2)
-"""Slots that a pipeline has by itself: as many as fit, and leave a multiprocessor enough warps. Attention of heads of
+"""Stages that a pipeline has by itself: as many as fit, and leave a multiprocessor enough warps. Attention of heads of
 128 takes 1.25 times as long with one block on a multiprocessor as with two."""
 MOST = 8
 SPARE = 8
@@ -104,9 +104,9 @@ def pipeline(function: Function, target: Target) -> None:
     """Pipelines the loops that the schedule names, and those whose loads `stage` has staged."""
     said = function.by_subject("pipeline", int)
     found = list(_nests(function, function.body, [], said))
-    for name, slots in said.items():
-        if slots > 1 and not any(name == c.name for nest in found for c in nest.counters):
-            _refuse(function, name, slots, found)
+    for name, stages in said.items():
+        if stages > 1 and not any(name == c.name for nest in found for c in nest.counters):
+            _refuse(function, name, stages, found)
     if said.get(TILE, 1) > 1 and not any(nest.name == TILE for nest in found):
         loc = function.lines.get(("pipeline", TILE))
         message = "a block copies nothing at the head of each of its tiles"
@@ -117,19 +117,19 @@ def pipeline(function: Function, target: Target) -> None:
     boxes, copies = ([nest for nest in found if nest.head.is_bulk is which] for which in (True, False))
     for number, nest in enumerate(boxes, 1):
         if number == len(boxes):
-            nest.head.lasting = choose_lasting(function, around(function, nest.inner), nest.head.copies)
-        slots = _slots(function, target, facts, nest, said, [*boxes[number:], *copies])
-        levels.append(Level(nest.inner, nest.head, slots))
-    lasting = roles(function, target, levels) if levels else None
+            nest.head.resident = choose_resident(function, around(function, nest.inner), nest.head.copies)
+        stages = _stages(function, target, facts, nest, said, [*boxes[number:], *copies])
+        levels.append(Level(nest.inner, nest.head, stages))
+    resident = roles(function, target, levels) if levels else None
     copies = _remaining(function, copies, said) if levels else copies
     while copies:
         nest, *copies = copies
-        slots = _slots(function, target, facts, nest, said, copies)
-        if slots > 1:
-            _Pipeline(function, nest, slots, facts).run()
+        stages = _stages(function, target, facts, nest, said, copies)
+        if stages > 1:
+            _Pipeline(function, nest, stages, facts).run()
             copies = _remaining(function, copies, said)
-    if lasting is not None:
-        lasting.wait()
+    if resident is not None:
+        resident.wait()
 
 
 def copies_halos(function: Function) -> bool:
@@ -184,7 +184,7 @@ def _head(loop: Op) -> CopyHead | None:
     return None
 
 
-def _refuse(function: Function, name: str, slots: int, found: list[Nest]) -> None:
+def _refuse(function: Function, name: str, stages: int, found: list[Nest]) -> None:
     """TileError for a loop that is named and has nothing to be pipelined. Not where it is of these
     shapes and types alone: where constants leave the loop out, or its loads are too narrow to be staged."""
     loc = function.lines.get(("pipeline", name))
@@ -196,7 +196,7 @@ def _refuse(function: Function, name: str, slots: int, found: list[Nest]) -> Non
                 raise TileError("schedule", loc or op.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
             loads = [each for each in walk(op.regions[0]) if is_load(each)]
             if any(each.operands[0].name not in said and feeds_product(each, users) for each in loads):
-                why = f"{slots} slots are asked for, and nothing that it loads is staged"
+                why = f"{stages} stages are asked for, and nothing that it loads is staged"
                 function.choices.choose("pipeline", name, {"1": 1}, "1", loc=op.loc, because=why, pinned=loc)
                 return
             message = f"loop '{name}' has no copies at the head of its body that could run ahead"
@@ -204,14 +204,14 @@ def _refuse(function: Function, name: str, slots: int, found: list[Nest]) -> Non
             tensors = ", ".join(sorted({each.operands[0].name or "a" for each in loads}) or ["a"])
             hint = f"stage what it loads, as in: stage {tensors}: shared"
             if inside:
-                hint = f"a loop inside has them: pipeline {', '.join([name, *sorted(inside)])}: {slots}"
+                hint = f"a loop inside has them: pipeline {', '.join([name, *sorted(inside)])}: {stages}"
             raise TileError("schedule", loc or op.loc, message, hint)
 
 
-def _slots(
+def _stages(
     function: Function, target: Target, facts: Analysis, nest: Nest, said: dict[str, int], others: Sequence[Nest]
 ) -> int:  # fmt: skip
-    """How many slots the ring of a nest has. others: nests that are pipelined later, some by name."""
+    """How many stages the ring of a nest has. others: nests that are pipelined later, some by name."""
     name = nest.name
     loc = function.lines.get(("pipeline", name))
     named = said.get(name)
@@ -222,7 +222,7 @@ def _slots(
     if wrong is not None and named is not None and named > 1:
         raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
     if named is not None and named * nest.head.bytes > target.shared:
-        message = f"{named} slots of loop '{name}' take {named * nest.head.bytes} bytes of shared memory"
+        message = f"{named} stages of loop '{name}' take {named * nest.head.bytes} bytes of shared memory"
         most = max(1, target.shared // nest.head.bytes)
         raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
     held = _held(function, nest) + sum((said.get(each.name, 1) - 1) * each.head.bytes for each in others)
@@ -237,12 +237,12 @@ def _slots(
         n for n, each in taken.items() if target.blocks(each) == blocks or target.has_enough(function.threads, each)
     ]
     rule = named or max(good, default=1)
-    because = f"{nest.head.bytes} bytes a slot, {max(room, 0)} free" if wrong is None else wrong[0]
+    because = f"{nest.head.bytes} bytes a stage, {max(room, 0)} free" if wrong is None else wrong[0]
     rounds = known_rounds(nest.inner) if len(nest.loops) == 1 else None
-    if rounds and rule > rounds + 1:  # in a slot more than there are rounds would be nothing
+    if rounds and rule > rounds + 1:  # in a stage more than there are rounds would be nothing
         rule, because = rounds + 1, f"of {rounds} rounds"
         options[str(rule)] = rule
-    slots: int = function.choices.choose(
+    stages: int = function.choices.choose(
         "pipeline",
         name,
         options,
@@ -254,7 +254,7 @@ def _slots(
         pinned=loc if named else None,
         line=f"pipeline {name}: {{option}}",
     )
-    return slots
+    return stages
 
 
 def _held(function: Function, nest: Nest) -> int:
@@ -311,7 +311,7 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
     for copy in nest.head.copies:
         tile = copy.operands[0]
         assert isinstance(tile.type, SharedType)
-        if tile.type.ring or operand(copy, "slot") is not None:
+        if tile.type.ring or operand(copy, "stage") is not None:
             return f"'{tile.name}' is a ring already", "leave out the pipeline: the kernel has one"
         for user in users.get(tile, []):
             if user in nest.head.copies:
@@ -370,7 +370,7 @@ class _Pipeline:
 
     function: Function
     nest: Nest
-    slots: int
+    stages: int
     facts: Analysis
     b: Builder = field(init=False)
     rings: list[Value] = field(default_factory=list)
@@ -405,13 +405,13 @@ class _Pipeline:
             assert alloc is not None and isinstance(tile.type, SharedType)
             self.rings.append(tile)
             if not tile.type.ring:
-                type = SharedType((self.slots, *tile.type.shape), tile.type.dtype, ring=True)
+                type = SharedType((self.stages, *tile.type.shape), tile.type.dtype, ring=True)
                 alloc.attrs["type"] = tile.type = type
 
     # ---- one loop: it counts rounds ----
 
     def _run_single(self) -> None:
-        b, loop, ahead = self.b, self.nest.inner, self.slots - 1
+        b, loop, ahead = self.b, self.nest.inner, self.stages - 1
         body, counter, step = loop.regions[0], self.nest.counters[0], self.steps[0]
         start, stop = loop.operands[:2]
         before, inside = Block(), Block()
@@ -436,7 +436,7 @@ class _Pipeline:
         self._rebuild(body, inside.ops, round_, {counter: here})
         body.args[0] = round_
         loop.operands[:3] = [zero, rounds, one]
-        loop.attrs = loop.attrs | {"slots": self.slots, "nest": 1}
+        loop.attrs = loop.attrs | {"stages": self.stages, "nest": 1}
         self._surround(before.ops)
 
     # ---- a loop in that over tiles: its last rounds copy for the next tile ----
@@ -445,7 +445,7 @@ class _Pipeline:
         """The loop becomes two: all rounds but the last ones, which copy for this tile, and those, which copy the first
         rounds of the next one. So that no round has to find out which tile it copies for. A tile with fewer rounds than
         run ahead leaves it to the next one to begin anew."""
-        b, (tiles, loop), ahead = self.b, self.nest.loops, self.slots - 1
+        b, (tiles, loop), ahead = self.b, self.nest.loops, self.stages - 1
         outer, step = tiles.regions[0], self.steps[1]
         at, fetched = Value(TileType((), INDEX), name=f"{self.nest.name}_round"), Value(TileType((), I1))
         made = Block()
@@ -479,7 +479,7 @@ class _Pipeline:
         b, then, other = self.b, Block(), Block()
         with b.region(other):
             b.op("wait", groups=0)
-            for s in range(self.slots - 1):
+            for s in range(self.stages - 1):
                 self._fetch_of(b.value("add", at, b.index(s)), this, b.index(s), True, None)
             b.op("yield")
         with b.region(then):
@@ -505,9 +505,9 @@ class _Pipeline:
         self, loop: Op, start: Value, stop: Value, this: _Rounds, carried: Sequence[Value],
         then: tuple[_Rounds, Value] | None,
     ) -> Op:  # fmt: skip
-        """Rounds `start` to `stop` of a tile, which carry the number of their slot. They copy for this tile, or for the
-        next one, if there is one."""
-        b, ahead, old = self.b, self.slots - 1, loop.regions[0]
+        """Rounds `start` to `stop` of a tile, which carry the number of their stage. They copy for this tile, or for
+        the next one, if there is one."""
+        b, ahead, old = self.b, self.stages - 1, loop.regions[0]
         round_ = Value(TileType((), INDEX), name=old.args[0].name)
         at = Value(TileType((), INDEX), name=f"{self.nest.name}_round")
         body = Block([round_, *(Value(a.type, name=a.name) for a in old.args[1:]), at])
@@ -527,13 +527,13 @@ class _Pipeline:
         yielded = clone(rest, [here, *body.args[1:-1]], body.ops)
         body.ops.append(Op(OPS["yield"], [*yielded, following], [], {}, (), loop.loc))
         self._read_from(body, at)
-        attrs = loop.attrs | {"nest": 1, "slots": self.slots, "few": then is not None}
+        attrs = loop.attrs | {"nest": 1, "stages": self.stages, "few": then is not None}
         return b.op("for", [start, stop, b.index(1), *carried], [body], **attrs)
 
     # ---- a nest: the copies have counters of their own ----
 
     def _run_nest(self) -> None:
-        b, loops, ahead = self.b, self.nest.loops, self.slots - 1
+        b, loops, ahead = self.b, self.nest.loops, self.stages - 1
         self.kept = self._costly()
         before, inside = Block(), Block()
         with b.region(before):
@@ -587,7 +587,7 @@ class _Pipeline:
         return [op for op in rest if op in needed]
 
     def _run_flat(self) -> None:
-        b, loops, ahead = self.b, self.nest.loops, self.slots - 1
+        b, loops, ahead = self.b, self.nest.loops, self.stages - 1
         inner, rest = loops[-1], self._rest()
         body, before, inside = inner.regions[0], Block(), Block()
         others = [op for loop in loops[:-1] for op in loop.regions[0].ops[:-1] if op not in loops]
@@ -624,7 +624,7 @@ class _Pipeline:
         body.args[0], body.ops = round_, [*inside.ops, *rest]
         self._read_from(body, round_)
         hand_on([inner], following)
-        inner.attrs = inner.attrs | {"slots": self.slots, "nest": 1}
+        inner.attrs = inner.attrs | {"stages": self.stages, "nest": 1}
         outermost = loops[0]
         if outermost is not inner:
             replace_uses(self.function.body, dict(zip(outermost.results, inner.results, strict=False)))
@@ -727,17 +727,17 @@ class _Pipeline:
             b.op("yield", kept)
         return b.op("if", [over[0]], [then, other], types=[v.type for v in kept]).results
 
-    def _fetch(self, slot: Value, cursor: Sequence[Value], ahead: bool = False) -> None:
-        """The copies of one round into a slot. Past the last round they copy nothing, nor where an inner loop has no
+    def _fetch(self, stage: Value, cursor: Sequence[Value], ahead: bool = False) -> None:
+        """The copies of one round into a stage. Past the last round they copy nothing, nor where an inner loop has no
         rounds at all: the cursor stands at its start then. ahead: in a round, for a later one."""
         bounds: list[tuple[int, Value, Value]] = []
         for level, loop in enumerate(self.nest.loops):
             if not level or may_be_empty(self.facts, loop):
                 at = self._bound(level, 0, cursor) if level else cursor[0]
                 bounds.append((level, at, self._bound(level, 1, cursor)))
-        self._copy(slot, lambda value: self._anew(value, cursor), bounds, None, ahead)
+        self._copy(stage, lambda value: self._anew(value, cursor), bounds, None, ahead)
 
-    def _fetch_of(self, slot: Value, rounds: _Rounds, number: Value, ends: bool, condition: Value | None) -> None:
+    def _fetch_of(self, stage: Value, rounds: _Rounds, number: Value, ends: bool, condition: Value | None) -> None:
         """The copies of one of the rounds of a tile. ends: it may be none of them, which copies nothing, as where the
         condition does not hold."""
         at = rounds.place(number)
@@ -747,11 +747,11 @@ class _Pipeline:
         def anew(value: Value) -> Value:
             return made_anew(self.b, slice_of(scope, [value]), table, value)
 
-        self._copy(slot, anew, [(1, at, rounds.stop)] if ends else [], condition)
+        self._copy(stage, anew, [(1, at, rounds.stop)] if ends else [], condition)
 
     def _copy(
         self,
-        slot: Value,
+        stage: Value,
         anew: Callable[[Value], Value],
         bounds: Sequence[tuple[int, Value, Value]],
         condition: Value | None,
@@ -773,7 +773,7 @@ class _Pipeline:
             within = [b.value("lt", at, end) for level, at, end in bounds if not self._is_off_past_the_end(mask, level)]
             for each in [*within, *([] if condition is None else [condition])]:
                 on = b.broadcast(each, source.tile.shape) if on is None else also(b, on, each)
-            make_copy(b, ring, slot, place, tensor, there, on, copy.attrs["cache"], ahead)
+            make_copy(b, ring, stage, place, tensor, there, on, copy.attrs["cache"], ahead)
         b.place = (located(self.function, self.nest.head.commit), None)
         b.op("commit")
 
@@ -788,21 +788,21 @@ class _Pipeline:
         table = {self.nest.counters[level]: past}
         return constant_of(made_anew(b, slice_of(self.scope, [mask]), table, mask)) is False
 
-    def _rebuild(self, body: Block, inside: list[Op], slot: Value, table: dict[Value, Value]) -> None:
-        """The body of the innermost loop: `inside` in the place of its copies, reads from `slot` of the rings."""
+    def _rebuild(self, body: Block, inside: list[Op], stage: Value, table: dict[Value, Value]) -> None:
+        """The body of the innermost loop: `inside` in the place of its copies, reads from `stage` of the rings."""
         head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
         body.ops = [op for op in body.ops if op not in head]
         for op in walk(body):
             op.operands = [table.get(v, v) for v in op.operands]
-        self._read_from(body, slot)
+        self._read_from(body, stage)
         body.ops = inside + body.ops
 
-    def _read_from(self, body: Block, slot: Value) -> None:
-        """What reads the rings and says no slot yet reads this one."""
+    def _read_from(self, body: Block, stage: Value) -> None:
+        """What reads the rings and says no stage yet reads this one."""
         for op in walk(body):
-            if op.operands and op.operands[0] in self.rings and "slot" not in op.attrs.get("has", ["slot"]):
-                op.operands.insert(1, slot)
-                op.attrs["has"] = [op.attrs["has"][0], "slot", *op.attrs["has"][1:]]
+            if op.operands and op.operands[0] in self.rings and "stage" not in op.attrs.get("has", ["stage"]):
+                op.operands.insert(1, stage)
+                op.attrs["has"] = [op.attrs["has"][0], "stage", *op.attrs["has"][1:]]
 
     def _surround(self, before: list[Op]) -> None:
         """Puts what goes before around the outermost loop, and the wait that ends all copies behind it. Copies for what

@@ -1,6 +1,6 @@
 """`prefetch_fragments p: early`: the MMAs of a pipelined loop go step by step along k, their fragments one ahead.
 
-    for p:                                   wait; x, y = first step of slot 0
+    for p:                                   wait; x, y = first step of stage 0
         wait; copies of round p + 2          for p, carrying x, y:
         x = load sa[p]; y = load sb[p]   →       x', y' = second step of sa[p], sb[p]
         acc = dot(x, y, acc)                     acc = dot(x, y, acc)
@@ -101,9 +101,9 @@ def _refuse(function: Function, name: str) -> None:
     line = function.lines.get(("prefetch_fragments", name))
     if not loops:
         return  # `check_names` knows loops
-    slots, made = function.by_subject("pipeline", int).get(name), function.choices.keyed().get(f"pipeline.{name}")
-    stepped_back = slots is not None and slots > 1 and made is not None and made.taken == "1"
-    if any(op.spec.product for op in walk(loops[0].regions[0])) and (slots is None or stepped_back):
+    stages, made = function.by_subject("pipeline", int).get(name), function.choices.keyed().get(f"pipeline.{name}")
+    stepped_back = stages is not None and stages > 1 and made is not None and made.taken == "1"
+    if any(op.spec.product for op in walk(loops[0].regions[0])) and (stages is None or stepped_back):
         why = "nothing that it multiplies is staged"
         function.choices.choose("prefetch_fragments", name, {"whole": "whole"}, "whole", loc=loops[0].loc, because=why)
         return
@@ -407,10 +407,10 @@ class _Stepping:
                 maker = self.rows[first, rows] = _Rows(self.b, self.ahead, self.inside, first, rows)
             place, source, mask = (None if v is None else maker.of(v, 0) for v in parts)
             self.b.place = (copy.loc or self.b.loc, None)
-            ring, slot, tensor = copy.operands[0], operand(copy, "slot"), operand(copy, "tensor")
+            ring, stage, tensor = copy.operands[0], operand(copy, "stage"), operand(copy, "tensor")
             assert place is not None and tensor is not None
             ahead = copy.attrs.get("ahead", False)
-            make_copy(self.b, ring, slot, place, tensor, source, mask, copy.attrs["cache"], ahead)
+            make_copy(self.b, ring, stage, place, tensor, source, mask, copy.attrs["cache"], ahead)
 
     def _wait(self) -> None:
         """Ends the group of this round's copies, and waits for that of the next round."""

@@ -4,17 +4,17 @@
         for p:                           for tile:                      for tile:
             copy sa, a[…]                    for p:                         for p:
             commit; wait 0        →              fill e                         filled e
-            … load sa …                          bulk_copy sa[e], a[…]          … load sa[e] …
+            … load sa …                          tma_copy sa[e], a[…]          … load sa[e] …
         store c                                  e + 1                          release e; e + 1
                                                                             store c
 
 Both roles are the loops around the copies. The one keeps of them what decides which boxes are copied: that hangs on
-counters, dims and scalars alone. The other keeps all the rest. Each counts the numbers of the channel by itself, from
+counters, dims and scalars alone. The other keeps all the rest. Each counts the numbers of the pipeline by itself, from
 tile to tile.
 
 Loops around may copy, too, as a block that stays for several tiles copies the queries of each: then each such loop has
-a channel, all of them in one tile of barriers. What a round of such a loop has copied is free behind the last operation
-that reads it, so that the next one's comes while the rest of the round is done.
+a pipeline, all of them in one tile of barriers. What a round of such a loop has copied is free behind the last
+operation that reads it, so that the next one's comes while the rest of the round is done.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import Any
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.rounds import carry, hand_on
-from dsl.lowering.directives.lasting import copied_ahead
 from dsl.lowering.directives.multicast import multicast
+from dsl.lowering.directives.resident import copied_ahead
 from dsl.lowering.directives.slices import located, without
 from dsl.lowering.directives.staged import CopyHead, shared_tile, taken_names
 from dsl.lowering.directives.tma import TMA
@@ -47,14 +47,14 @@ MOST_OF_ROLE = 240
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop that copies at the head of its body, and how many slots the ring of these copies has."""
+    """A loop that copies at the head of its body, and how many stages the ring of these copies has."""
 
     loop: Op
     head: CopyHead
-    slots: int
+    stages: int
 
 
-def roles(function: Function, target: Target, levels: Sequence[Level]) -> Lasting | None:
+def roles(function: Function, target: Target, levels: Sequence[Level]) -> Resident | None:
     """Parts the copies at the heads of loops' bodies from all the rest; the loops are in one another, the innermost one
     last. What is copied once is not waited for yet. TileError `instruction` where they cannot be parted."""
     inner = levels[-1]
@@ -67,34 +67,34 @@ def roles(function: Function, target: Target, levels: Sequence[Level]) -> Lastin
     b, allocated, main = Builder(located(function, inner.loop)), Block(), Block()
     with b.region(allocated):
         name = inner.loop.regions[0].args[0].name or "loop"
-        count = sum(2 * level.slots for level in levels)
-        tile = shared_tile(b, f"{name}_channel", taken_names(function.body), SharedType((count,), U64))
+        count = sum(2 * level.stages for level in levels)
+        tile = shared_tile(b, f"{name}_pipeline", taken_names(function.body), SharedType((count,), U64))
     tiles = [op for op in function.body.ops if op.spec.allocates]
     rest = without(function.body.ops, set(tiles))
-    channels = _channels(b, tile, levels, loops, main)
+    pipelines = _pipelines(b, tile, levels, loops, main)
     _copy_ahead(b, loops, inner.head, rest)
     main.ops += [*rest, Op(OPS["yield"], [], [], {}, (), inner.loop.loc)]
-    fetch = _fetching(function, main, channels)
+    fetch = _fetching(function, main, pipelines)
     blocks = multicast(function, target, fetch)
-    for channel in channels:
-        _multiplying(b, channel, blocks, channel is channels[0])
-    function.attrs["fetchers"] = WARPS
+    for pipeline in pipelines:
+        _multiplying(b, pipeline, blocks, pipeline is pipelines[0])
+    function.attrs["producers"] = WARPS
     registers = _registers(function, target)
-    slots, *outer = (channel.level.slots for channel in channels)
-    attrs: dict[str, Any] = {"slots": slots, "fetchers": WARPS, "registers": registers, "pingpong": 0} | _of_blocks(
+    stages, *outer = (pipeline.level.stages for pipeline in pipelines)
+    attrs: dict[str, Any] = {"stages": stages, "producers": WARPS, "registers": registers, "pingpong": 0} | _of_blocks(
         blocks
     )
     attrs |= {"outer": tuple(outer)} if outer else {}
     if registers is not None and not function.number("blocks_per_sm"):
         function.attrs["blocks_per_sm"] = 1  # else ptxas does not know how many registers there are at the start
-    made = Op(OPS["roles"], [tile], [], attrs, [fetch, main], inner.head.wait.loc)
+    made = Op(OPS["warp_specialize"], [tile], [], attrs, [fetch, main], inner.head.wait.loc)
     function.body.ops = [*tiles, *allocated.ops, made]
-    return Lasting(b, main, channels[0]) if inner.head.lasting else None
+    return Resident(b, main, pipelines[0]) if inner.head.resident else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Channel:
-    """A channel: its loop, the tile of all barriers and how many of these are ahead of its own, and the number that
+class _RingPipeline:
+    """A pipeline: its loop, the tile of all barriers and how many of these are ahead of its own, and the number that
     goes through it in a round."""
 
     level: Level
@@ -105,40 +105,40 @@ class _Channel:
     @property
     def attrs(self) -> dict[str, int]:
         """Of its operations."""
-        return {"slots": self.level.slots} | ({"base": self.base} if self.base else {})
+        return {"stages": self.level.stages} | ({"base": self.base} if self.base else {})
 
 
 @dataclass(frozen=True, slots=True)
-class Lasting:
-    """What is copied once, ahead of the loops of those that multiply, as number 0 of a channel."""
+class Resident:
+    """What is copied once, ahead of the loops of those that multiply, as number 0 of a pipeline."""
 
     b: Builder
     main: Block
-    channel: _Channel
+    pipeline: _RingPipeline
 
     def wait(self) -> None:
-        """Waits for it directly before the loops, when copies by threads have been started. Its slot has nothing to be
+        """Waits for it directly before the loops, when copies by threads have been started. Its stage has nothing to be
         read."""
         with self.b.region(Block()) as made:
             number = self.b.index(0)
-            self.b.op("filled", [self.channel.tile, number], **self.channel.attrs)
-            self.b.op("release", [self.channel.tile, number], **self.channel.attrs)
+            self.b.op("consumer_wait", [self.pipeline.tile, number], **self.pipeline.attrs)
+            self.b.op("consumer_release", [self.pipeline.tile, number], **self.pipeline.attrs)
         self.main.ops = without(self.main.ops, {op for op in self.main.ops if _is_box(op)})
         at = [op.spec.control.loops for op in self.main.ops].index(True)
         self.main.ops[at:at] = made.ops
 
 
-def _channels(b: Builder, tile: Value, levels: Sequence[Level], loops: list[Op], before: Block) -> list[_Channel]:
+def _pipelines(b: Builder, tile: Value, levels: Sequence[Level], loops: list[Op], before: Block) -> list[_RingPipeline]:
     """Those of the loops, the innermost one first, whose barriers are the first ones."""
-    channels: list[_Channel] = []
+    pipelines: list[_RingPipeline] = []
     base = 0
     for level in reversed(levels):
         name = level.loop.regions[0].args[0].name or "loop"
         of_loops = loops[: loops.index(level.loop) + 1]
-        number = _numbered(b, of_loops, f"{name}_round", before, int(bool(level.head.lasting)))
-        channels.append(_Channel(level, tile, base, number))
-        base += 2 * level.slots
-    return channels
+        number = _numbered(b, of_loops, f"{name}_round", before, int(bool(level.head.resident)))
+        pipelines.append(_RingPipeline(level, tile, base, number))
+        base += 2 * level.stages
+    return pipelines
 
 
 def around(function: Function, inner: Op) -> list[Op]:
@@ -151,12 +151,12 @@ def around(function: Function, inner: Op) -> list[Op]:
 
 def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> None:
     """Puts what is copied once ahead of the loops: number 0, which is released as soon as it is there."""
-    if not head.lasting:
+    if not head.resident:
         return
     with b.region(Block()) as ahead:
-        copied_ahead(b, loops, head.lasting)
+        copied_ahead(b, loops, head.resident)
     inner = loops[-1].regions[0]
-    inner.ops = without(inner.ops, set(head.lasting))
+    inner.ops = without(inner.ops, set(head.resident))
     at = ops.index(loops[0])
     ops[at:at] = ahead.ops
 
@@ -198,31 +198,31 @@ def _misfit(function: Function, levels: Sequence[Level], loops: list[Op]) -> tup
 
 
 def _of_blocks(blocks: int) -> dict[str, int]:
-    """Attributes of what goes by a channel that so many blocks fill for each other."""
+    """Attributes of what goes by a pipeline that so many blocks fill for each other."""
     return {"blocks": blocks} if blocks > 1 else {}
 
 
-def _multiplying(b: Builder, channel: _Channel, blocks: int, innermost: bool) -> None:
-    """The loop without its copies: it waits for a number, reads its slot of the tiles, now rings, and frees it."""
-    head, body, first, last = channel.level.head, channel.level.loop.regions[0], Block(), Block()
-    rings = {copy.operands[0]: 1 if copy in head.lasting else channel.level.slots for copy in head.copies}
-    for tile, slots in rings.items():
+def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int, innermost: bool) -> None:
+    """The loop without its copies: it waits for a number, reads its stage of the tiles, now rings, and frees it."""
+    head, body, first, last = pipeline.level.head, pipeline.level.loop.regions[0], Block(), Block()
+    rings = {copy.operands[0]: 1 if copy in head.resident else pipeline.level.stages for copy in head.copies}
+    for tile, stages in rings.items():
         assert tile.op is not None and isinstance(tile.type, SharedType)
-        type = SharedType((slots, *tile.type.shape), tile.type.dtype, ring=True)
+        type = SharedType((stages, *tile.type.shape), tile.type.dtype, ring=True)
         tile.op.attrs["type"] = tile.type = type
     with b.region(first):
-        b.op("filled", [channel.tile, channel.number], **channel.attrs)
+        b.op("consumer_wait", [pipeline.tile, pipeline.number], **pipeline.attrs)
     with b.region(last):
-        b.op("release", [channel.tile, channel.number], **channel.attrs, **_of_blocks(blocks))
+        b.op("consumer_release", [pipeline.tile, pipeline.number], **pipeline.attrs, **_of_blocks(blocks))
     at = body.ops.index(head.wait)
     body.ops[at : at + 1] = first.ops
     body.ops = without(body.ops, {*head.copies, head.commit})
     end = len(body.ops) - 1 if innermost else _last_reader(body, set(rings)) + 1
     body.ops[end:end] = last.ops
     for op in walk(body):
-        if op.operands and op.operands[0] in rings and "slot" not in op.attrs.get("has", ["slot"]):
-            op.operands.insert(1, channel.number)
-            op.attrs["has"] = [op.attrs["has"][0], "slot", *op.attrs["has"][1:]]
+        if op.operands and op.operands[0] in rings and "stage" not in op.attrs.get("has", ["stage"]):
+            op.operands.insert(1, pipeline.number)
+            op.attrs["has"] = [op.attrs["has"][0], "stage", *op.attrs["has"][1:]]
 
 
 def _last_reader(body: Block, tiles: set[Value]) -> int:
@@ -242,7 +242,7 @@ def _is_box(op: Op) -> bool:
     return op.spec.in_flight and "box" in op.attrs
 
 
-def _fetching(function: Function, main: Block, channels: list[_Channel]) -> Block:
+def _fetching(function: Function, main: Block, pipelines: list[_RingPipeline]) -> Block:
     """What of a body decides which boxes are copied, and copies them."""
     fetch = Block()
     clone(main, [], fetch.ops)
@@ -250,7 +250,7 @@ def _fetching(function: Function, main: Block, channels: list[_Channel]) -> Bloc
     same = dict(zip(_values(main), _values(fetch), strict=True))
     for value in same.values():
         value.origin = value.name = None  # of the two, the other one is what the value was
-    _copy_boxes(function, fetch, channels, same)
+    _copy_boxes(function, fetch, pipelines, same)
     _keep_copies(fetch, {op.operands[0] for op in walk(main) if writes(op)})
     return fetch
 
@@ -264,25 +264,27 @@ def _values(block: Block) -> list[Value]:
     return found
 
 
-def _copy_boxes(function: Function, block: Block, channels: list[_Channel], same: dict[Value, Value]) -> None:
+def _copy_boxes(function: Function, block: Block, pipelines: list[_RingPipeline], same: dict[Value, Value]) -> None:
     """Boxes in the place of the copies of a body that was made once more; those ahead of its loops are number 0. same:
     the values of that body here."""
-    of_tile = {copy.operands[0]: channel for channel in channels for copy in channel.level.head.copies}
+    of_tile = {copy.operands[0]: pipeline for pipeline in pipelines for copy in pipeline.level.head.copies}
     for region in [block, *(region for op in walk(block) for region in op.regions)]:
         copies = [op for op in region.ops if _is_box(op)]
         if not copies:
             continue
-        b, made, channel = Builder(located(function, copies[0])), Block(), of_tile[copies[0].operands[0]]
+        b, made, pipeline = Builder(located(function, copies[0])), Block(), of_tile[copies[0].operands[0]]
         with b.region(made):
-            lasting: dict[str, object] = {"lasting": True} if region is block else {}
-            number = b.index(0) if lasting else same[channel.number]
+            resident: dict[str, object] = {"resident": True} if region is block else {}
+            number = b.index(0) if resident else same[pipeline.number]
             size = sum(CopiedBox.of(op).size * op.operands[0].dtype.bytes for op in copies)
-            b.op("fill", [channel.tile, number], bytes=size, **channel.attrs)
+            b.op("producer_acquire", [pipeline.tile, number], bytes=size, **pipeline.attrs)
             for op in copies:
                 b.place = (located(function, op), None)
-                parts = {"memory": op.operands[0], "slot": number, "tensor": operand(op, "tensor")}
-                box, base = CopiedBox.of(op), {"base": channel.base} if channel.base else {}
-                b.access("bulk_copy", parts | {"channel": channel.tile} | box.operands, **box.attrs, **lasting, **base)
+                parts = {"memory": op.operands[0], "stage": number, "tensor": operand(op, "tensor")}
+                box, base = CopiedBox.of(op), {"base": pipeline.base} if pipeline.base else {}
+                b.access(
+                    "tma_copy", parts | {"pipeline": pipeline.tile} | box.operands, **box.attrs, **resident, **base
+                )
         at = region.ops.index(copies[-1])
         region.ops[at:at] = made.ops
         region.ops = without(region.ops, set(copies))
@@ -310,7 +312,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
                 numbers
                 or op.spec.control.flows
                 or op.spec.control.ends
-                or op.spec.access.at_channel == "fill"
+                or op.spec.access.at_pipeline == "fill"
                 or scalar
             ):
                 message = f"what they copy is found by '{op.name}'"
@@ -323,7 +325,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
             op = around[op]
 
     for op in walk(block):
-        if op.spec.access.at_channel == "fill":
+        if op.spec.access.at_pipeline == "fill":
             keep(op)
     while todo:
         value = todo.pop()

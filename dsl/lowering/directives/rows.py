@@ -251,10 +251,10 @@ class RowParts:
             total = self.b.value("add" if times > 0 else "sub", total, self.b.broadcast(value, self.one))
         return total
 
-    def body(self, slot: Value) -> RowPart:
+    def body(self, stage: Value) -> RowPart:
         """A part of the body. Behind the row's columns it has those that the tile has more, each once."""
         b, shape = self.b, (*self.of.rows, self.part)
-        origin = b.value("mul", slot, b.index(self.part))
+        origin = b.value("mul", stage, b.index(self.part))
         at = b.value("add", b.broadcast(origin, (self.part,)), b.value("arange", extent=self.part))
         at = b.broadcast(at, shape)
         own = b.value("lt", at, b.broadcast(self.whole, shape))

@@ -39,7 +39,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import I1, INDEX, S32, S64, U32, DType, TileType
 from dsl.lowering.ops import OPS, space_of
 from dsl.lowering.ops.memory import BONDS
-from dsl.lowering.shared.panels import offsets_within
+from dsl.lowering.shared.atoms import offsets_within
 
 PARTS = (1, 2, 4)
 STREAM = 0
@@ -479,8 +479,8 @@ class _Stream(_Meeting):
         whole, parted, last, others = Block(), Block(), Block(), Block()
         whole.ops.append(self.end(*self.results, yes))
         with b.region(parted):
-            slot = b.value("select", b.value("eq", first, b.index(0)), b.index(0), one)
-            place = b.value("add", b.value("mul", block, two), slot)
+            stage = b.value("select", b.value("eq", first, b.index(0)), b.index(0), one)
+            place = b.value("add", b.value("mul", block, two), stage)
             is_last = self.arrive(place, opening, b.value("sub", ending, opening))
             with b.region(last):
                 turns = b.value("add", opening, one), b.value("add", ending, one)

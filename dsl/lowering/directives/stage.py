@@ -36,7 +36,7 @@ from dsl.lowering.directives.tile_loads import (
     is_store,
     offset_and_mask,
     place_of,
-    slot_bytes,
+    stage_bytes,
 )
 from dsl.lowering.directives.tma import LEAST_RUN, SWIZZLED_ROWS, TMA, boxed, flaw_of_box, part_of_rows
 from dsl.lowering.directives.wide import Wide
@@ -52,7 +52,7 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
 from dsl.lowering.ops.memory import writes
 from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours
-from dsl.lowering.shared.panels import offsets_within
+from dsl.lowering.shared.atoms import offsets_within
 from dsl.lowering.shared.shared_map import row_swizzle
 
 WAYS = {"shared": True, "registers": False}
@@ -274,7 +274,7 @@ class _Choosing:
         )
         key = load.operands[0], load.loc
         if staged and (staged != TMA or key not in self.lines):  # windows of one line may be one box: `pipeline` knows
-            self.room -= slot_bytes(load)
+            self.room -= stage_bytes(load)
             self.lines |= {key} if staged == TMA else set()
         return staged
 
@@ -309,9 +309,9 @@ class _Choosing:
 
     def no_room(self, load: Op) -> tuple[str, str] | None:
         """What `misfit` says of a tile that shared memory does not hold beside the others."""
-        if slot_bytes(load) <= self.room or (load.operands[0], load.loc) in self.lines:
+        if stage_bytes(load) <= self.room or (load.operands[0], load.loc) in self.lines:
             return None
-        left = f"its tile has {slot_bytes(load)} bytes, and {max(self.room, 0)} of shared memory are left"
+        left = f"its tile has {stage_bytes(load)} bytes, and {max(self.room, 0)} of shared memory are left"
         return left, "a smaller tile"
 
 
@@ -489,7 +489,7 @@ def _staged(
     held = (*shape[:-1], run) if run == shape[-1] else (shape[-1] // run, *shape[:-1], run)
     tile = shared_tile(b, f"s{load.operands[0].name}", taken, SharedType(held, load.result.dtype), staged=True)
     if load.attrs.get(TMA) and tile.op is not None:
-        tile.op.attrs["dictated"] = row_swizzle(run * size) if prod(shape[:-1]) % SWIZZLED_ROWS == 0 else ()
+        tile.op.attrs["required"] = row_swizzle(run * size) if prod(shape[:-1]) % SWIZZLED_ROWS == 0 else ()
     return Staged(load, axes, tile, offsets_within(b, shape, run), run)
 
 

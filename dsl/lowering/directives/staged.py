@@ -12,7 +12,7 @@ from dsl.lowering.directives.tma import SWIZZLED_ROWS, TMA
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.types import SharedType
-from dsl.lowering.shared.panels import offsets_within
+from dsl.lowering.shared.atoms import offsets_within
 from dsl.lowering.shared.shared_map import row_swizzle
 
 
@@ -43,13 +43,13 @@ class Staged:
 
 @dataclass(slots=True)
 class CopyHead:
-    """The copies at the head of a loop's body, and what closes their group and waits for it. lasting: those of them
+    """The copies at the head of a loop's body, and what closes their group and waits for it. resident: those of them
     that are done once, ahead of the loop."""
 
     copies: list[Op]
     commit: Op
     wait: Op
-    lasting: list[Op] = field(default_factory=list)
+    resident: list[Op] = field(default_factory=list)
 
     @property
     def is_bulk(self) -> bool:
@@ -58,8 +58,8 @@ class CopyHead:
 
     @property
     def bytes(self) -> int:
-        """Of one slot of the ring."""
-        types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies if op not in self.lasting)]
+        """Of one stage of the ring."""
+        types = [tile.type for tile in dict.fromkeys(op.operands[0] for op in self.copies if op not in self.resident)]
         return sum(type.bytes for type in types if isinstance(type, SharedType))
 
 
@@ -80,13 +80,13 @@ def shared_tile(b: Builder, stem: str, taken: set[str], type: SharedType, **attr
 
 
 def copy(
-    b: Builder, tile: Value, slot: Value | None, place: Value, tensor: Value, source: Value | None, mask: Value | None,
+    b: Builder, tile: Value, stage: Value | None, place: Value, tensor: Value, source: Value | None, mask: Value | None,
     cache: str | None = None, ahead: bool = False, box: CopiedBox | None = None,
 ) -> None:  # fmt: skip
-    """A copy from places of a tensor to places of a shared tile, or of a slot of a ring. ahead: it is of a round that
-    runs ahead by all slots of the ring but one, and past the last one copies nothing. box: where these places are one,
+    """A copy from places of a tensor to places of a shared tile, or of a stage of a ring. ahead: it is of a round that
+    runs ahead by all stages of the ring but one, and past the last one copies nothing. box: where these places are one,
     for one instruction to copy."""
-    parts = {"memory": tile, "slot": slot, "offset": place, "tensor": tensor, "source": source, "mask": mask}
+    parts = {"memory": tile, "stage": stage, "offset": place, "tensor": tensor, "source": source, "mask": mask}
     more: dict[str, object] = {"ahead": True} if ahead else {}
     if box is not None:
         parts |= box.operands
@@ -112,7 +112,7 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
         assert first.op is not None and isinstance(first.type, SharedType)
         rows = -(-halo.rows // SWIZZLED_ROWS) * SWIZZLED_ROWS
         first.op.attrs["type"] = first.type = SharedType((rows, shape[1]), first.type.dtype)
-        first.op.attrs["dictated"] = row_swizzle(shape[1] * first.type.dtype.bytes)
+        first.op.attrs["required"] = row_swizzle(shape[1] * first.type.dtype.bytes)
         for number, each in enumerate(windows):
             row = b.value("mul", *b.same_shape([halo.row(b, number), b.index(shape[1])]))
             column = b.value("arange", extent=shape[1])
@@ -148,7 +148,7 @@ def copy_halo(b: Builder, each: Staged) -> None:
 
 def side_by_side(b: Builder, staged: list[Staged]) -> list[Staged]:
     """Parts of one load that boxes bring lie one behind the other in one tile, so that products by warp groups that
-    differ in them alone can be one (`place_waits`). Not of rows in several panels."""
+    differ in them alone can be one (`place_waits`). Not of rows in several atoms."""
     parts: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load

@@ -31,7 +31,7 @@ def offset_and_mask(load: Op) -> tuple[Value | None, Value | None]:
     return operand(load, "offset"), operand(load, "mask")
 
 
-def slot_bytes(load: Op) -> int:
+def stage_bytes(load: Op) -> int:
     return prod(load.result.tile.shape) * load.result.dtype.bytes
 
 

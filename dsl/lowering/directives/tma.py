@@ -11,7 +11,7 @@ from dsl.lowering.known.facts import Analysis
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import moved_by
 from dsl.lowering.shared.access_width import MAX_BYTES, neighbours
-from dsl.lowering.shared.panels import MOST_OF_ROW
+from dsl.lowering.shared.atoms import MOST_OF_ROW
 
 TMA = "tma"
 WHAT_IS_A_BOX = (
@@ -108,6 +108,6 @@ def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
 
 def boxed(columns: int, rows: int, run: int, size: int) -> int:
     """How many columns one copy takes of a tile that is copied by boxes, of which runs lie together in memory: those of
-    a swizzle, which goes by addresses, so that only whole periods of it are at the same places in each slot."""
+    a swizzle, which goes by addresses, so that only whole periods of it are at the same places in each stage."""
     most = MOST_OF_ROW // size if rows % SWIZZLED_ROWS == 0 else MOST_OF_BOX
     return min(columns, most, *([run] if run * size >= LEAST_RUN else []))

@@ -1,14 +1,14 @@
 """`stage c: tma`: what is stored in a tensor leaves by boxes of shared memory, while the block goes on.
 
-    store c[…], v        →        bulk_wait; store sc, v; bulk_fence; bulk_store c[…], sc; bulk_commit
+    store c[…], v        →        tma_wait; store sc, v; tma_fence; tma_store c[…], sc; tma_commit
                                   …
-                                  bulk_wait 0
+                                  tma_wait 0
 
 A thread that has begun a store waits for it by itself: before what it reads is written again, as in the next round of a
 loop, and at the kernel's end, since shared memory ends then. Barriers come as for any access (`insert_barriers`). Which
 thread begins one is known with the layouts (`lower_copies`): where a warp has made whole rows, one of its lanes.
 
-Parts of a tile take turns in the slots of one tile, two where nothing is said.
+Parts of a tile take turns in the stages of one tile, two where nothing is said.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dsl.lowering.ir.types import SharedType, TileType
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import parting
-from dsl.lowering.shared.panels import places_in_panels
+from dsl.lowering.shared.atoms import places_in_atoms
 from dsl.lowering.shared.shared_map import row_swizzle
 
 MOST_AT_ONCE = 32768
 """Bytes of parts that are on their way at once. Two parts of 16 KB take 0.947 and 0.986 of the time that stores of
 threads take (s32 results of s8 products of 4096 and 8192, H100), one 0.951 and 0.986; of parts of 32 KB, beside which
-two slots leave the ring one slot less, one takes 0.973 and 0.996 (bf16 of e4m3), two 0.988 and 1.000."""
+two stages leave the ring one stage less, one takes 0.973 and 0.996 (bf16 of e4m3), two 0.988 and 1.000."""
 
 
 def tma_stores(function: Function, target: Target) -> None:
@@ -53,13 +53,13 @@ def tma_stores(function: Function, target: Target) -> None:
             place, name = function.lines.get(("stage", op.operands[0].name or "")), op.operands[0].name
             raise TileError("instruction", place or op.loc, f"'{name}' cannot be stored by TMA: {wrong[0]}", wrong[1])
     head = Block()
-    ways = _slots(function, facts, stores, head)
+    ways = _stages(function, facts, stores, head)
     waits = _waits(function, stores, ways, around)
     for op in stores:
         _lower(function, op, ways[op], waits[op])
     b = Builder(located(function, stores[-1]))
     with b.region(Block()) as end:
-        b.op("bulk_wait", groups=0)
+        b.op("tma_wait", groups=0)
     function.body.ops = [*head.ops, *function.body.ops, *end.ops]
 
 
@@ -114,8 +114,8 @@ def _flaw(
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
-    """Where what is stored lies before: the axes of the value as they lie there, so many columns a panel, so many
+class _Stage:
+    """Where what is stored lies before: the axes of the value as they lie there, so many columns a atom, so many
     elements of the tile ahead of it."""
 
     tile: Value
@@ -124,21 +124,21 @@ class _Slot:
     at: int
 
 
-def _slots(function: Function, facts: Analysis, stores: list[Op], head: Block) -> dict[Op, _Slot]:
-    """A tile for the stores of a tensor that have one shape, which take its slots by turns."""
+def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) -> dict[Op, _Stage]:
+    """A tile for the stores of a tensor that have one shape, which take its stages by turns."""
     alike: dict[tuple[Value, tuple[int, ...]], list[Op]] = {}
     for op in stores:
         value = operand(op, "value")
         assert value is not None
         alike.setdefault((op.operands[0], value.shape), []).append(op)
-    found: dict[Op, _Slot] = {}
+    found: dict[Op, _Stage] = {}
     taken = taken_names(function.body)
     for (tensor, shape), ops in alike.items():
         axes, run = _order(facts, ops[0], shape)
         *rows, columns = (shape[axis] for axis in axes)
         held = (*rows, run) if run == columns else (columns // run, *rows, run)
         options = {str(count): count for count in dict.fromkeys((1, 2, 4, 8, len(ops))) if count <= len(ops)}
-        slots = function.choices.choose(
+        stages = function.choices.choose(
             "stages",
             tensor.name or "tensor",
             options,
@@ -150,17 +150,17 @@ def _slots(function: Function, facts: Analysis, stores: list[Op], head: Block) -
         )
         b = Builder(located(function, ops[0]))
         with b.region(head):
-            type = SharedType(held if slots == 1 else (slots, *held), tensor.dtype)
+            type = SharedType(held if stages == 1 else (stages, *held), tensor.dtype)
             tile = shared_tile(b, f"s{tensor.name}", taken, type)
         assert tile.op is not None
-        tile.op.attrs["dictated"] = row_swizzle(run * tensor.dtype.bytes) if prod(rows) % SWIZZLED_ROWS == 0 else ()
+        tile.op.attrs["required"] = row_swizzle(run * tensor.dtype.bytes) if prod(rows) % SWIZZLED_ROWS == 0 else ()
         for number, op in enumerate(ops):
-            found[op] = _Slot(tile, axes, run, number % slots * prod(shape))
+            found[op] = _Stage(tile, axes, run, number % stages * prod(shape))
     return found
 
 
 def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """The axes of what is stored as they lie in shared memory, neighbours of the tensor last, and columns a panel."""
+    """The axes of what is stored as they lie in shared memory, neighbours of the tensor last, and columns a atom."""
     offset, axes = operand(op, "offset"), tuple(range(len(shape)))
     assert offset is not None
     runs = facts.of(offset).run
@@ -170,8 +170,8 @@ def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, 
     return (*(axis for axis in axes if axis != last), last), run
 
 
-def _waits(function: Function, stores: list[Op], ways: dict[Op, _Slot], around: dict[Op, Op]) -> dict[Op, int | None]:
-    """Before each store, how many groups may still be read of when its slot is written; None where nothing was begun
+def _waits(function: Function, stores: list[Op], ways: dict[Op, _Stage], around: dict[Op, Op]) -> dict[Op, int | None]:
+    """Before each store, how many groups may still be read of when its stage is written; None where nothing was begun
     that reads it."""
     together = [[op for op in block.ops if op in ways] for block in blocks_of(function.body)]
     together = [ops for ops in together if ops]
@@ -197,7 +197,7 @@ def _is_in_loop(op: Op, around: dict[Op, Op]) -> bool:
     return outside is not None
 
 
-def _lower(function: Function, op: Op, way: _Slot, wait: int | None) -> None:
+def _lower(function: Function, op: Op, way: _Stage, wait: int | None) -> None:
     """Puts what a store becomes in its place."""
     value, tensor = operand(op, "value"), op.operands[0]
     assert value is not None
@@ -205,21 +205,21 @@ def _lower(function: Function, op: Op, way: _Slot, wait: int | None) -> None:
     with b.region(Block()) as made:
         if way.axes != tuple(range(len(way.axes))):
             value = b.value("transpose", value, axes=way.axes)
-        place = places_in_panels(b, value.shape, way.run)
+        place = places_in_atoms(b, value.shape, way.run)
         if way.at:
             place = b.value("add", *b.same_shape([place, b.index(way.at)]))
         if wait is not None:
-            b.op("bulk_wait", groups=wait)
+            b.op("tma_wait", groups=wait)
         held = b.reshape(value, place.shape)
         b.access("store", {"memory": way.tile, "offset": place, "value": held}, cache=None, evict=None)
-        b.op("bulk_fence")
+        b.op("tma_fence")
         box = _as_it_lies(CopiedBox.of(op), way.axes)
         parts = {"memory": way.tile, "place": place, "tensor": tensor, "target": operand(op, "offset")}
         pieces = tuple(way.run if axis.along == len(way.axes) - 1 else axis.extent for axis in box.axes)
         attrs = box.attrs | {"pieces": pieces, "by": "block"}
         attrs |= {"order": op.attrs["order"]} if "order" in op.attrs else {}
-        b.access("bulk_store", parts | {"mask": operand(op, "there")} | box.operands, **attrs)
-        b.op("bulk_commit")
+        b.access("tma_store", parts | {"mask": operand(op, "there")} | box.operands, **attrs)
+        b.op("tma_commit")
     put(function.body, op, made.ops)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsl.lowering.emit import channels, control, elementwise, marks, memory, shapes, tensor, threads, tma_stores
+from dsl.lowering.emit import control, elementwise, marks, memory, pipelines, shapes, tensor, threads, tma_stores
 from dsl.lowering.emit.chains import emit_ops
 from dsl.lowering.emit.demand import mark_needed
 from dsl.lowering.emit.rules import RULES
@@ -18,12 +18,12 @@ from dsl.lowering.ir.targets import Target
 
 __all__ = [
     "RULES",
-    "channels",
     "control",
     "elementwise",
     "emit",
     "marks",
     "memory",
+    "pipelines",
     "shapes",
     "tensor",
     "threads",

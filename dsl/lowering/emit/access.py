@@ -22,14 +22,14 @@ def width_name(elements: int, size: int) -> str:
 class AccessAddress:
     """Addresses of the elements of one access."""
 
-    def __init__(self, w: Writer, op: Op, memory: Value, slot: Value | None, offset: Value, space: str):
+    def __init__(self, w: Writer, op: Op, memory: Value, stage: Value | None, offset: Value, space: str):
         self.w, self.memory, self.space = w, memory, space
         self.size = memory.dtype.bytes
         self.offset = offset
         self.parts: SharedAddress | GlobalAddress | None = None
         way = w.accesses[op]
         if space == "shared":
-            self.parts = SharedAddress(w, op, slot, way.shared)
+            self.parts = SharedAddress(w, op, stage, way.shared)
         elif way.tensor is not None:
             self.parts = GlobalAddress(w, memory, way.tensor)
 

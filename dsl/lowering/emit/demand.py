@@ -63,12 +63,12 @@ def _op(w: Writer, op: Op) -> None:
             else:
                 _starts(w, op)
                 _add(w, o, ())
-    elif op.attrs.get("in_place"):  # a descriptor says where it reads, by its slot
+    elif op.attrs.get("in_place"):  # a descriptor says where it reads, by its stage
         for o in op.operands:
             _add(w, o, ())
-        slot = operand(op, "slot") if "has" in op.attrs else None
-        if slot is not None:
-            _all(w, slot)
+        stage = operand(op, "stage") if "has" in op.attrs else None
+        if stage is not None:
+            _all(w, stage)
     elif by_threads(op) and op.spec.access.kind != "update" and space_of(op.operands[0]) != "param":
         _access(w, op)
     else:

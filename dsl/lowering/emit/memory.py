@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dsl.lowering.emit.access import AccessAddress, access_name, guard
 from dsl.lowering.emit.carriers import from_carrier, into_carrier
-from dsl.lowering.emit.channels import OF_ROLE
 from dsl.lowering.emit.constants import constant
 from dsl.lowering.emit.control import close_phi, meet
 from dsl.lowering.emit.partial import load_partly, source_bytes, store_partly
+from dsl.lowering.emit.pipelines import OF_ROLE
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.words import count_of
 from dsl.lowering.emit.writer import Writer
@@ -30,7 +30,7 @@ def _load(w: Writer, op: Op) -> None:
     dtype = memory.dtype
     way, count = w.accesses[op], count_of(op.result)
     width = way.width
-    address = AccessAddress(w, op, memory, operand(op, "slot"), offset, space)
+    address = AccessAddress(w, op, memory, operand(op, "stage"), offset, space)
     if mask is not None and constant_of(mask) is True:
         mask = None
     fill = w.registers[other] if other is not None else [constant(0, dtype)] * count
@@ -80,7 +80,7 @@ def _store(w: Writer, op: Op) -> None:
     layout = value.tile.layout
     way = w.accesses[op]
     width = way.width
-    address = AccessAddress(w, op, memory, operand(op, "slot"), offset, space)
+    address = AccessAddress(w, op, memory, operand(op, "stage"), offset, space)
     if mask is not None and constant_of(mask) is True:
         mask = None
     if mask is not None and way.partial:
@@ -117,7 +117,7 @@ def _atomic(w: Writer, op: Op) -> None:
     assert offset is not None and value is not None
     dtype, space = memory.dtype, space_of(memory)
     layout, action = value.tile.layout, op.attrs["action"]
-    address = AccessAddress(w, op, memory, operand(op, "slot"), offset, space)
+    address = AccessAddress(w, op, memory, operand(op, "stage"), offset, space)
     llvm = w.llvm(dtype)
     if action == "add" and dtype is BF16 and w.target.number < 90:
         on = [w.registers[mask][i] if mask is not None else None for i in range(count_of(value))]
@@ -184,7 +184,7 @@ def _copy(w: Writer, op: Op) -> None:
     if bytes != width * size:  # of a text of the IR whose `bytes` was edited, or what is known of its addresses
         hint = "the copies as 'lower_copies' leaves them"
         raise TileError("ir", op.loc, f"copies of {bytes} bytes each, where {width * size} fit", hint)
-    to = AccessAddress(w, op, shared, operand(op, "slot"), offset, "shared")
+    to = AccessAddress(w, op, shared, operand(op, "stage"), offset, "shared")
     origin = AccessAddress(w, op, tensor, None, source, "global")
     assert layout is not None
     # 16 bytes go by `.cg`, past the L1: `.ca` makes products 3 to 12 % slower (docs/measurements.md). Fewer bytes have
@@ -236,7 +236,7 @@ def _barrier(w: Writer, op: Op) -> None:
         if w.has_warpgroups:
             # What was written so far is before what products read behind the barrier.
             w.template("fence.proxy.async.shared::cta", [], op)
-        if w.function.attrs.get("fetchers"):
+        if w.function.attrs.get("producers"):
             w.template("bar.sync.threads", [str(OF_ROLE), str(w.function.threads)], op)
         else:
             w.template("bar.sync", ["0"], op)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.layouts.layout import apply
 from dsl.lowering.ops import operand
-from dsl.lowering.shared.access_width import slot_bytes
+from dsl.lowering.shared.access_width import stage_bytes
 from dsl.lowering.shared.shared_map import MOST_ALIGNMENT, SharedMap, Swizzle, matrix_lanes, period, swizzled
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class SharedAddress:
     swizzle's period, and where the access is not linear, each whole offset is swizzled by instructions.
     """
 
-    def __init__(self, w: Writer, op: Op, slot: Value | None, map: SharedMap | None):
+    def __init__(self, w: Writer, op: Op, stage: Value | None, map: SharedMap | None):
         self.w = w
         self.memory = op.operands[0]
         assert isinstance(self.memory.type, SharedType)
@@ -34,13 +34,13 @@ class SharedAddress:
         offset = operand(op, "offset")
         assert offset is not None
         self.offset = offset
-        self.slot = slot
+        self.stage = stage
         self.map = map
         self.is_late = self.map is None or (bool(self.swizzle) and self.map.aligned % period(self.swizzle) != 0)
         if self.is_late:
             self.base = shared_base(w, self.memory)
-            if slot is not None and (self.type.ring or (self.map is None and not self.swizzle)):
-                self.base = w.let(f"add i32 {self.base}, {self.slot_offset(slot)}")
+            if stage is not None and (self.type.ring or (self.map is None and not self.swizzle)):
+                self.base = w.let(f"add i32 {self.base}, {self.stage_offset(stage)}")
         if self.map is None:
             return
         self.terms = [w.let(f"mul i32 {self.scalar(value)}, {factor}") for value, factor in self.map.terms]
@@ -53,33 +53,33 @@ class SharedAddress:
         for basis in self.thread:
             self.moved |= basis
         self.bases: dict[int, str] = {}
-        self.added = [self.slot_offset(slot)] if slot is not None and self.type.ring else []
+        self.added = [self.stage_offset(stage)] if stage is not None and self.type.ring else []
         self.added += self.terms
 
     def scalar(self, value: Value) -> str:
         register = self.w.registers[value][0]
         return self.w.let(f"trunc i64 {register} to i32") if self.w.bits(value.dtype) == 64 else register
 
-    def slot_offset(self, slot: Value) -> str:
-        """Bytes to a slot."""
-        return self.w.text.here(("slot", slot, self.type), lambda: self._slot_offset(slot))
+    def stage_offset(self, stage: Value) -> str:
+        """Bytes to a stage."""
+        return self.w.text.here(("stage", stage, self.type), lambda: self._stage_offset(stage))
 
-    def _slot_offset(self, slot: Value) -> str:
+    def _stage_offset(self, stage: Value) -> str:
         w, type = self.w, self.type
-        number, slots = w.registers[slot][0], type.shape[0]
-        if type.ring and slots & (slots - 1):
-            if (low := w.facts.of(slot).low) is not None and low >= 0:
-                number = w.let(f"urem {w.index} {number}, {slots}")
-            else:  # slot -1 is the last one
-                rest = w.let(f"srem {w.index} {number}, {slots}")
+        number, stages = w.registers[stage][0], type.shape[0]
+        if type.ring and stages & (stages - 1):
+            if (low := w.facts.of(stage).low) is not None and low >= 0:
+                number = w.let(f"urem {w.index} {number}, {stages}")
+            else:  # stage -1 is the last one
+                rest = w.let(f"srem {w.index} {number}, {stages}")
                 negative = w.let(f"icmp slt {w.index} {rest}, 0")
-                up = w.let(f"select i1 {negative}, {w.index} {slots}, {w.index} 0")
+                up = w.let(f"select i1 {negative}, {w.index} {stages}, {w.index} 0")
                 number = w.let(f"add {w.index} {rest}, {up}")
         if w.index == "i64":
             number = w.let(f"trunc i64 {number} to i32")
-        if type.ring and not slots & (slots - 1):
-            number = w.let(f"and i32 {number}, {slots - 1}")
-        return w.let(f"mul i32 {number}, {slot_bytes(type)}")
+        if type.ring and not stages & (stages - 1):
+            number = w.let(f"and i32 {number}, {stages - 1}")
+        return w.let(f"mul i32 {number}, {stage_bytes(type)}")
 
     def of(self, register: int) -> str:
         """The address of a register's element."""
@@ -95,15 +95,15 @@ class SharedAddress:
             known = not offset.startswith("%")
             scaled = str(int(offset) * size) if known else w.let(f"mul i32 {offset}, {size}")
         if self.swizzle:
-            if self.slot is not None and not self.type.ring:
-                scaled = w.let(f"add i32 {scaled}, {self.slot_offset(self.slot)}")
+            if self.stage is not None and not self.type.ring:
+                scaled = w.let(f"add i32 {scaled}, {self.stage_offset(self.stage)}")
             scaled = swizzle_at_run_time(w, scaled, self.swizzle)
         return self.base if scaled == "0" else w.let(f"add i32 {self.base}, {scaled}")
 
     def at(self, register_part: int) -> str:
         """The address of what lies `register_part` bytes (by XOR) from a thread's first element, by the linear map.
 
-        Tiles, slots and terms are multiples of the swizzle's period: bits below it are XORed at last, so that one base
+        Tiles, stages and terms are multiples of the swizzle's period: bits below it are XORed at last, so that one base
         in registers serves all registers' parts. Bits that shared memory itself may begin at are XORed ahead of it.
         """
         w = self.w

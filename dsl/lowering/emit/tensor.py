@@ -101,7 +101,7 @@ def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
 def _address(w: Writer, op: Op) -> tuple[SharedAddress, SharedMap]:
     """Of rows of matrices, which lie as a linear map says. Raises TileError `ir` for a text of the IR, edited behind
     the pass that has found one."""
-    address = SharedAddress(w, op, operand(op, "slot"), w.accesses[op].shared)
+    address = SharedAddress(w, op, operand(op, "stage"), w.accesses[op].shared)
     if address.map is None:
         message = f"the rows of {op.name} lie at offsets that no linear map says"
         raise TileError("ir", op.loc, message, "the offsets as 'lower_matrix_accesses' has them")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from dsl.lowering.emit.channels import narrow
+from dsl.lowering.emit.pipelines import narrow
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_base
 from dsl.lowering.emit.writer import Writer
@@ -17,9 +17,9 @@ from dsl.lowering.ops import operand
 LANES = WARP.bit_length() - 1
 
 
-@rule("bulk_store")
+@rule("tma_store")
 def _bulk_store(w: Writer, op: Op) -> None:
-    """One lane stores what its warp holds, panel by panel, or one thread the whole tile."""
+    """One lane stores what its warp holds, atom by atom, or one thread the whole tile."""
     memory, place, mask = op.operands[0], operand(op, "place"), operand(op, "mask")
     assert place is not None and place.tile.layout is not None
     map, box, size, layout = map_of(op), CopiedBox.of(op), memory.dtype.bytes, place.tile.layout
@@ -30,7 +30,7 @@ def _bulk_store(w: Writer, op: Op) -> None:
     firsts = [basis & ~inside for basis in layout.warp] if is_of_warps else []
 
     def moved(weights: tuple[int, ...]) -> str:
-        """What the number of the warp adds, a weight an axis, of columns one for their panel."""
+        """What the number of the warp adds, a weight an axis, of columns one for their atom."""
         return w.head.linear((0,) * LANES + tuple(_weighed(first, shape, run, weights) for first in firsts))
 
     others = w.head.thread() if not is_of_warps else w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
@@ -52,9 +52,9 @@ def _bulk_store(w: Writer, op: Op) -> None:
     columns = (inside % shape[-1] + 1) if is_of_warps else shape[-1]
     there = w.head.once(f"ptrtoint ptr %{map.name} to i64")
     name = f"@cp.async.bulk.tensor.{len(box.axes)}d.global.shared::cta.tile.bulk_group"
-    for panel in range(columns // run):
-        within = (begins.constant + panel * rows * run) * size
-        column = w.let(f"add i32 {corner[0]}, {panel * run}")
+    for atom in range(columns // run):
+        within = (begins.constant + atom * rows * run) * size
+        column = w.let(f"add i32 {corner[0]}, {atom * run}")
         w.template(name, [there, column, *corner[1:], w.let(f"add i32 {source}, {within}"), alone], op)
 
 
@@ -64,16 +64,16 @@ def _weighed(element: int, shape: tuple[int, ...], run: int, weights: tuple[int,
     return sum(coordinate * weight for coordinate, weight in zip(at, weights, strict=True))
 
 
-@rule("bulk_commit")
+@rule("tma_commit")
 def _bulk_commit(w: Writer, op: Op) -> None:
     w.template("cp.async.bulk.commit_group", [], op)
 
 
-@rule("bulk_wait")
+@rule("tma_wait")
 def _bulk_wait(w: Writer, op: Op) -> None:
     w.template("cp.async.bulk.wait_group.read", [str(op.attrs["groups"])], op)
 
 
-@rule("bulk_fence")
+@rule("tma_fence")
 def _bulk_fence(w: Writer, op: Op) -> None:
     w.template("fence.proxy.async.shared::cta", [], op)

@@ -1,4 +1,4 @@
-"""Products of warp groups: one asm for all instructions of a slot, and one for the wait, with the sums tied.
+"""Products of warp groups: one asm for all instructions of a stage, and one for the wait, with the sums tied.
 
 The first one begins with a fence and ends with a commit; between the two nothing takes the sums (`place_waits`).
 """
@@ -26,7 +26,7 @@ LANES = 5  # bits of a lane's number
 ADDRESS = (1 << 18) - 1  # of shared memory in a descriptor (PTX ISA, "Matrix Descriptor")
 
 
-@rule("dots")
+@rule("mma_group")
 def by_warpgroups(w: Writer, op: Op) -> None:
     """acc + a @ b, whose operands' loads are `in_place`; of several b and acc one behind the other."""
     groups, layout = chosen(op), op.results[0].tile.layout
@@ -46,7 +46,7 @@ def by_warpgroups(w: Writer, op: Op) -> None:
     # A product alone needs no zeros in registers, which were 64 moves a round of attention.
     alone, over = constant_of(totals[0]) == 0, bool(op.attrs.get("from_zero"))
     held = [] if alone else [w.registers[total][r] for total in totals for r in order]
-    made = w.calls.asm(of_slot(groups, alone or over, over), [*left, right, *held])
+    made = w.calls.asm(of_stage(groups, alone or over, over), [*left, right, *held])
     for number, result in enumerate(op.results):
         out = [""] * len(order)
         for register, value in zip(order, made[number * len(order) :], strict=False):
@@ -54,7 +54,7 @@ def by_warpgroups(w: Writer, op: Op) -> None:
         w.registers[result] = out
 
 
-@rule("product_wait")
+@rule("mma_wait")
 def _wait(w: Writer, op: Op) -> None:
     """All products before; the sums are there."""
     held = [register for sums in op.operands for register in w.registers[sums]]
@@ -65,8 +65,8 @@ def _wait(w: Writer, op: Op) -> None:
 
 
 @cache
-def of_slot(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction:
-    """All products of a slot: each one adds to the sums of all, in the same registers. alone: from 0 on; over: in the
+def of_stage(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction:
+    """All products of a stage: each one adds to the sums of all, in the same registers. alone: from 0 on; over: in the
     registers of other sums."""
     fence, commit = instruction("wgmma.fence.sync.aligned"), instruction("wgmma.commit_group.sync.aligned")
     in_registers = groups.left is None
@@ -98,18 +98,18 @@ def of_wait(register: str, count: int) -> Instruction:
     return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
 
 
-def descriptor(w: Writer, load: Op, panels: Panels, bases: tuple[int, ...]) -> str:
-    """Of the part of a slot that a thread's group multiplies. bases: bytes that each bit of its number adds."""
-    memory, slot = load.operands[0], operand(load, "slot")
+def descriptor(w: Writer, load: Op, atoms: Panels, bases: tuple[int, ...]) -> str:
+    """Of the part of a stage that a thread's group multiplies. bases: bytes that each bit of its number adds."""
+    memory, stage = load.operands[0], operand(load, "stage")
     address = shared_base(w, memory)
     if w.function.number("cluster", 1) > 1:  # it holds the block's rank, too, above what a descriptor has of it
         address = w.head.once(f"and i32 {address}, {ADDRESS}")
-    if panels.base:
-        address = w.let(f"add i32 {address}, {panels.base}")
-    if slot is not None:
-        address = w.let(f"add i32 {address}, {SharedAddress(w, load, slot, None).slot_offset(slot)}")
+    if atoms.base:
+        address = w.let(f"add i32 {address}, {atoms.base}")
+    if stage is not None:
+        address = w.let(f"add i32 {address}, {SharedAddress(w, load, stage, None).stage_offset(stage)}")
     if any(bases):
         address = w.let(f"add i32 {address}, {w.head.linear(bases)}")
     start = w.let(f"zext i32 {w.let(f'lshr i32 {address}, 4')} to i64")
-    fields = panels.fields
+    fields = atoms.fields
     return w.let(f"or i64 {start}, {fields - (1 << 64) if fields >> 63 else fields}")

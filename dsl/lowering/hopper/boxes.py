@@ -63,7 +63,7 @@ class PixelWalk:
 class CopiedBox:
     """What one instruction copies of a tensor, the axes in some order. walks: of a window, whose pixels are all along
     the first of these axes; they are behind the slices, and behind them is one axis more. at: how many elements of a
-    slot are ahead of it."""
+    stage are ahead of it."""
 
     axes: tuple[BoxAxis, ...]
     walks: tuple[PixelWalk, ...] = ()
@@ -261,14 +261,14 @@ def maps_of(block: Block) -> list[BoxMap]:
 
 def is_of_box(op: Op) -> bool:
     """Whether it goes by a map."""
-    return op.spec.leaves or (op.spec.access.at_channel == "fill" and "box" in op.attrs)
+    return op.spec.leaves or (op.spec.access.at_pipeline == "fill" and "box" in op.attrs)
 
 
 def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
     """Along each axis of its box, how many elements one instruction stores of what a warp holds in the layout of these
     places: all of it, columns in runs. None where that is no box, or several warps hold the same.
 
-    Of a shared tile each warp's part is to be whole rows of panels, eight of them or more where a swizzle goes by them.
+    Of a shared tile each warp's part is to be whole rows of atoms, eight of them or more where a swizzle goes by them.
     """
     layout, box = place.tile.layout, CopiedBox.of(store)
     assert layout is not None

@@ -1,7 +1,7 @@
 """Products of warp groups (`wgmma`): which products of tiles they can be, the layout of the sums, where operands lie.
 
 Four warps multiply 64 rows by up to 256 columns, and read both operands where they lie in shared memory: loads of whole
-slots that nothing else uses are not done at all. Each row of an operand has 32, 64 or 128 bytes along K, and the slot
+stages that nothing else uses are not done at all. Each row of an operand has 32, 64 or 128 bytes along K, and the stage
 the swizzle of so many bytes (PTX ISA, "Matrix Descriptor"). 675 TFLOPS of f16 at 8192 on an H100, where `mma.sync` has
 535 (docs/measurements.md).
 """
@@ -19,7 +19,7 @@ from dsl.lowering.ir.types import DType, SharedType
 from dsl.lowering.layouts.layout import Layout, bits_of
 from dsl.lowering.ops import operand, space_of
 from dsl.lowering.ops.memory import only_copies
-from dsl.lowering.shared.panels import start_of_whole
+from dsl.lowering.shared.atoms import start_of_whole
 from dsl.lowering.shared.shared_map import row_swizzle
 
 WARPS = 4
@@ -47,8 +47,9 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """How an operand lies in a slot, from `base` bytes on: `rows` rows of `width` bytes, and behind them the next ones.
-    across: a row is of one step along K; else it goes along K, and from eight rows to the next eight are `eights`."""
+    """How an operand lies in a stage, from `base` bytes on: `rows` rows of `width` bytes, and behind them the next
+    ones. across: a row is of one step along K; else it goes along K, and from eight rows to the next eight are
+    `eights`."""
 
     width: int
     rows: int
@@ -60,8 +61,8 @@ class Panels:
         """Bytes to where an instruction's part along K begins, by the instruction's number."""
         if self.across:  # sixteen rows, of two bytes each
             return number * STEP // 2 * self.width
-        panel, within = divmod(number * STEP, self.width)
-        return panel * self.rows * self.width + within
+        atom, within = divmod(number * STEP, self.width)
+        return atom * self.rows * self.width + within
 
     def group(self) -> int:
         """Bytes to the 64 rows of the product of the next group."""
@@ -70,9 +71,9 @@ class Panels:
     @property
     def fields(self) -> int:
         """Of a descriptor, without its start (PTX ISA, "Matrix Descriptor"): the swizzle, from eight rows to the next
-        eight, and, of an operand across K, from a panel to the next one."""
-        panel = self.rows * self.width >> 4 if self.across else 1
-        return WIDTHS[self.width] << 62 | (self.eights * self.width >> 4) << 32 | panel << 16
+        eight, and, of an operand across K, from a atom to the next one."""
+        atom = self.rows * self.width >> 4 if self.across else 1
+        return WIDTHS[self.width] << 62 | (self.eights * self.width >> 4) << 32 | atom << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class StagedOperand:
     """An operand in shared memory: its load, and how it lies."""
 
     load: Op
-    panels: Panels
+    atoms: Panels
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +102,15 @@ class Warpgroups:
         """Its loads are not done, and its tiles lie as the instructions read them."""
         places = (self.left, self.right)
         product.attrs[ATTRIBUTE] = (self.name, self.steps, *(None if p is None else astuple(p) for p in places))
-        for value, panels in zip(product.operands[:2], places, strict=True):
+        for value, atoms in zip(product.operands[:2], places, strict=True):
             if not is_loaded(value):
                 continue
             ops = chain(value)
             memory = ops[-1].operands[0]
             if memory.op is not None and isinstance(memory.type, SharedType):
                 # What is loaded into registers lies so, too: lanes of a warp meet no bank twice (`sums_layout`).
-                memory.op.attrs["dictated"] = row_swizzle(memory.type.shape[-1] * memory.dtype.bytes)
-            for op in ops if panels is not None else ():
+                memory.op.attrs["required"] = row_swizzle(memory.type.shape[-1] * memory.dtype.bytes)
+            for op in ops if atoms is not None else ():
                 op.attrs["in_place"] = True
 
 
@@ -212,7 +213,7 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
     if left is not None and left.load.operands[0] is right.load.operands[0]:
         return "its operands are one tile"
     name = f"m{ROWS}n{columns}k{STEP // size}.{types[2]}.{types[0]}.{types[1]}"
-    return Warpgroups(name, a.shape[1] * size // STEP, None if left is None else left.panels, right.panels)
+    return Warpgroups(name, a.shape[1] * size // STEP, None if left is None else left.atoms, right.atoms)
 
 
 def is_loaded(value: Value) -> bool:
@@ -252,13 +253,13 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     assert isinstance(memory.type, SharedType) and offset is not None
     rows, columns = op.result.tile.shape
     run = memory.type.shape[-1]
-    panels = () if run == columns else (columns // run,)
-    start, held, eights = start_of_whole(offset, (rows, columns), run), (*panels, rows, run), EIGHT
+    atoms = () if run == columns else (columns // run,)
+    start, held, eights = start_of_whole(offset, (rows, columns), run), (*atoms, rows, run), EIGHT
     if "window" in op.attrs:
         (first, eights), held = op.attrs["window"], (memory.type.shape[-2], columns)
         start = first * columns
     if memory.type.shape[-len(held) :] != held or start is None or not all(map(only_copies, users[memory])):
-        return "is not a whole slot that copies fill"
+        return "is not a whole stage that copies fill"
     width = run * memory.dtype.bytes
     if width not in WIDTHS:
         return f"has rows of {width} bytes; they take {', '.join(map(str, sorted(WIDTHS)))}"

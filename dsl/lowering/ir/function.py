@@ -272,7 +272,7 @@ class Function:
     @property
     def launched(self) -> int:
         """Threads of a block, those of warps with other roles too."""
-        return self.threads + WARP * self.number("fetchers")
+        return self.threads + WARP * self.number("producers")
 
     @property
     def laid_out(self) -> Collection[str]:

@@ -201,9 +201,9 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class SharedType:
-    """A tile in shared memory. With `ring`, the first extent counts slots and indices wrap around it.
+    """A tile in shared memory. With `ring`, the first extent counts stages and indices wrap around it.
 
-    swizzle: pairs (bit, mask): where that bit of a byte offset is set (in a slot of a ring, else in the tile), the
+    swizzle: pairs (bit, mask): where that bit of a byte offset is set (in a stage of a ring, else in the tile), the
     offset is XORed with the mask, whose bits are lower.
     """
 

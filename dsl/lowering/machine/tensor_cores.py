@@ -1,4 +1,4 @@
-"""Which `mma` a product of tiles takes, and the layouts that it dictates.
+"""Which `mma` a product of tiles takes, and the layouts that it requires.
 
 The rows of `dsl/ptx_templates/mma_sync.toml` have fragments: linear maps over F2 from (element, lane) to (row, column).
 A tile is many fragments: their repeats along its axes lie in further registers and in warps.

@@ -4,7 +4,7 @@ Written from docs/language.md and docs/functions.md, apart from `dsl/lowering/em
 `dsl verify` and the tests look at.
 """
 
-from dsl.lowering.meaning import channels, control, elementwise, matrix, memory, shapes, threads
+from dsl.lowering.meaning import control, elementwise, matrix, memory, pipelines, shapes, threads
 from dsl.lowering.meaning.run import (
     MEANINGS,
     MeaningArguments,
@@ -19,7 +19,7 @@ from dsl.lowering.meaning.run import (
     write_back,
 )
 
-FAMILIES = (elementwise, shapes, threads, matrix, memory, channels, control)
+FAMILIES = (elementwise, shapes, threads, matrix, memory, pipelines, control)
 
 __all__ = [
     "FAMILIES",

@@ -42,8 +42,8 @@ def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[A
 
 
 def _walked(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
-    """The indices of a window along each axis: [pixels, channels]."""
-    channels, *walked, last = box.axes
+    """The indices of a window along each axis: [pixels, pipelines]."""
+    pipelines, *walked, last = box.axes
     pixel, each = np.arange(walked[0].extent)[:, None], 1
     counts: list[int] = []
     for axis, walk in zip(walked, box.walks, strict=True):
@@ -53,7 +53,7 @@ def _walked(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[A
             raise Outside(op, f"a window begins at {int(run[axis.first])} of axis {axis.axis}, where it has no pixel")
         pixel, each = pixel + place * each, each * count
         counts.append(count)
-    found = [int(run[channels.first]) + np.arange(channels.extent)[None, :]]
+    found = [int(run[pipelines.first]) + np.arange(pipelines.extent)[None, :]]
     for walk, count in zip(box.walks, counts, strict=True):
         found.append(walk.lower + pixel % count * walk.step + int(run[walk.tap]))
         pixel = pixel // count

@@ -16,13 +16,13 @@ UNITS = 2.0
 """How far a tensor core's sum may be from the exact one, in the accumulator's units of the sum of magnitudes."""
 
 
-@meaning("product_wait")
+@meaning("mma_wait")
 def _product_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """The sums: here a product is done where it stands."""
     return x
 
 
-@meaning("dots")
+@meaning("mma_group")
 def _dots(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [_sums(run, op, factors_of(op, result), "") for result in op.results]
 

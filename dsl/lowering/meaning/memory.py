@@ -52,11 +52,11 @@ def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool
             on = None
         else:
             flat = flat[on]
-    slot = _named(run, op, "slot") if offset == "offset" else None
+    stage = _named(run, op, "stage") if offset == "offset" else None
     base = 0
-    if slot is not None and isinstance(memory.type, SharedType):
+    if stage is not None and isinstance(memory.type, SharedType):
         count = memory.type.shape[0]
-        index = int(slot)
+        index = int(stage)
         base = (index % count if memory.type.ring else index) * (run.memory(memory).size // count)
     there = run.memory(memory)
     if base:
@@ -139,7 +139,7 @@ def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 
-@meaning("bulk_store")
+@meaning("tma_store")
 def _bulk_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """What a store by TMA stores is what lies there when it is waited for; elements outside of the tensor are not
     stored."""
@@ -162,14 +162,14 @@ def _bulk_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 
-@meaning("bulk_commit")
+@meaning("tma_commit")
 def _bulk_commit(run: Run, op: Op, x: list[Array]) -> list[Array]:
     run.stores.append(run.open_stores)
     run.open_stores = []
     return []
 
 
-@meaning("bulk_wait")
+@meaning("tma_wait")
 def _bulk_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     while len(run.stores) > op.attrs["groups"]:
         for store in run.stores.pop(0):
@@ -177,7 +177,7 @@ def _bulk_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 
-@meaning("bulk_fence")
+@meaning("tma_fence")
 def _bulk_fence(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """Nothing: as a barrier."""
     return []

@@ -74,7 +74,7 @@ Watch = Callable[[Value, Array], Array]
 
 
 Filled = dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]
-"""What boxes bring, by the numbers of a channel, and whether it lasts."""
+"""What boxes bring, by the numbers of a pipeline, and whether it lasts."""
 
 
 class Run:
@@ -233,15 +233,15 @@ _ORDERS: dict[SharedType, np.ndarray] = {}
 
 
 def _order(type: SharedType, op: Op) -> np.ndarray:
-    """Where each element of a swizzled tile lies. A swizzle repeats in each slot of a ring."""
+    """Where each element of a swizzled tile lies. A swizzle repeats in each stage of a ring."""
     found = _ORDERS.get(type)
     if found is None:
         size, count = type.dtype.bytes, prod(type.shape)
-        slot = count // type.shape[0] if type.ring else count
-        moved = np.array([swizzled(i * size, type.swizzle) for i in range(slot)])
-        if (moved % size).any() or moved.max(initial=0) >= slot * size:
+        stage = count // type.shape[0] if type.ring else count
+        moved = np.array([swizzled(i * size, type.swizzle) for i in range(stage)])
+        if (moved % size).any() or moved.max(initial=0) >= stage * size:
             raise Outside(op, f"the swizzle {type.swizzle} takes elements apart, or out of their tile")
-        found = _ORDERS[type] = (np.arange(0, count, slot)[:, None] + (moved // size)[None, :]).reshape(-1)
+        found = _ORDERS[type] = (np.arange(0, count, stage)[:, None] + (moved // size)[None, :]).reshape(-1)
     return found
 
 

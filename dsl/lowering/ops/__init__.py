@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from dsl.lowering.ops import channels, control, elementwise, matrix, memory, shapes, threads
+from dsl.lowering.ops import control, elementwise, matrix, memory, pipelines, shapes, threads
 from dsl.lowering.ops.elementwise import CLASSES
 from dsl.lowering.ops.memory import operand, space_of
 from dsl.lowering.ops.spec import OPS, AccessEffect, Mismatch, OpSpec
 
 __all__ = [
-    "CLASSES", "OPS", "AccessEffect", "Mismatch", "OpSpec", "channels", "control", "elementwise", "matrix", "memory",
-    "operand", "shapes", "space_of", "threads",
+    "CLASSES",
+    "OPS",
+    "AccessEffect",
+    "Mismatch",
+    "OpSpec",
+    "control",
+    "elementwise",
+    "matrix",
+    "memory",
+    "operand",
+    "pipelines",
+    "shapes",
+    "space_of",
+    "threads",
 ]  # fmt: skip

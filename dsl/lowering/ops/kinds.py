@@ -92,8 +92,8 @@ def _is_warpgroups(value: Any) -> bool:
     if not isinstance(value, tuple) or len(value) != 4:
         return False
     name, steps, left, right = value
-    panels = _each(lambda each: isinstance(each, int), (tuple,))
-    return isinstance(name, str) and _is_whole(steps, 1) and _or_none(panels)(left) and panels(right)
+    atoms = _each(lambda each: isinstance(each, int), (tuple,))
+    return isinstance(name, str) and _is_whole(steps, 1) and _or_none(atoms)(left) and atoms(right)
 
 
 def words(*known: str) -> tuple[Reads, str]:
@@ -129,8 +129,8 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "at": WHOLE,
     "type": (lambda value: isinstance(value, SharedType), "the type of a shared tile"),
     "name": TEXT,
-    "slots": COUNT,
-    "fetchers": WHOLE,
+    "stages": COUNT,
+    "producers": WHOLE,
     "registers": (_or_none(WHOLES[0]), "none, or whole numbers in brackets"),
     "pingpong": WHOLE,
     "unroll": WHOLE,
@@ -159,13 +159,13 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "bulk": FLAG,
     "by": words("warp", "block"),
     "commutes": FLAG,
-    "dictated": (_rows(2), "pairs of whole numbers: ((bit, mask), …)"),
+    "required": (_rows(2), "pairs of whole numbers: ((bit, mask), …)"),
     "exact": FLAG,
     "few": FLAG,
     "from_zero": FLAG,
     "goes_on": FLAG,
     "in_place": FLAG,
-    "lasting": FLAG,
+    "resident": FLAG,
     "matrix": FLAG,
     "nest": WHOLE,
     "no_box": TEXT,
@@ -224,7 +224,7 @@ def _flaw_of_named(op: Op) -> str | None:
 
 def _flaw_of_elements(op: Op) -> str | None:
     """Places, a mask and what is moved are of one shape; what is moved has the type of the memory. A store by TMA goes
-    from places in panels to as many of the tensor."""
+    from places in atoms to as many of the tensor."""
     by_name = dict(zip(op.attrs["has"], op.operands, strict=True))
     places = by_name.get("offset") or by_name.get("place")
     of_places = ("value", "other", "expected", "source", *(["mask"] if "offset" in by_name else []))

@@ -86,9 +86,9 @@ def factors_of(op: Op, result: Value) -> tuple[Value, Value, Value]:
 
 
 # a, several b, as many accumulators: products of warp groups by the same instructions, as their columns lie together.
-row("dots", (5, None), _infer_dots, "instruction")
+row("mma_group", (5, None), _infer_dots, "instruction")
 # Of products of warp groups, before: the sums, which are there behind it.
 row(
-    "product_wait", (1, None), lambda o, a: [each.type for each in o], acts="awaits", placement=Placement(alike),
+    "mma_wait", (1, None), lambda o, a: [each.type for each in o], acts="awaits", placement=Placement(alike),
     access=MemoryAccess(waits="wait for products"),
 )  # fmt: skip

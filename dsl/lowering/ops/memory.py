@@ -1,6 +1,6 @@
 """Accesses to memory, and what orders them.
 
-Operands: a tensor with a tile of element offsets; a shared tile with an optional slot and a tile of element offsets in
+Operands: a tensor with a tile of element offsets; a shared tile with an optional stage and a tile of element offsets in
 it; optional operands are named by the attribute `has`, in the order given.
 """
 
@@ -121,7 +121,7 @@ def by_threads(op: Op) -> bool:
 
 
 def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
-    """The offsets of an access, and its slot if it is in one. What a copy reads is at its source, what a store by TMA
+    """The offsets of an access, and its stage if it is in one. What a copy reads is at its source, what a store by TMA
     writes at its target."""
     if op.spec.leaves:
         there = operand(op, "place" if effect.space == "shared" else "target")
@@ -133,7 +133,7 @@ def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
         return source, None
     offset = operand(op, "offset")
     assert offset is not None
-    return offset, operand(op, "slot")
+    return offset, operand(op, "stage")
 
 
 def commutes(op: Op, used: Collection[Value]) -> str | None:
@@ -195,7 +195,7 @@ def _takes(needs: str, **named: str) -> dict[str, Any]:
 
 
 BOX = {"corner": "index", "tap": "index"}
-_PLACED = {"offset": "places", "slot": "index", "mask": "flag"}
+_PLACED = {"offset": "places", "stage": "index", "mask": "flag"}
 _WHOLE = {"there": "flag"}
 """Of a box whose mask is left out: whether it is accessed at all."""
 ACCESS = Placement(alike, place=_place_access)
@@ -213,12 +213,12 @@ row(
 )  # fmt: skip
 row(
     "ldmatrix", (2, 3), _infer_load, "has trans", becomes="ldmatrix.sync.m8n8.x1.shared.b16",
-    access=MemoryAccess(of_instruction), **_takes("offset", memory="shared", slot="index", offset="places"),
+    access=MemoryAccess(of_instruction), **_takes("offset", memory="shared", stage="index", offset="places"),
 )  # fmt: skip
 row(
     "stmatrix", (3, 4), nothing, "has trans", becomes="stmatrix.sync.m8n8.x1.shared.b16",
     access=MemoryAccess(of_instruction),
-    **_takes("offset value", memory="shared", slot="index", offset="places", value="tile"),
+    **_takes("offset value", memory="shared", stage="index", offset="places", value="tile"),
 )  # fmt: skip
 row(
     "atomic", (3, 6), _infer_atomic, "has action order scope", becomes=atomic_row,
@@ -234,10 +234,10 @@ row(
 # What lies at `place` of a shared tile goes to `target` of a tensor, in boxes: `corner` says where it begins along each
 # axis of the tensor, whose edges clip it; mask: a scalar, whether it is stored at all. Who holds `place` stores.
 row(
-    "bulk_store", (5, 10), nothing, "has box at", becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
+    "tma_store", (5, 10), nothing, "has box at", becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
     access=MemoryAccess(of_instruction), placement=Placement(place=_place_bulk_store),
     **_takes("place tensor target", memory="shared", place="places", tensor="tensor", target="places", mask="flag",
-             slot="index", **BOX),
+             stage="index", **BOX),
 )  # fmt: skip
 
 
@@ -245,11 +245,11 @@ def _synchronizes(name: str, becomes: str, waits: str = "", attrs: str = "") -> 
     row(name, 0, nothing, attrs, acts="synchronizes", becomes=becomes, access=MemoryAccess(waits=waits))
 
 
-_synchronizes("bulk_commit", "cp.async.bulk.commit_group")
+_synchronizes("tma_commit", "cp.async.bulk.commit_group")
 # All but so many groups of TMA stores have read what they store.
-_synchronizes("bulk_wait", "cp.async.bulk.wait_group.read", "wait for stores", "groups")
+_synchronizes("tma_wait", "cp.async.bulk.wait_group.read", "wait for stores", "groups")
 # What a thread has written in shared memory is before what TMA stores read behind the next barrier.
-_synchronizes("bulk_fence", "fence.proxy.async.shared::cta")
+_synchronizes("tma_fence", "fence.proxy.async.shared::cta")
 # own: the compiler made it, so no text has an access to it, and barriers between those are the compiler's in any case.
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", acts="allocates")
 _synchronizes("commit", "cp.async.commit_group")

@@ -138,7 +138,8 @@ class MemoryAccess:
     under_mask: how a mask may change within several elements that it still moves at once, as `Facts` calls it: "convex"
         where the ends tell whether all are on, "falls" where they only go off, "same" where it may not.
     waits: what its threads wait for, in words that its attributes complete.
-    at_channel: what it does at a channel with a number: "fill" it; "wait" for it; "begin" or "end" a turn of a group of
+    at_pipeline: what it does at a pipeline with a number: "fill" it; "wait" for it; "begin" or "end" a turn of a group
+    of
         warps.
     """
 
@@ -146,7 +147,7 @@ class MemoryAccess:
     kind: Literal["", "read", "write", "update"] = ""
     under_mask: Literal["convex", "falls", "same"] = "same"
     waits: str = ""
-    at_channel: Literal["", "fill", "wait", "begin", "end"] = ""
+    at_pipeline: Literal["", "fill", "wait", "begin", "end"] = ""
 
     @cached_property
     def touches(self) -> bool:

@@ -146,7 +146,7 @@ PASSES = (
         on_function(swizzle_shared.swizzle_shared),
         (LAYOUTS, EXCHANGES),
         reads=("swizzle",),
-        needed=swizzle_shared.has_dictated,
+        needed=swizzle_shared.has_required,
     ),
     Pass(
         "insert_barriers",

@@ -90,7 +90,7 @@ class _CopyLowering(Rewriter):
 
     def synchronous(self, op: Op) -> None:
         tensor, source, mask = operand(op, "tensor"), operand(op, "source"), operand(op, "mask")
-        offset, slot = operand(op, "offset"), operand(op, "slot")
+        offset, stage = operand(op, "offset"), operand(op, "stage")
         assert tensor is not None and source is not None and offset is not None
         type = TileType(source.tile.shape, tensor.dtype, source.tile.layout)
         operands: list[Value] = [tensor, source]
@@ -105,7 +105,7 @@ class _CopyLowering(Rewriter):
             operands += [mask, fill.result]
             has += ["mask", "other"]
         load = self.emit(Op(OPS["load"], operands, [type], {"has": has, "cache": None, "evict": None}, (), op.loc))
-        target = {"memory": op.operands[0], "slot": slot, "offset": offset, "value": load.result}
+        target = {"memory": op.operands[0], "stage": stage, "offset": offset, "value": load.result}
         kept = {k: v for k, v in target.items() if v is not None}
         attrs = {"has": list(kept), "cache": None, "evict": None}
         self.emit(Op(OPS["store"], list(kept.values()), [], attrs, (), op.loc))

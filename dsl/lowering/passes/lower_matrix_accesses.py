@@ -18,7 +18,7 @@ from dsl.lowering.ir.types import SharedType, TileType
 from dsl.lowering.known.facts import facts_of
 from dsl.lowering.ops import OPS, operand, space_of
 from dsl.lowering.ops.control import handed_on, names, parting
-from dsl.lowering.shared.access_width import slot_bytes
+from dsl.lowering.shared.access_width import stage_bytes
 from dsl.lowering.shared.shared_map import SharedMaps, access_bytes
 from dsl.ptx_templates import instruction
 
@@ -43,8 +43,8 @@ class NoMatrixAccess(Enum):
         "a larger tile, or fewer warps; or {plainly}",
     )
     SLOTS = (
-        "a slot of {memory} has {slot} bytes: the rows of {name} begin at multiples of 16 bytes",
-        "slots of a multiple of 16 bytes; or {plainly}",
+        "a stage of {memory} has {stage} bytes: the rows of {name} begin at multiples of 16 bytes",
+        "stages of a multiple of 16 bytes; or {plainly}",
     )
     WIDE = ("{name} moves elements of 8, 16 and 32 bits; this is a {tile}", "{plainly}")
     INDICES = (
@@ -155,7 +155,7 @@ class _MatrixLowering:
             "operand": "the result of a product" if store else "the operand of a product",
             "memory": f"'{memory.name}'",
             "tile": value.tile,
-            "slot": slot_bytes(memory.type),
+            "stage": stage_bytes(memory.type),
             "held": 1 << held,
             "word": max(1, 4 // size),
             "step": ROW // size,
@@ -173,7 +173,7 @@ class _MatrixLowering:
             return NoMatrixAccess.OUTSIDE
         if layout is None or (op.spec.access.kind == "write" and layout.is_replicated):
             return NoMatrixAccess.COPIES
-        if memory.type.ring and slot_bytes(memory.type) % ROW:
+        if memory.type.ring and stage_bytes(memory.type) % ROW:
             return NoMatrixAccess.SLOTS
         size = memory.dtype.bytes
         if size > 4:

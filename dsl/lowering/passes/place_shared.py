@@ -62,7 +62,7 @@ def place_shared(function: Function, target: Target) -> None:
 
 
 def _align(tile: Op) -> int:
-    least = BOX_ALIGN if "dictated" in tile.attrs else ALIGN
+    least = BOX_ALIGN if "required" in tile.attrs else ALIGN
     return max(least, period(tile.attrs["type"].swizzle))
 
 

@@ -56,7 +56,7 @@ def _in_block(function: Function, block: Block, most: int) -> None:
         for region in op.regions:
             _in_block(function, region, most)
         if chosen(op) is not None and not _is_gone_on_with(function, block, op):
-            wait = Op(OPS["product_wait"], op.results, [each.type for each in op.results], {}, (), op.loc)
+            wait = Op(OPS["mma_wait"], op.results, [each.type for each in op.results], {}, (), op.loc)
             for made, result in zip(wait.results, op.results, strict=True):
                 made.stands_for(result)
             replace_uses(function.body, dict(zip(op.results, wait.results, strict=True)))
@@ -88,7 +88,7 @@ def _end_turn_first(block: Block, wait: Op) -> None:
     at = block.ops.index(wait)
     behind = list(takewhile(lambda op: op.spec.pure and not _takes(op, [wait]), block.ops[at + 1 :]))
     end = at + 1 + len(behind)
-    if block.ops[end].spec.access.at_channel == "end":
+    if block.ops[end].spec.access.at_pipeline == "end":
         block.ops[at : end + 1] = [*behind, block.ops[end], wait]
 
 
@@ -118,7 +118,7 @@ def _follows(run: list[Op], op: Op, most: int) -> bool:
     columns, anew = op.result.tile.shape[1], constant_of(op.operands[2]) == 0
     size = columns * op.operands[1].tile.shape[0] * op.operands[1].dtype.bytes
     return (
-        (load.operands[0], operand(load, "slot")) == (before.operands[0], operand(before, "slot"))
+        (load.operands[0], operand(load, "stage")) == (before.operands[0], operand(before, "stage"))
         and groups == replace(last, right=replace(last.right, base=last.right.base + size))
         and anew == (constant_of(run[-1].operands[2]) == 0)
         and has_columns(columns * (len(run) + 1), op.result.dtype.name)
@@ -132,7 +132,7 @@ def _make_one(function: Function, block: Block, run: list[Op]) -> None:
     first, columns = run[0], run[0].result.tile.shape[1]
     operands = [first.operands[0], *(op.operands[1] for op in run), *(op.operands[2] for op in run)]
     attrs = {"instruction": first.attrs["instruction"], **joined_attribute(first, columns, len(run))}
-    made = Op(OPS["dots"], operands, [op.result.type for op in run], attrs, (), first.loc)
+    made = Op(OPS["mma_group"], operands, [op.result.type for op in run], attrs, (), first.loc)
     for result, op in zip(made.results, run, strict=True):
         result.stands_for(op.result)
     block.ops[block.ops.index(run[-1])] = made

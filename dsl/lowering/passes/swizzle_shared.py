@@ -20,7 +20,7 @@ from dsl.lowering.ir.schedule import SwizzlePin
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.known.facts import facts_of
 from dsl.lowering.layouts.layout import BasisSpan
-from dsl.lowering.shared.access_width import slot_bytes
+from dsl.lowering.shared.access_width import stage_bytes
 from dsl.lowering.shared.shared_map import (
     BANKS,
     WORD,
@@ -61,11 +61,11 @@ def swizzle_shared(function: Function) -> None:
         type = op.attrs["type"]
         wanted, mine = function.swizzles.get(op.attrs["name"]), accesses.get(id(op.result), [])
         phases = _phases(maps, mine)
-        dictated = op.attrs.get("dictated")
-        if dictated is not None:
-            rule, why = dictated, "copies of boxes, and products of warp groups, have it so"
-            if wanted is not None and _pinned(wanted, type) != dictated:
-                raise _dictated(wanted, op, dictated, why)
+        required = op.attrs.get("required")
+        if required is not None:
+            rule, why = required, "copies of boxes, and products of warp groups, have it so"
+            if wanted is not None and _pinned(wanted, type) != required:
+                raise _required(wanted, op, required, why)
         elif wanted is not None:
             rule, why = _pinned(wanted, type), ""
             if wanted.bits is not None:
@@ -73,7 +73,7 @@ def swizzle_shared(function: Function) -> None:
         else:
             rule, why = _computed(phases, type, id(op.result) in again)
         widest = [p.bytes for p in phases] if phases is not None else [access_bytes(maps.analysis, op) for op in mine]
-        options = {_said(rule): rule} if dictated is not None else _options(max(widest, default=1), type, rule)
+        options = {_said(rule): rule} if required is not None else _options(max(widest, default=1), type, rule)
         swizzle = function.choices.choose(
             "swizzle",
             op.attrs["name"],
@@ -85,15 +85,15 @@ def swizzle_shared(function: Function) -> None:
             unit="passes over the banks, a phase of each access",
             pinned=None if wanted is None else wanted.loc,
             line=f"swizzle {op.attrs['name']}: {{option}}",
-            opening=None if dictated is not None else _opened(type, phases, max(widest, default=1)),
+            opening=None if required is not None else _opened(type, phases, max(widest, default=1)),
         )
         if swizzle:
             op.attrs["type"] = op.result.type = replace(type, swizzle=swizzle)
 
 
-def has_dictated(function: Function) -> bool:
+def has_required(function: Function) -> bool:
     """Whether copies of boxes or products of warp groups say how a tile lies: they read and write it so."""
-    return any("dictated" in op.attrs for op in function.body.ops if op.spec.allocates)
+    return any("required" in op.attrs for op in function.body.ops if op.spec.allocates)
 
 
 def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
@@ -107,7 +107,7 @@ def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
 
 def _extent(type: SharedType) -> int:
     """Bytes within which offsets are swizzled."""
-    return slot_bytes(type) if type.ring else type.bytes
+    return stage_bytes(type) if type.ring else type.bytes
 
 
 def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
@@ -126,7 +126,7 @@ def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
     return bits_swizzle(count, base, shift)
 
 
-def _dictated(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileError:
+def _required(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileError:
     """What a schedule is told that pins another swizzle than a tile must have."""
     name, type, said = alloc.attrs["name"], alloc.attrs["type"], _said(swizzle)
     rows = f"{type.shape[-2]} rows of {type.shape[-1] * type.dtype.bits // 8} bytes"

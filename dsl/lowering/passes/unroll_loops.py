@@ -36,7 +36,7 @@ def unroll_loops(function: Function) -> None:
 
 USUAL = (1, 2, 4, 8)
 MOST_SLOTS = 4
-"""Rounds of one for each slot: on an H200 those of three make products of 4096 10% faster, of f16 and of bytes; a loop
+"""Rounds of one for each stage: on an H200 those of three make products of 4096 10% faster, of f16 and of bytes; a loop
 that does more needs its registers (attention in rounds of two: 6% slower)."""
 STEPPED = 2
 """On an H200 products of 4096 take 293, 286 and 296 microseconds in rounds of one, two and three (f16); 2288, 2242 and
@@ -49,15 +49,18 @@ def _choose(function: Function, loop: Op) -> None:
     """Sets how many rounds of a loop become one."""
     rule, name = loop.attrs["unroll"], loop.regions[0].args[0].name or "loop"
     why = "the schedule unrolls what it names"
-    rounds = known_rounds(loop) if "slots" in loop.attrs else None
+    rounds = known_rounds(loop) if "stages" in loop.attrs else None
     if loop.attrs.get("few"):
         why = "it has the last rounds of a tile alone"
-    elif ("unroll", name) not in function.lines and rounds and rounds < loop.attrs["slots"]:
+    elif ("unroll", name) not in function.lines and rounds and rounds < loop.attrs["stages"]:
         rule, why = max(rounds, 2), "all its rounds are copied ahead: there is nothing left to copy in them"
     elif ("unroll", name) not in function.lines and loop.attrs.get("stepped"):
         rule, why = _stepped(function, loop), "its rounds are products alone, step by step"
-    elif ("unroll", name) not in function.lines and "slots" in loop.attrs and adds_products(loop):
-        rule, why = min(loop.attrs["slots"], MOST_SLOTS), "a round for each slot of the ring: their places are numbers"
+    elif ("unroll", name) not in function.lines and "stages" in loop.attrs and adds_products(loop):
+        rule, why = (
+            min(loop.attrs["stages"], MOST_SLOTS),
+            "a round for each stage of the ring: their places are numbers",
+        )
     step = constant_of(loop.operands[2])
     in_flight = "tiles" in loop.attrs and any(op.spec.leaves for op in walk(loop.regions[0]))
     free = step is not None and step >= 1 and not in_flight
@@ -135,7 +138,7 @@ class Splitter(Rewriter):
 
     def straight(self, loop: Op, body: Block, counters: Sequence[Value], values: list[Value]) -> list[Value]:
         """The last rounds of a loop one after another, without a loop. Copies that run ahead past the end go."""
-        ahead = 0 if loop.attrs.get("goes_on") else loop.attrs.get("slots", 1) - 1
+        ahead = 0 if loop.attrs.get("goes_on") else loop.attrs.get("stages", 1) - 1
         for left, counter in zip(reversed(range(len(counters))), counters, strict=True):
             ops: list[Op] = []
             values = clone(body, [counter, *values], ops)
@@ -208,9 +211,9 @@ class Splitter(Rewriter):
 
 def _copies_past_the_end(attrs: dict[str, Any], factor: int) -> bool:
     """Whether all that the last rounds copy ahead is past the end, and goes: those that rounds of `factor` leave, where
-    they are fewer than slots, and no other loop goes on with the ring. A loop that goes step by step reads the first
-    fragments of a slot more, which it does not use: it must have been written, so there must be one slot more."""
-    return not attrs.get("goes_on") and factor <= attrs.get("slots", 1) - bool(attrs.get("stepped"))
+    they are fewer than stages, and no other loop goes on with the ring. A loop that goes step by step reads the first
+    fragments of a stage more, which it does not use: it must have been written, so there must be one stage more."""
+    return not attrs.get("goes_on") and factor <= attrs.get("stages", 1) - bool(attrs.get("stepped"))
 
 
 def loads_first(body: Block) -> None:

@@ -80,7 +80,7 @@ class Lifetimes:
             if op.spec.control.loops:
                 state = self.loop(op, state, divided or parting(op) is not None)
             elif op.spec.control.concurrent:
-                self.channel(op)
+                self.pipeline(op)
                 state = self.forward(op.regions[-1], _State(), divided)
             elif op.spec.control.flows:
                 apart = divided or parting(op) is not None
@@ -106,8 +106,8 @@ class Lifetimes:
                     self.access(op, tile, state, divided)
         return state
 
-    def channel(self, roles: Op) -> None:
-        """The tiles of a channel are apart from all others: at no time nobody needs them."""
+    def pipeline(self, roles: Op) -> None:
+        """The tiles of a pipeline are apart from all others: at no time nobody needs them."""
         mine = {roles.operands[0], *(op.operands[0] for op in walk(roles.regions[0]) if op.spec.access.touches)}
         for tile in mine & self.number.keys():  # it may read numbers of tensors, too
             self.apart[self.number[tile]] |= (1 << len(self.tiles)) - 1 & ~(1 << self.number[tile])

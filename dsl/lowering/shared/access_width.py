@@ -25,8 +25,8 @@ def pointer_align(function: Function, memory: Value) -> int:
     return memory.dtype.bytes
 
 
-def slot_bytes(type: SharedType) -> int:
-    """Bytes of one slot: what the first extent counts."""
+def stage_bytes(type: SharedType) -> int:
+    """Bytes of one stage: what the first extent counts."""
     return type.bytes // type.shape[0]
 
 
@@ -44,10 +44,10 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
     under = masked_groups(analysis, op, layout.shape)
     size = memory.dtype.bytes
     aligned = max(pointer_align(analysis.function, memory) // size, 1)
-    if isinstance(memory.type, SharedType) and operand(op, "slot") is not None:
-        # A slot may begin at any multiple of its size, so the whole tile's alignment is not enough.
-        slot = slot_bytes(memory.type) // size
-        aligned = min(aligned, slot & -slot)
+    if isinstance(memory.type, SharedType) and operand(op, "stage") is not None:
+        # A stage may begin at any multiple of its size, so the whole tile's alignment is not enough.
+        stage = stage_bytes(memory.type) // size
+        aligned = min(aligned, stage & -stage)
     best = 1
     for axis in range(len(layout.shape)):
         width = min(layout.vectors[axis], facts.run[axis], facts.start[axis], under[axis], MAX_BYTES // size, aligned)

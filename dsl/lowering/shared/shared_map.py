@@ -1,6 +1,6 @@
 """Where the accesses of a shared tile go: byte offsets as linear maps over F2, swizzles, banks.
 
-A byte offset counts from the slot of a ring, else from the tile's start.
+A byte offset counts from the stage of a ring, else from the tile's start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dsl.lowering.known.forms import linear
 from dsl.lowering.layouts.layout import BasisSpan, Layout
 from dsl.lowering.ops import operand, space_of
 from dsl.lowering.ops.memory import by_threads, writes
-from dsl.lowering.shared.access_width import access_width, slot_bytes
+from dsl.lowering.shared.access_width import access_width, stage_bytes
 
 Swizzle = tuple[tuple[int, int], ...]
 
@@ -27,7 +27,7 @@ WORD = 4
 
 
 def swizzled(offset: int, swizzle: Swizzle) -> int:
-    """The byte offset at which the byte `offset` of a slot lies."""
+    """The byte offset at which the byte `offset` of a stage lies."""
     for bit, mask in swizzle:
         if offset >> bit & 1:
             offset ^= mask
@@ -73,7 +73,7 @@ class SharedMaps:
 
     def of(self, op: Op, layout: Layout | None) -> SharedMap | None:
         """The map of an access to a shared tile by threads that hold it in `layout`; None where it is not linear."""
-        memory, offset, slot = op.operands[0], operand(op, "offset"), operand(op, "slot")
+        memory, offset, stage = op.operands[0], operand(op, "offset"), operand(op, "stage")
         assert offset is not None and isinstance(memory.type, SharedType)
         affine = self.affines.of(offset)
         if affine is None or layout is None or not free_of_carries(affine, layout.shape):
@@ -82,11 +82,11 @@ class SharedMaps:
         in_order = sorted(affine.terms, key=lambda term: self.affines.ranks[term[0]])
         terms = {self.affines.scalars[name]: factor * size for name, factor in in_order}
         constant = affine.constant * size
-        if slot is not None and not memory.type.ring:
-            scalars, number = linear(slot)
-            constant += number * slot_bytes(memory.type)
+        if stage is not None and not memory.type.ring:
+            scalars, number = linear(stage)
+            constant += number * stage_bytes(memory.type)
             for value, factor in scalars.items():
-                terms[value] = terms.get(value, 0) + factor * slot_bytes(memory.type)
+                terms[value] = terms.get(value, 0) + factor * stage_bytes(memory.type)
         reached = sum(c * (e - 1) for c, e in zip(affine.coefficients, layout.shape, strict=True)) * size
         # The map XORs the constant with what the bits of a thread and of a register add. That is their sum only where
         # no bit of the constant is one that they reach.

@@ -57,7 +57,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "blocks_per_sm": NUMBER,
     "cluster": NUMBER,
     "contract": WORD,
-    "fetchers": NUMBER,
+    "producers": NUMBER,
     "follows": FLAGS,
     "prefetch_fragments": TEXTS,
     "l2_group": NUMBER,

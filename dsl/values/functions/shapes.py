@@ -112,7 +112,7 @@ def _reshape_tiles(b: Building, loc: Loc, source: Binding, extents_given: Bindin
         if any(source.windows):
             message = f"a part of a shared tile that may reach beyond it cannot be seen as {extents}"
             b.error("shape", loc, message, "begin at a constant, or where its facts say that it ends inside")
-        return replace(source, extents=extents, strides=row_major(extents), has_slots=False, windows=())
+        return replace(source, extents=extents, strides=row_major(extents), has_stages=False, windows=())
     value = b.as_value(source, loc)
     for e in extents:
         b.check_extent(e, loc, "an extent")

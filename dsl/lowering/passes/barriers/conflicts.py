@@ -26,7 +26,7 @@ from dsl.lowering.passes.barriers.threads import (
     meeting_of_elements,
     scope_of_acting,
 )
-from dsl.lowering.passes.barriers.touches import Slot, Touch, along
+from dsl.lowering.passes.barriers.touches import Stage, Touch, along
 
 # Beyond, an access counts as being anywhere: a barrier too many, never one too few.
 MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
@@ -73,7 +73,7 @@ def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
     met = meeting_of_elements(a, b, warps)
     if met is None:
         return IN_WARP if a.joint or b.joint else None
-    known = not a.in_slot or _comparable_slots(a, b) is not None
+    known = not a.in_stage or _comparable_stages(a, b) is not None
     return met if known else Meeting(met.scope, Doubt.SLOT)
 
 
@@ -81,7 +81,7 @@ def earlier_rounds(a: Touch, b: Touch) -> list[Touch]:
     """The accesses that `a` stands for, one for each earlier round that may meet `b`."""
     if a.before is None:
         return [a]
-    slot, offset = a.before
+    stage, offset = a.before
     rounds: Iterable[int] | None = None
     if _comparable(a, b) and offset and a.offsets is not None and b.offsets is not None:
         low_a, high_a = a.offsets.reach(a.shape)
@@ -90,8 +90,8 @@ def earlier_rounds(a: Touch, b: Touch) -> list[Touch]:
         if offset < 0:
             first, last = -last, -first
         rounds = range(max(0, -(-first // abs(offset))), last // abs(offset) + 1)
-    elif slot and (both := _comparable_slots(a, b)) is not None:
-        back = along(slot, both[0].axes) if both[0].axes else slot
+    elif stage and (both := _comparable_stages(a, b)) is not None:
+        back = along(stage, both[0].axes) if both[0].axes else stage
         if not back:  # in all of them at the same place along these axes
             return [a.without(False, bool(offset)).along(both[0].axes)]
         if both[0].modulus:
@@ -100,13 +100,13 @@ def earlier_rounds(a: Touch, b: Touch) -> list[Touch]:
             away, rest = divmod(both[0].constant - both[1].constant, back)
             rounds = [away] if away >= 0 and not rest else []
     if rounds is None or len(list(rounds)) > MAX_ROUNDS_BACK:
-        return [a.without(bool(slot), bool(offset))]
-    return [a.shifted(k * slot, k * offset) for k in rounds]
+        return [a.without(bool(stage), bool(offset))]
+    return [a.shifted(k * stage, k * offset) for k in rounds]
 
 
 def disjoint(a: Touch, b: Touch) -> bool:
     """True if two accesses are known to touch different elements."""
-    if _different_slots(a, b):
+    if _different_stages(a, b):
         return True
     if a.offsets is None or b.offsets is None or not _comparable(a, b):
         return False
@@ -126,18 +126,18 @@ def _elements(offsets: Affine | Listed, shape: tuple[int, ...]) -> frozenset[int
     return frozenset(offsets.values(shape))
 
 
-def _different_slots(a: Touch, b: Touch) -> bool:
-    """True if both slots are known and differ, rings taken into account."""
-    both = _comparable_slots(a, b)
+def _different_stages(a: Touch, b: Touch) -> bool:
+    """True if both stages are known and differ, rings taken into account."""
+    both = _comparable_stages(a, b)
     if both is None:
         return False
     distance, modulus = both[0].constant - both[1].constant, both[0].modulus
     return distance % modulus != 0 if modulus else distance != 0
 
 
-def _comparable_slots(a: Touch, b: Touch) -> tuple[Slot, Slot] | None:
-    """The slots of both, of boxes along the axes of which that goes, if their distance is that of their constants."""
-    one, other = a.slot, b.slot
+def _comparable_stages(a: Touch, b: Touch) -> tuple[Stage, Stage] | None:
+    """The stages of both, of boxes along the axes of which that goes, if their distance is that of their constants."""
+    one, other = a.stage, b.stage
     if one is None or other is None or one.modulus != other.modulus:
         return None
     if one.axes and other.axes:
@@ -148,8 +148,8 @@ def _comparable_slots(a: Touch, b: Touch) -> tuple[Slot, Slot] | None:
 
 
 def _comparable(a: Touch, b: Touch) -> bool:
-    """True if the offsets count from the same place (of one slot, if they lie in slots) and the same unknowns."""
-    return a.in_slot == b.in_slot and (a.offsets is None or b.offsets is None or a.offsets.terms == b.offsets.terms)
+    """True if the offsets count from the same place (of one stage, if they lie in stages) and the same unknowns."""
+    return a.in_stage == b.in_stage and (a.offsets is None or b.offsets is None or a.offsets.terms == b.offsets.terms)
 
 
 @dataclass(slots=True)

@@ -11,9 +11,9 @@ from dsl.lowering.ops import operand
 from dsl.lowering.passes.barriers.conflicts import Comparisons, collision
 from dsl.lowering.passes.barriers.state import State, members
 from dsl.lowering.passes.barriers.steps import Steps
-from dsl.lowering.passes.barriers.touches import Touch, slot_of
+from dsl.lowering.passes.barriers.touches import Touch, stage_of
 
-NEVER = "wait(n) for it"  # of copies that no wait stands behind, in however many slots
+NEVER = "wait(n) for it"  # of copies that no wait stands behind, in however many stages
 
 
 def groups_kept(ops: list[Op]) -> dict[str, int]:
@@ -84,8 +84,8 @@ class CopiesInFlight:
             raise TileError("hazard", op.loc, message, f"{first} first")
         does, way = ("writes" if touch.write else "reads"), ("into" if other.write else "from")
         message = f"this {does} '{touch.memory.name}' while the copy{line} {way} it may be in flight"
-        same = None if copy is None else self._same_slot(copy, other, op, touch)
-        others = "" if first == NEVER else ", or a ring of more slots" if same else ", or use another slot"
+        same = None if copy is None else self._same_stage(copy, other, op, touch)
+        others = "" if first == NEVER else ", or a ring of more stages" if same else ", or use another stage"
         raise TileError("hazard", op.loc, message + (f": {same}" if same else ""), f"{first} first{others}")
 
     def _fail_of_store(self, touch: Touch, flying: int, op: Op) -> NoReturn:
@@ -104,29 +104,29 @@ class CopiesInFlight:
         begun = [op for op in walk(self.steps.function.body) if op.spec.in_flight or op.spec.leaves]
         return self.steps.origin(flying, begun)
 
-    def _same_slot(self, copy: Op, flying: Touch, op: Op, touch: Touch) -> str | None:
-        """Which two slots of a ring are one: that of a copy in flight, told by the round of the access, and that of the
-        access. None where they are not known, or have one index."""
-        ring = touch.slot.modulus if touch.slot is not None else None
-        index, to = operand(op, "slot"), operand(copy, "slot")
-        if not ring or flying.slot is None or index is None or to is None:
+    def _same_stage(self, copy: Op, flying: Touch, op: Op, touch: Touch) -> str | None:
+        """Which two stages of a ring are one: that of a copy in flight, told by the round of the access, and that of
+        the access. None where they are not known, or have one index."""
+        ring = touch.stage.modulus if touch.stage is not None else None
+        index, to = operand(op, "stage"), operand(copy, "stage")
+        if not ring or flying.stage is None or index is None or to is None:
             return None
-        began = slot_of(self.forms, copy.operands[0], to)
+        began = stage_of(self.forms, copy.operands[0], to)
         began = began.of(self.forms.canonical(began.form, began.holds))
         if [factor for _, factor in began.terms] != [1]:
             return None
         order = [each for each in walk(self.steps.function.body) if each is op or each is copy]
-        rounds = (began.constant - flying.slot.constant) % ring
+        rounds = (began.constant - flying.stage.constant) % ring
         if not rounds and order[0] is op:  # the copy comes behind the access: it is of an earlier round
             rounds = ring
-        here, there = self._slot_text(index), self._slot_text(to, rounds)
+        here, there = self._stage_text(index), self._stage_text(to, rounds)
         if here is None or there is None or here == there:
             return None
         before = f", {rounds} round{'s' * (rounds > 1)} before," if rounds else ""
-        return f"slot {here} here and slot {there} of the copy{before} are the same in a ring of {ring}"
+        return f"stage {here} here and stage {there} of the copy{before} are the same in a ring of {ring}"
 
-    def _slot_text(self, index: Value, less: int = 0) -> str | None:
-        """The index of a slot, less a number, as a kernel writes it; None where a part of it has no name."""
+    def _stage_text(self, index: Value, less: int = 0) -> str | None:
+        """The index of a stage, less a number, as a kernel writes it; None where a part of it has no name."""
         index, _ = remainder(index)
         factors, constant = self.forms.form(index)
         constant -= less

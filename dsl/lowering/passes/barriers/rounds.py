@@ -17,7 +17,7 @@ from dsl.lowering.known.affine import Affine
 from dsl.lowering.known.listed_offsets import Listed
 from dsl.lowering.passes.barriers.conflicts import MAX_ROUNDS_BACK
 from dsl.lowering.passes.barriers.steps import Steps
-from dsl.lowering.passes.barriers.touches import Change, Slot, Touch, along, terms_of
+from dsl.lowering.passes.barriers.touches import Change, Stage, Touch, along, terms_of
 
 MAX_ENTERED = (
     256  # places from before a loop that its numbers tell apart: rounds of an outer loop may add more and more
@@ -80,14 +80,14 @@ class LoopRounds:
                     yield touch.expressed(lambda form, m: self.forms.canonical(substituted(form, starts), m))  # noqa: B023
 
     def _first_round(self, op: Op, carried: list[Carried]) -> Callable[[Touch], Touch]:
-        """Slots and offsets relative to what the loop carries, which has its start in the first round."""
+        """Stages and offsets relative to what the loop carries, which has its start in the first round."""
         starts = {c.inside: c.start for c in carried}
         # Factors of what is carried, in the body's accesses of a memory.
-        slots: dict[Value, dict[int, int]] = defaultdict(dict)
+        stages: dict[Value, dict[int, int]] = defaultdict(dict)
         offsets: dict[Value, dict[int, int]] = defaultdict(dict)
         for touch in (touch for region in op.regions for touch in self._at_first(region)):
-            if touch.slot is not None:
-                slots[touch.memory].update((v, k) for v, k in touch.slot.terms if v in starts)
+            if touch.stage is not None:
+                stages[touch.memory].update((v, k) for v, k in touch.stage.terms if v in starts)
             if touch.offsets is not None:
                 offsets[touch.memory].update((v, k) for v, k in touch.offsets.terms if v in starts)
 
@@ -102,12 +102,12 @@ class LoopRounds:
             if touch.before is not None:
                 return touch
             if len(entered) >= MAX_ENTERED:
-                return touch.without(bool(slots.get(touch.memory)), bool(offsets.get(touch.memory)))
-            if touch.slot is not None and (factors := slots.get(touch.memory)):
-                if touch.slot.axes:
-                    factors = {value: along(factor, touch.slot.axes) for value, factor in factors.items()}
-                form = relative(touch.slot.form, factors, touch.slot.holds)
-                touch = replace(touch, slot=touch.slot.of(form))
+                return touch.without(bool(stages.get(touch.memory)), bool(offsets.get(touch.memory)))
+            if touch.stage is not None and (factors := stages.get(touch.memory)):
+                if touch.stage.axes:
+                    factors = {value: along(factor, touch.stage.axes) for value, factor in factors.items()}
+                form = relative(touch.stage.form, factors, touch.stage.holds)
+                touch = replace(touch, stage=touch.stage.of(form))
             if touch.offsets is not None and (factors := offsets.get(touch.memory)):
                 terms, constant = relative((dict(touch.offsets.terms), touch.offsets.constant), factors, EXACT)
                 touch = replace(touch, offsets=touch.offsets._replace(terms=terms_of(terms), constant=constant))
@@ -167,17 +167,17 @@ def next_round(carried: list[Carried], inside: set[int]) -> Callable[[Touch], To
 
     def change(touch: Touch) -> Touch:
         touch = _renamed(touch, follow)
-        slot = sum(k * steps.get(v, 0) for v, k in touch.slot.terms) if touch.slot is not None else 0
+        stage = sum(k * steps.get(v, 0) for v, k in touch.stage.terms) if touch.stage is not None else 0
         offset = sum(k * steps.get(v, 0) for v, k in touch.offsets.terms) if touch.offsets is not None else 0
-        if not (slot or offset) or touch.before == (slot, offset):
+        if not (stage or offset) or touch.before == (stage, offset):
             return touch
         if touch.before is not None:  # another loop made it stand for rounds of its own
-            return touch.without(bool(slot), bool(offset))
-        ring = (slot and touch.slot is not None and touch.slot.modulus) or 0
+            return touch.without(bool(stage), bool(offset))
+        ring = (stage and touch.stage is not None and touch.stage.modulus) or 0
         if 0 < ring <= MAX_ROUNDS_BACK and not offset:  # it comes round again
-            return touch.shifted(slot, 0)
-        before = (slot, offset) if touch.age + 1 >= min(ring or EXACT_ROUNDS, MAX_ROUNDS_BACK) else None
-        return replace(touch.shifted(slot, offset), age=touch.age + 1, before=before)
+            return touch.shifted(stage, 0)
+        before = (stage, offset) if touch.age + 1 >= min(ring or EXACT_ROUNDS, MAX_ROUNDS_BACK) else None
+        return replace(touch.shifted(stage, offset), age=touch.age + 1, before=before)
 
     return change
 
@@ -185,17 +185,17 @@ def next_round(carried: list[Carried], inside: set[int]) -> Callable[[Touch], To
 def _renamed(touch: Touch, follow: Change) -> Touch:
     """An access by the names of the next round, or of what is behind a loop. Names that come round again, each time
     with another constant (a pair exchanged and counted on), would go on for ever: after a few rounds such a place is
-    not known any more. The slots of a ring come round again themselves."""
+    not known any more. The stages of a ring come round again themselves."""
     out = touch.expressed(follow)
-    known = touch.slot if out.slot is None or touch.slot is None else touch.slot.along(out.slot.axes)
-    slot = out.slot is not None and not out.slot.modulus and _moved(known, out.slot)
+    known = touch.stage if out.stage is None or touch.stage is None else touch.stage.along(out.stage.axes)
+    stage = out.stage is not None and not out.stage.modulus and _moved(known, out.stage)
     offsets = out.offsets is not None and _moved(touch.offsets, out.offsets)
-    if not (slot or offsets):
+    if not (stage or offsets):
         return out
-    return replace(out, age=out.age + 1) if out.age < EXACT_ROUNDS else out.without(slot, offsets)
+    return replace(out, age=out.age + 1) if out.age < EXACT_ROUNDS else out.without(stage, offsets)
 
 
-def _moved(old: Slot | Affine | Listed | None, new: Slot | Affine | Listed) -> bool:
+def _moved(old: Stage | Affine | Listed | None, new: Stage | Affine | Listed) -> bool:
     """True if a place has another constant, or more or other factors, and not just other names."""
     assert old is not None
     return old.constant != new.constant or sorted(k for _, k in old.terms) != sorted(k for _, k in new.terms)

@@ -26,7 +26,7 @@ class Doubt(Enum):
 
     PLACE = "where one of them is, is not known"
     BASE = "they count from different values"
-    SLOT = "their slots are not told apart"
+    SLOT = "their stages are not told apart"
     SIZE = "too many elements to compare them one by one"
 
 

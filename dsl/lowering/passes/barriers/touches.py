@@ -39,8 +39,8 @@ def along(box: int, axes: Collection[int]) -> int:
     return kept
 
 
-class Slot(NamedTuple):
-    """The index of a slot: Σ terms + constant, modulo `modulus` if there is one. axes: of a box of a tensor, whose
+class Stage(NamedTuple):
+    """The index of a stage: Σ terms + constant, modulo `modulus` if there is one. axes: of a box of a tensor, whose
     number has a digit for each axis, those along which it is known."""
 
     terms: Terms
@@ -57,20 +57,20 @@ class Slot(NamedTuple):
     def form(self) -> Form:
         return dict(self.terms), self.constant
 
-    def of(self, form: Form) -> Slot:
-        """Such a slot at another index."""
+    def of(self, form: Form) -> Stage:
+        """Such a stage at another index."""
         factors, constant = reduced(form, self.holds)
         return self._replace(terms=terms_of(factors), constant=constant)
 
-    def along(self, axes: Collection[int]) -> Slot:
-        """What is known of a box along these axes alone; of another slot all of it."""
+    def along(self, axes: Collection[int]) -> Stage:
+        """What is known of a box along these axes alone; of another stage all of it."""
         if not self.axes:
             return self
         terms = terms_of({value: along(factor, axes) for value, factor in self.terms})
         kept = tuple(axis for axis in self.axes if axis in axes)
         return self._replace(terms=terms, constant=along(self.constant, axes), axes=kept)
 
-    def changed(self, change: Change) -> Slot | None:
+    def changed(self, change: Change) -> Stage | None:
         """The same index, told otherwise: of a box along each axis by itself. None where nothing of it is known."""
         if not self.axes:
             form = change(self.form, self.holds)
@@ -86,8 +86,8 @@ class Touch:
     """One access that is not ordered yet.
 
     bond: "acquire" or "release" if it orders global memory with other blocks, and touches nothing itself.
-    slot: the slot's index; None without a slot, or where it is not known (`in_slot` tells).
-    offsets: of elements, in the slot if there is one; None for any element.
+    stage: the stage's index; None without a stage, or where it is not known (`in_stage` tells).
+    offsets: of elements, in the stage if there is one; None for any element.
     layout: of the tile; None for a scalar. one_thread: each element is touched by one of the threads that hold it, a
         scalar by thread 0.
     combines: what it does if such accesses need no order among themselves (`dsl/lowering/ops/memory.py`).
@@ -96,16 +96,16 @@ class Touch:
         asynchronous proxy, whose fence goes with barriers of the block.
     warp_ordered: a warp barrier came after, so only other warps can still meet it.
     age: rounds of loops that moved it since.
-    before: it stands for earlier rounds too, each this much (slot, offset) further back.
+    before: it stands for earlier rounds too, each this much (stage, offset) further back.
     """
 
     memory: Value
     write: bool
-    slot: Slot | None
+    stage: Stage | None
     offsets: Affine | Listed | None
     layout: Layout | None
     one_thread: bool
-    in_slot: bool = False
+    in_stage: bool = False
     combines: str | None = None
     joint: bool = False
     grouped: bool = False
@@ -118,7 +118,7 @@ class Touch:
 
     def __post_init__(self) -> None:
         """Accesses are hashed far more often than made."""
-        place = (self.memory, self.slot, self.offsets, self.layout, self.bond)
+        place = (self.memory, self.stage, self.offsets, self.layout, self.bond)
         self._hash = hash((place, self.write, self.age, self.before, self.warp_ordered))
 
     def __hash__(self) -> int:
@@ -132,48 +132,48 @@ class Touch:
     def is_global(self) -> bool:
         return not isinstance(self.memory.type, SharedType)
 
-    def shifted(self, slot: int, offset: int) -> Touch:
-        """The same access that many slots and elements back."""
+    def shifted(self, stage: int, offset: int) -> Touch:
+        """The same access that many stages and elements back."""
         out = self
-        if slot and out.slot is not None:
-            out = replace(out, slot=out.slot.of((dict(out.slot.terms), out.slot.constant - slot)))
+        if stage and out.stage is not None:
+            out = replace(out, stage=out.stage.of((dict(out.stage.terms), out.stage.constant - stage)))
         if offset and out.offsets is not None:
             out = replace(out, offsets=out.offsets._replace(constant=out.offsets.constant - offset))
         return out
 
     def expressed(self, change: Change) -> Touch:
-        """The same access with its forms, of slot and offsets, told otherwise."""
-        slot, offsets = self.slot, self.offsets
-        if slot is not None and slot.terms:
-            slot = slot.changed(change)
+        """The same access with its forms, of stage and offsets, told otherwise."""
+        stage, offsets = self.stage, self.offsets
+        if stage is not None and stage.terms:
+            stage = stage.changed(change)
         if offsets is not None and offsets.terms:
             form = change((dict(offsets.terms), offsets.constant), EXACT)
             offsets = None if form is None else offsets._replace(terms=terms_of(form[0]), constant=form[1])
-        if slot == self.slot and offsets == self.offsets:
+        if stage == self.stage and offsets == self.offsets:
             return self
-        out = self.without(self.slot is not None and slot is None, self.offsets is not None and offsets is None)
-        out = out.along(slot.axes) if slot is not None else out
-        return replace(out, slot=slot, offsets=offsets)
+        out = self.without(self.stage is not None and stage is None, self.offsets is not None and offsets is None)
+        out = out.along(stage.axes) if stage is not None else out
+        return replace(out, stage=stage, offsets=offsets)
 
     def along(self, axes: tuple[int, ...]) -> Touch:
         """The same access of a box of which these axes alone are known still."""
-        if self.slot is None or self.slot.axes == axes:
+        if self.stage is None or self.stage.axes == axes:
             return self
         before = self.before and (along(self.before[0], axes), self.before[1])
-        return replace(self, slot=self.slot.along(axes), before=before if before and any(before) else None)
+        return replace(self, stage=self.stage.along(axes), before=before if before and any(before) else None)
 
     def forget(self, values: set[int]) -> Touch:
         """What hangs on these values is not known any more."""
         return self.expressed(lambda form, _: None if form[0].keys() & values else form)
 
-    def without(self, slot: bool, offsets: bool) -> Touch:
-        """The same access without its slot or its offsets. What is left may still move from round to round."""
-        if not (slot or offsets):
+    def without(self, stage: bool, offsets: bool) -> Touch:
+        """The same access without its stage or its offsets. What is left may still move from round to round."""
+        if not (stage or offsets):
             return self
-        before = self.before and (self.before[0] * (not slot), self.before[1] * (not offsets))
+        before = self.before and (self.before[0] * (not stage), self.before[1] * (not offsets))
         return replace(
             self,
-            slot=None if slot else self.slot,
+            stage=None if stage else self.stage,
             offsets=None if offsets else self.offsets,
             before=before if before and any(before) else None,
         )
@@ -183,8 +183,8 @@ def terms_of(factors: dict[int, int]) -> Terms:
     return tuple(sorted((v, k) for v, k in factors.items() if k))
 
 
-def slot_of(forms: LoopForms, memory: Value, index: Value) -> Slot:
-    """The slot that an index chooses: of a ring modulo its slots; `i % 2` takes two in turn."""
+def stage_of(forms: LoopForms, memory: Value, index: Value) -> Stage:
+    """The stage that an index chooses: of a ring modulo its stages; `i % 2` takes two in turn."""
     assert isinstance(memory.type, SharedType)
     modulus = memory.type.shape[0] if memory.type.ring else None
     inner, taken = remainder(index)
@@ -192,7 +192,7 @@ def slot_of(forms: LoopForms, memory: Value, index: Value) -> Slot:
         index, modulus = inner, taken
     elif taken is not None and modulus is not None and taken % modulus == 0:
         index = inner
-    return Slot((), 0, modulus).of(forms.form(index))
+    return Stage((), 0, modulus).of(forms.form(index))
 
 
 def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
@@ -208,7 +208,7 @@ def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
     return found
 
 
-def slot_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Slot | None:
+def stage_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Stage | None:
     """Which box of its tensor a store by TMA writes, as a number: boxes of two numbers have no element in common.
 
     Counted are those axes along which boxes begin at multiples of their extent; the number of tiles along each is a
@@ -226,7 +226,7 @@ def slot_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Slot | None:
             axes.append(axis.axis)
             for value, factor in factors.items():
                 terms[value] = terms.get(value, 0) + factor // extent * digit
-    return Slot(terms_of(terms), constant, None, tuple(sorted(axes))) if axes else None
+    return Stage(terms_of(terms), constant, None, tuple(sorted(axes))) if axes else None
 
 
 class Touches:
@@ -237,8 +237,8 @@ class Touches:
         self.effects = {op: op.spec.access.effects(op) for op in ops if op.spec.access.touches}
         effects = [e for found in self.effects.values() for e in found]
         self.written = {e.memory for e in effects if e.kind == "write"}
-        # What goes through a channel is ordered by its barriers.
-        self.in_channels = {e.memory for e in effects if e.by.completion == "mbarrier"}
+        # What goes through a pipeline is ordered by its barriers.
+        self.in_pipelines = {e.memory for e in effects if e.by.completion == "mbarrier"}
         # What this kernel only reads stays as it is while it runs, but for a kernel that has an order with the whole
         # system: a host or another kernel may write it.
         self.all_global = any(e.kind in BONDS and e.by.scope == "sys" for e in effects)
@@ -274,13 +274,13 @@ class Touches:
         written = {effect.memory for effect in effects if effect.kind == "write"}
         for effect in effects:
             memory = effect.memory
-            if memory in self.in_channels or (self.own is not None and memory not in self.own):
+            if memory in self.in_pipelines or (self.own is not None and memory not in self.own):
                 continue
             if not (memory in self.written or (self.all_global and effect.space == "global")):
                 continue
             if effect.kind == "read" and memory in written:
                 continue  # one touch for both
-            offset, slot = place_of(op, effect)
+            offset, stage = place_of(op, effect)
             layout = offset.tile.layout
             one = bool(written) or op.attrs.get("one_thread", False)
             if effect.kind in BONDS:
@@ -288,13 +288,13 @@ class Touches:
                 continue
             where = self.place(offset)
             write = effect.kind == "write"
-            form = None if slot is None else slot_of(self.forms, memory, slot)
+            form = None if stage is None else stage_of(self.forms, memory, stage)
             if op.spec.leaves and write:
-                form = slot_of_box(self.forms, op, self.tiles[memory])
-            in_slot = slot is not None or form is not None
+                form = stage_of_box(self.forms, op, self.tiles[memory])
+            in_stage = stage is not None or form is not None
             combines = commutes(op, self.used)
             grouped = op.attrs.get("in_place", False)
-            touch = Touch(memory, write, form, where, layout, one, in_slot, combines, op.spec.joint, grouped)
+            touch = Touch(memory, write, form, where, layout, one, in_stage, combines, op.spec.joint, grouped)
             touch = replace(touch, polls=op) if counts_rounds(op) else touch
             out.append(touch.expressed(self.forms.canonical))
         return out

@@ -81,7 +81,7 @@ class BarrierWalk:
             elif op.spec.control.loops:
                 state = self._loop(op, state)
             elif op.spec.control.concurrent:
-                # All that was done before is there for each role; what goes from one to another is in channels.
+                # All that was done before is there for each role; what goes from one to another is in pipelines.
                 self._ordered(state, "block")
                 state = self.block(op.regions[-1], state)
             elif parting(op) is not None:

@@ -1,6 +1,6 @@
 """Gives every tile a layout, and makes each remaining change of layout an explicit `convert_layout`.
 
-1. Anchors: what the schedule pins, then what products on tensor cores dictate, then loads and stores (wide, coalesced
+1. Anchors: what the schedule pins, then what products on tensor cores require, then loads and stores (wide, coalesced
    accesses), then what is left (`anchors.py`).
 2. A layout spreads from its anchor through operations that determine one operand's layout from another's
    (`spread.py`); which do, their rows say (`dsl/lowering/ops/`).

@@ -1,6 +1,6 @@
 """Tiles of a shared tile's shape in runs: so many elements of each row, and behind them those of the next row.
 
-Copies of boxes and products of warp groups have rows of 128 bytes at most. A wider tile lies in panels of such rows.
+Copies of boxes and products of warp groups have rows of 128 bytes at most. A wider tile lies in atoms of such rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dsl.lowering.ir.function import Block, Value
 from dsl.lowering.ir.location import Loc, Source
 
 MOST_OF_ROW = 128
-"""Bytes of a row of a panel."""
+"""Bytes of a row of a atom."""
 
 
 def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
@@ -36,9 +36,9 @@ def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
     return b.broadcast(total, shape)
 
 
-def places_in_panels(b: Builder, shape: tuple[int, ...], run: int) -> Value:
+def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
     """The places of a tile's elements where so many columns of all rows lie one behind the other, the columns told by
-    two axes: panels, and those of a panel. They are linear then."""
+    two axes: atoms, and those of a atom. They are linear then."""
     *rows, columns = shape
     if run == columns:
         return offsets_within(b, shape)

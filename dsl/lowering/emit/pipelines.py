@@ -1,4 +1,4 @@
-"""Roles of warps, and the barriers of the channels between them.
+"""Roles of warps, and the barriers of the pipelines between them.
 
 Warps behind those of the kernel fetch: one thread of them, since a copy of a box is one instruction. A warp that waits
 asks again and again; the machine lets it sleep meanwhile.
@@ -15,7 +15,7 @@ from dsl.lowering.hopper.warpgroup import WARPS
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.targets import WARP
 from dsl.lowering.ops import operand
-from dsl.lowering.ops.channels import base_of, copy_of, is_read_by_threads, rings_of
+from dsl.lowering.ops.pipelines import base_of, copy_of, is_read_by_threads, rings_of
 
 BARRIER = 8
 """Bytes of a barrier in shared memory."""
@@ -24,7 +24,7 @@ OF_ROLE = 1
 number 0."""
 
 
-@rule("roles")
+@rule("warp_specialize")
 def _roles(w: Writer, op: Op) -> None:
     fetch, main = op.regions
     threads = w.function.threads
@@ -56,7 +56,7 @@ def _roles(w: Writer, op: Op) -> None:
 
 
 def _blocks(op: Op) -> int:
-    """How many blocks fill a channel for each other."""
+    """How many blocks fill a pipeline for each other."""
     blocks: int = op.attrs.get("blocks", 1)
     return blocks
 
@@ -73,12 +73,12 @@ def _meet_cluster(w: Writer, op: Op, order: str) -> None:
 
 
 def _begin(w: Writer, op: Op) -> None:
-    """The barriers of a channel: `full` waits for the thread that fills, `free` for each warp that reads, that of a
+    """The barriers of a pipeline: `full` waits for the thread that fills, `free` for each warp that reads, that of a
     turn for the warps of a group."""
     pingpong, readers, counts = op.attrs["pingpong"], w.function.warps * _blocks(op), list[tuple[int, int]]()
-    for slots in rings_of(op):
+    for stages in rings_of(op):
         at = len(counts)
-        counts += [each for slot in range(slots) for each in ((at + slot, 1), (at + slots + slot, readers))]
+        counts += [each for stage in range(stages) for each in ((at + stage, 1), (at + stages + stage, readers))]
     counts += [(len(counts) + group, WARPS) for group in range(pingpong)]
     first, met = w.fresh_label("first"), w.fresh_label("begun")
     w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, 0')}, label %{first}, label %{met}")
@@ -125,29 +125,29 @@ def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
     w.start(over)
 
 
-@rule("fill")
+@rule("producer_acquire")
 def _fill(w: Writer, op: Op) -> None:
-    channel, number = op.operands
-    slots = op.attrs["slots"]
-    free = _place(w, channel, number, slots, base_of(op) + slots)
-    _await(w, op, free, w.let(f"add i32 {_times(w, number, slots)}, 1"))
-    full = _place(w, channel, number, slots, base_of(op))
+    pipeline, number = op.operands
+    stages = op.attrs["stages"]
+    free = _place(w, pipeline, number, stages, base_of(op) + stages)
+    _await(w, op, free, w.let(f"add i32 {_times(w, number, stages)}, 1"))
+    full = _place(w, pipeline, number, stages, base_of(op))
     w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
 
 
-@rule("filled")
+@rule("consumer_wait")
 def _filled(w: Writer, op: Op) -> None:
-    channel, number = op.operands
-    slots = op.attrs["slots"]
-    _await(w, op, _place(w, channel, number, slots, base_of(op)), _times(w, number, slots))
+    pipeline, number = op.operands
+    stages = op.attrs["stages"]
+    _await(w, op, _place(w, pipeline, number, stages, base_of(op)), _times(w, number, stages))
 
 
-def _times(w: Writer, number: Value, slots: int) -> str:
-    """How often a number's slot was there before."""
-    return w.let(f"udiv i32 {narrow(w, number)}, {slots}")
+def _times(w: Writer, number: Value, stages: int) -> str:
+    """How often a number's stage was there before."""
+    return w.let(f"udiv i32 {narrow(w, number)}, {stages}")
 
 
-@rule("turn_begin")
+@rule("pingpong_begin")
 def _turn_begin(w: Writer, op: Op) -> None:
     """The first group waits for the last one's turn of the number before."""
     first = w.head.once(f"zext i1 {w.head.once(f'icmp eq i32 {_group(w)}, 0')} to i32")
@@ -155,7 +155,7 @@ def _turn_begin(w: Writer, op: Op) -> None:
     _await(w, op, _place_of_turn(w, op, _group(w)), phase)
 
 
-@rule("turn_end")
+@rule("pingpong_end")
 def _turn_end(w: Writer, op: Op) -> None:
     """It is the next group's turn."""
     following = w.head.once(f"add i32 {_group(w)}, 1")
@@ -169,7 +169,7 @@ def _group(w: Writer) -> str:
 
 def _place_of_turn(w: Writer, op: Op, group: str) -> str:
     """The address of the barrier of a group's turns."""
-    first = w.let(f"add i32 {shared_base(w, op.operands[0])}, {BARRIER * 2 * op.attrs['slots']}")
+    first = w.let(f"add i32 {shared_base(w, op.operands[0])}, {BARRIER * 2 * op.attrs['stages']}")
     return w.let(f"add i32 {first}, {w.head.once(f'mul i32 {group}, {BARRIER}')}")
 
 
@@ -180,17 +180,17 @@ def _arrive(w: Writer, op: Op, barrier: str) -> None:
     w.template("@mbarrier.arrive.shared.b64", [barrier, first], op)
 
 
-@rule("release")
+@rule("consumer_release")
 def _release(w: Writer, op: Op) -> None:
     """All lanes of the warp have read what they read. What they have asked for may come later than they arrive: ptxas
     13.0 puts the arrival ahead of products by `mma.sync`, and copies overtook `ldmatrix` on an H100. Between reads of
     threads and writes by the asynchronous proxy there is to be a fence (PTX ISA, "Async proxy")."""
-    channel, number = op.operands
-    slots = op.attrs["slots"]
+    pipeline, number = op.operands
+    stages = op.attrs["stages"]
     if is_read_by_threads(op, w.function.body):
         w.template("fence.proxy.async.shared::cta", [], op)
     w.template("bar.warp.sync", ["-1"], op)
-    free, blocks = _place(w, channel, number, slots, base_of(op) + slots), _blocks(op)
+    free, blocks = _place(w, pipeline, number, stages, base_of(op) + stages), _blocks(op)
     if blocks == 1:
         _arrive(w, op, free)
         return
@@ -199,20 +199,20 @@ def _release(w: Writer, op: Op) -> None:
     w.template("@mbarrier.arrive.shared::cluster.b64", [there, w.head.once(f"icmp ult i32 {lane}, {blocks}")], op)
 
 
-def _place(w: Writer, channel: Value, number: Value, slots: int, first: int) -> str:
-    """The address of the barrier of a number's slot: the first of its kind is the channel's barrier `first`."""
-    slot = w.let(f"urem i32 {narrow(w, number)}, {slots}")
-    place = w.let(f"add i32 {shared_base(w, channel)}, {w.let(f'mul i32 {slot}, {BARRIER}')}")
+def _place(w: Writer, pipeline: Value, number: Value, stages: int, first: int) -> str:
+    """The address of the barrier of a number's stage: the first of its kind is the pipeline's barrier `first`."""
+    stage = w.let(f"urem i32 {narrow(w, number)}, {stages}")
+    place = w.let(f"add i32 {shared_base(w, pipeline)}, {w.let(f'mul i32 {stage}, {BARRIER}')}")
     return w.let(f"add i32 {place}, {BARRIER * first}") if first else place
 
 
-@rule("bulk_copy")
+@rule("tma_copy")
 def _bulk_copy(w: Writer, op: Op) -> None:
-    memory, channel, slot = op.operands[0], operand(op, "channel"), operand(op, "slot")
-    assert channel is not None and slot is not None
-    slots, map = memory.type.shape[0], map_of(op)  # type: ignore[union-attr]
-    number = w.let(f"urem i32 {narrow(w, slot)}, {slots}")
-    size = memory.type.bytes // slots  # type: ignore[union-attr]
+    memory, pipeline, stage = op.operands[0], operand(op, "pipeline"), operand(op, "stage")
+    assert pipeline is not None and stage is not None
+    stages, map = memory.type.shape[0], map_of(op)  # type: ignore[union-attr]
+    number = w.let(f"urem i32 {narrow(w, stage)}, {stages}")
+    size = memory.type.bytes // stages  # type: ignore[union-attr]
     target = w.let(f"add i32 {shared_base(w, memory)}, {w.let(f'mul i32 {number}, {size}')}")
     if op.attrs["at"]:
         target = w.let(f"add i32 {target}, {op.attrs['at'] * memory.dtype.bytes}")
@@ -229,6 +229,6 @@ def _bulk_copy(w: Writer, op: Op) -> None:
     taps = [w.let(f"trunc i32 {narrow(w, walk.tap)} to i16") for walk in box.walks]
     w.template(
         copy_of(op),
-        [target, place, *corner, _place(w, channel, slot, slots, base_of(op)), *taps, *more],
+        [target, place, *corner, _place(w, pipeline, stage, stages, base_of(op)), *taps, *more],
         op,
     )

@@ -1,14 +1,14 @@
 """TMA copies that are the same in all rounds are done once, ahead of the loops, as those of the filters that all
 tiles of a block are multiplied by.
 
-    for tile:                        copy sf, f[…]         number 0 of the channel
+    for tile:                        copy sf, f[…]         number 0 of the pipeline
         for c:                       for tile:
             copy sx, x[tile, c]  →       for c:
             copy sf, f[…]                    copy sx, x[tile, c]      numbers from 1 on
             …                                …
 
 Their tile is no ring. Nobody writes it again, so that each round may read it; number 0 is released as soon as it is
-there, since its slot of the rings has nothing.
+there, since its stage of the rings has nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dsl.lowering.ops import operand
 ONCE = {"once": True, "always": False}
 
 
-def choose_lasting(function: Function, loops: Sequence[Op], copies: Sequence[Op]) -> list[Op]:
+def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op]) -> list[Op]:
     """Which of the copies at the head of the innermost of these loops are done once."""
     if function.number("cluster", 1) > 1:  # what is the same for the blocks of a cluster they copy in parts
         return []

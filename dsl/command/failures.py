@@ -84,7 +84,7 @@ STARTS_LAST = (
 )
 ENDLESS = (
     "let the condition become false for every element: loads give 0 behind the end of an array, or what other= says; "
-    "or count the rounds, and stop after so many"
+    "or count the iterations, and stop after so many"
 )
 
 

@@ -482,7 +482,9 @@ class KernelBuilder(Tiles):
         self.name_results(carried, block.args[len(block.args) - count :])
         with self.ir.region(block):
             self.statements(body)
-            out = [v for name, start in carried for v in self.after_round(name, start, self.after(name, body), body)]
+            out = [
+                v for name, start in carried for v in self.after_iteration(name, start, self.after(name, body), body)
+            ]
         self.left_behind |= dict.fromkeys(self.scope.names.keys() - before.keys(), "inside the loop")
         for name in before.keys() - self.scope.names.keys():  # counters of loops inside
             del before[name]
@@ -493,17 +495,21 @@ class KernelBuilder(Tiles):
         """What a carried name is bound to at the end of a loop's body."""
         if name not in self.scope.names:
             where = self.left_behind.get(name, "inside the loop")
-            self.error("name", body[-1].loc, f"'{name}' goes from round to round, and has no value here: only {where}")
+            self.error(
+                "name", body[-1].loc, f"'{name}' goes from iteration to iteration, and has no value here: only {where}"
+            )
         return self.scope.names[name]
 
-    def after_round(self, name: str, start: Binding, value: Binding, body: list[ast.Statement]) -> list[Value]:
-        """What a carried name is after a round, with the type of what it was before the loop."""
+    def after_iteration(self, name: str, start: Binding, value: Binding, body: list[ast.Statement]) -> list[Value]:
+        """What a carried name is after an iteration, with the type of what it was before the loop."""
         loc = last_assignment(body, name).loc
         if isinstance(start, tuple):
             if not isinstance(value, tuple) or len(value) != len(start):
                 got = f"a tuple of {len(value)}" if isinstance(value, tuple) else describe(value)
-                self.error("type", loc, f"'{name}' is a tuple of {len(start)} before the loop and {got} after a round")
-            return [v for s, e in zip(start, value, strict=True) for v in self.after_round(name, s, e, body)]
+                self.error(
+                    "type", loc, f"'{name}' is a tuple of {len(start)} before the loop and {got} after an iteration"
+                )
+            return [v for s, e in zip(start, value, strict=True) for v in self.after_iteration(name, s, e, body)]
         assert isinstance(start, Value)
         if isinstance(value, bool | int | float):
             value = self.literal(value, start.dtype, loc)
@@ -515,7 +521,9 @@ class KernelBuilder(Tiles):
             value = self.ir.value("cast", value, to=start.dtype, saturate=False, rounding=None)
         if value.type != start.type:
             hint = f"start it with that type, for example {name} = zeros(...) or .to({value.dtype})"
-            self.error("type", loc, f"'{name}' is {start.tile} before the loop and {value.tile} after a round", hint)
+            self.error(
+                "type", loc, f"'{name}' is {start.tile} before the loop and {value.tile} after an iteration", hint
+            )
         return [value]
 
     def _for(self, node: ast.For) -> None:
@@ -534,7 +542,7 @@ class KernelBuilder(Tiles):
             if None in known:
                 loc = self.function.lines.get(("unroll", node.name), iterable.loc)
                 hint = f"specialize what it hangs on, or unroll {node.name}: 4"
-                self.error("schedule", loc, f"loop '{node.name}' has a number of rounds that is no constant", hint)
+                self.error("schedule", loc, f"loop '{node.name}' has a number of iterations that is no constant", hint)
             self.function.written_out.add(node.name)
             self.written_out(node, range(*map(int, known)), iterable.loc)  # type: ignore[arg-type]
             return
@@ -554,10 +562,10 @@ class KernelBuilder(Tiles):
         self.name_results(carried, made.results)
 
     def written_out(self, node: ast.For, turns: range, loc: Loc) -> None:
-        """The rounds of a loop one after another."""
+        """The iterations of a loop one after another."""
         count = max(0, -(-(turns.stop - turns.start) // turns.step))
         if count > self.ir.budget.steps:
-            self.error("limit", loc, f"{count} unrolled rounds", "use a run-time loop")
+            self.error("limit", loc, f"{count} unrolled iterations", "use a run-time loop")
         self.chosen += 1
         for i in turns:
             self.scope.names[node.name] = i
@@ -565,8 +573,8 @@ class KernelBuilder(Tiles):
         self.end_counter(node.name)
 
     def end_counter(self, name: str) -> None:
-        """Behind a loop its counter is not what it was before: in Python it would be the last round's."""
-        self.scope.names.pop(name, None)  # None: a loop without rounds
+        """Behind a loop its counter is not what it was before: in Python it would be the last iteration's."""
+        self.scope.names.pop(name, None)  # None: a loop without iterations
         self.left_behind[name] = COUNTER
 
     def bounds(self, iterable: ast.Call) -> list[Value]:
@@ -599,7 +607,7 @@ class KernelBuilder(Tiles):
         carried = self.carried(node.body, node.loc)
         test, condition = self.tested(node, carried)
         with self.branch_of(condition):
-            if condition.tile.shape:  # each thread goes its own rounds, and what they carry differs by thread
+            if condition.tile.shape:  # each thread goes its own iterations, and what they carry differs by thread
                 carried = [(name, self.by_thread(name, v, condition, node)) for name, v in carried]
                 test, condition = self.tested(node, carried)
             body = Block([Value(v.type) for _, c in carried for v in leaves(c)])

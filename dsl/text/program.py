@@ -416,7 +416,7 @@ def _unread(program: Program) -> list[TileError]:
 
 ELSEWHERE = {
     "num_warps": "'warps = 4' is how many warps a block has",
-    "num_stages": "'pipeline p: 3', of the loop over p: three stages of what its rounds copy",
+    "num_stages": "'pipeline p: 3', of the loop over p: three stages of what its iterations copy",
     "num_ctas": "'cluster 2' launches blocks in clusters of two",
 }
 """What other languages call a line of a schedule."""

@@ -105,7 +105,7 @@ class Tiles(Building):
             where = self.left_behind[name]
             hint = f"give it a value before the {'loop' if 'loop' in where else 'branch'}"
             if where is COUNTER:
-                hint = "keep a round's under another name, which has a value before the loop"
+                hint = "keep an iteration's under another name, which has a value before the loop"
             self.error("name", loc, f"'{name}' has no value here: it has one only {where}", hint)
         known = FOREIGN.get(name) or closest(name, self.known_names())
         self.error("name", loc, f"unknown {what} '{name}'", known)

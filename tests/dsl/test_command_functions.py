@@ -162,8 +162,8 @@ def test_a_plugin_is_of_one_call_and_of_a_modules_own(turn: Path) -> None:
 def test_options_are_checked_as_on_the_command_line(turn: Path) -> None:
     with pytest.raises(TileError, match=r"has no 'kindz' to set\n.*of the options: did you mean 'kinds'"):
         dsl.ablate(turn, kindz="swizzle", **ON)
-    with pytest.raises(TileError, match="'--rounds': 3 is not in the range"):
-        dsl.ablate(turn, rounds=3, **ON)
+    with pytest.raises(TileError, match="'--iterations': 3 is not in the range"):
+        dsl.ablate(turn, iterations=3, **ON)
     with pytest.raises(TileError, match="'json' is for the command line"):
         dsl.ablate(turn, json=True, **ON)
     with pytest.raises(TileError, match="cannot read"):

@@ -94,13 +94,13 @@ def test_rounds_of_a_loop_are_counted_and_lie_in_it(tmp_path: Path, file: Path) 
     said, events = timeline(tmp_path, file, "--device", "emulator")
     check_trace(events)
     rows = {row["name"]: row for row in said["rows"]}
-    assert (rows["loop p"]["count"], rows["round of loop p"]["count"]) == (3 * 2, 3 * 2 * 4)
-    assert rows["loop p"]["line"] == rows["round of loop p"]["line"] == 6
-    assert rows["loop p"]["total"] >= rows["round of loop p"]["total"] > 0
+    assert (rows["loop p"]["count"], rows["iteration of loop p"]["count"]) == (3 * 2, 3 * 2 * 4)
+    assert rows["loop p"]["line"] == rows["iteration of loop p"]["line"] == 6
+    assert rows["loop p"]["total"] >= rows["iteration of loop p"]["total"] > 0
     assert rows["barrier of the block"]["count"] == 3 * 2 * said["rows"][0]["warps"] // 6
     assert (said["unit"], said["blocks"], said["warps"], said["dropped"]) == ("turns", 3, 6, 0)
     counts = Counter(each["name"] for each in events if each["ph"] == "X")
-    assert counts["round of loop p (line 6)"] == 24
+    assert counts["iteration of loop p (line 6)"] == 24
     assert said["longest_wait"]["line"] == 8
 
 
@@ -129,15 +129,15 @@ def test_the_first_blocks_record_alone(tmp_path: Path, file: Path) -> None:
 
 def test_roles_wait_for_each_other(tmp_path: Path) -> None:
     """Of a product by boxes one warp copies, and eight multiply. The one runs ahead until the ring is full; then it
-    waits for a stage in each round."""
-    dims, rounds = ("m=128", "n=64", "k=1536"), 1536 // 64
+    waits for a stage in each iteration."""
+    dims, iterations = ("m=128", "n=64", "k=1536"), 1536 // 64
     file, marks = SAMPLES / "matmul.tile", ("--marks", "barriers", "--device", "emulator")
     said, events = timeline(tmp_path, file, *dims, "--arch", "sm_90a", "--schedule", "tma", *marks)
     check_trace(events)
     rows = {row["name"]: row for row in said["rows"]}
     full, free = rows["wait for a full stage"], rows["wait for a free stage"]
-    assert (full["count"], full["warps"]) == (rounds * 8 * said["blocks"], 8 * said["blocks"])
-    assert (free["count"], free["warps"]) == (rounds * said["blocks"], said["blocks"])
+    assert (full["count"], full["warps"]) == (iterations * 8 * said["blocks"], 8 * said["blocks"])
+    assert (free["count"], free["warps"]) == (iterations * said["blocks"], said["blocks"])
     waits = [each for each in events if each["ph"] == "X" and each["name"].startswith("wait for a free stage")]
     net = [each["args"]["net"] for each in waits if each["args"]["block"] == [0, 0, 0]]
     assert len({*net[:6]}) == len({*net[-6:]}) == 1 and net[-1] > 2 * net[0]
@@ -154,11 +154,12 @@ def test_copies_in_flight_have_marks(tmp_path: Path) -> None:
 
 
 def test_marks_cost_what_empty_ones_do(tmp_path: Path, file: Path) -> None:
-    """On the emulator they are subtracted to the turn: a round takes as long with others' marks inside as without."""
+    """On the emulator they are subtracted to the turn: an iteration takes as long with others' marks inside as
+    without."""
     plain, _ = timeline(tmp_path, file, "--device", "emulator", "--marks", "loops")
     more, _ = timeline(tmp_path, file, "--device", "emulator", "--marks", "loops,7")
     longest = [
-        next(row for row in said["rows"] if row["name"] == "round of loop p")["longest"] for said in (plain, more)
+        next(row for row in said["rows"] if row["name"] == "iteration of loop p")["longest"] for said in (plain, more)
     ]
     assert longest[0] == longest[1]
     assert plain["cost"] == more["cost"] > 0
@@ -167,7 +168,7 @@ def test_marks_cost_what_empty_ones_do(tmp_path: Path, file: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--marks", "rounds"), "'rounds' is nothing that has marks"),
+        (("--marks", "iterations"), "'iterations' is nothing that has marks"),
         (("--marks", "3"), "comes from line 3\n  hint: these lines have marks: 6, 7, 8"),
         (("--counters",), "--timeline and --counters exclude each other"),
         (("--all",), "--timeline and --all exclude each other"),
@@ -304,7 +305,7 @@ def test_a_launch_of_few_steps_has_no_rate() -> None:
 
 
 def test_marks_are_subtracted() -> None:
-    """Of a loop with a round inside: its own begin and the two marks of the round."""
+    """Of a loop with an iteration inside: its own begin and the two marks of the iteration."""
     events = [(1, True, 100), (1, False, 190), (1, True, 200), (1, False, 230), (2, True, 300), (2, True, 360)]
     events += [(2, False, 460), (2, False, 500)]
     warp = WarpRecord(0, 0, 0, (0, 90), (0, 600), events, 0)
@@ -323,7 +324,7 @@ def test_marks_are_subtracted() -> None:
 
 @pytest.mark.gpu
 def test_on_a_gpu_times_are_microseconds(tmp_path: Path, file: Path) -> None:
-    """The twin of the rounds on the emulator; the launch is timed without marks, too."""
+    """The twin of the iterations on the emulator; the launch is timed without marks, too."""
     said, events = timeline(tmp_path, file, "--device", "cuda", "n=16384", "rows=64")
     check_trace(events)
     assert said["unit"] == "us" and said["cost"] > 0
@@ -331,5 +332,5 @@ def test_on_a_gpu_times_are_microseconds(tmp_path: Path, file: Path) -> None:
     without, with_marks = said["times_us"]
     assert without > 0 and with_marks / without > 0.5
     rows = {row["name"]: row for row in said["rows"]}
-    assert rows["round of loop p"]["count"] == 64 * 2 * 256
+    assert rows["iteration of loop p"]["count"] == 64 * 2 * 256
     assert max(each["ts"] + each["dur"] for each in events if each["ph"] == "X") < 50 * with_marks

@@ -39,8 +39,8 @@ def program(body: str, defs: str = "", schedule: str = "") -> str:
     return KERNEL.format(defs=defs, body=indented(body), schedule=indented(schedule))
 
 
-def loops(count: int, rounds: int, body: str) -> str:
-    heads = [f"{'    ' * i}for static i{i} in range({rounds}):" for i in range(count)]
+def loops(count: int, iterations: int, body: str) -> str:
+    heads = [f"{'    ' * i}for static i{i} in range({iterations}):" for i in range(count)]
     return "\n".join([*heads, "    " * count + body])
 
 

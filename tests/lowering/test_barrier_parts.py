@@ -1,4 +1,5 @@
-"""The parts of the barrier pass, each by itself: places, sets of accesses, when two meet, rounds of loops, the walk."""
+"""The parts of the barrier pass, each by itself: places, sets of accesses, when two meet, iterations of loops, the
+walk."""
 
 from __future__ import annotations
 
@@ -15,8 +16,15 @@ from dsl.lowering.known.listed_offsets import Listed
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.passes import PASSES, run_passes
 from dsl.lowering.passes.barriers import order_of
-from dsl.lowering.passes.barriers.conflicts import Comparisons, collision, conflict, disjoint, earlier_rounds, meeting
-from dsl.lowering.passes.barriers.rounds import next_round
+from dsl.lowering.passes.barriers.conflicts import (
+    Comparisons,
+    collision,
+    conflict,
+    disjoint,
+    earlier_iterations,
+    meeting,
+)
+from dsl.lowering.passes.barriers.iterations import next_iteration
 from dsl.lowering.passes.barriers.state import Flight, OpenAccesses, State, members
 from dsl.lowering.passes.barriers.threads import Doubt, Meeting
 from dsl.lowering.passes.barriers.touches import Stage, Touch
@@ -135,13 +143,15 @@ def test_behind_a_warp_barrier_only_other_warps_meet() -> None:
 
 
 def test_all_earlier_rounds() -> None:
-    """What moves on by 64 elements a round was 128 back two rounds ago."""
+    """What moves on by 64 elements an iteration was 128 back two iterations ago."""
     moved = replace(access(1, 0, ((id(N), 64),)), before=(0, 64))
-    back = [touch.offsets.constant for touch in earlier_rounds(moved, access(1, -100, ((id(N), 64),))) if touch.offsets]
+    back = [
+        touch.offsets.constant for touch in earlier_iterations(moved, access(1, -100, ((id(N), 64),))) if touch.offsets
+    ]
     assert back == [0, -64, -128, -192]
     assert meeting(replace(moved, before=(0, 256)), access(1, -128, ((id(N), 64),)), WARPS) is None
     assert scope_of(meeting(moved, access(1, -128, ((id(N), 64),)), WARPS)) == "block"
-    unknown = earlier_rounds(moved, access(1, 0, ((id(M), 64),)))
+    unknown = earlier_iterations(moved, access(1, 0, ((id(M), 64),)))
     assert [touch.offsets for touch in unknown] == [None]
 
 
@@ -209,14 +219,15 @@ def test_stores_have_groups_of_their_own() -> None:
     assert state.in_flight == 1 | 4 | 8 | 16
 
 
-# ---- rounds ----
+# ---- iterations ----
 
 START: Form = ({}, 0)
 
 
 def test_what_a_round_moves() -> None:
-    """At 64 · n in one round, at 64 · n - 64 in the next, where n has become one more; after that, all rounds."""
-    follow = next_round([Carried(START, id(N), None, ({id(N): 1}, 1))], {id(N)})
+    """At 64 · n in one iteration, at 64 · n - 64 in the next, where n has become one more; after that, all
+    iterations."""
+    follow = next_iteration([Carried(START, id(N), None, ({id(N): 1}, 1))], {id(N)})
     once = follow(access(1, 0, ((id(N), 64),)))
     assert once.offsets == Affine((1,), ((id(N), 64),), -64) and once.before is None
     twice = follow(once)
@@ -226,13 +237,13 @@ def test_what_a_round_moves() -> None:
 
 
 def test_what_a_round_computes_anew_is_not_known() -> None:
-    follow = next_round([], {id(N)})
+    follow = next_iteration([], {id(N)})
     assert follow(access(1, 0, ((id(N), 64),))).offsets is None
     assert follow(access(1, 0, ((id(M), 64),))) == access(1, 0, ((id(M), 64),))
 
 
 def test_a_ring_comes_round() -> None:
-    follow = next_round([Carried(START, id(N), None, ({id(N): 1}, 1))], {id(N)})
+    follow = next_iteration([Carried(START, id(N), None, ({id(N): 1}, 1))], {id(N)})
     seen = [access(1, stage=Stage(((id(N), 1),), 0, 3))]
     for _ in range(3):
         seen.append(follow(seen[-1]))
@@ -240,8 +251,8 @@ def test_a_ring_comes_round() -> None:
 
 
 def test_what_is_carried_by_another_name() -> None:
-    """`m = n` at the end of a round: what was at n is at m in the next one."""
-    follow = next_round([Carried(START, id(M), None, ({id(N): 1}, 2))], {id(N), id(M)})
+    """`m = n` at the end of an iteration: what was at n is at m in the next one."""
+    follow = next_iteration([Carried(START, id(M), None, ({id(N): 1}, 2))], {id(N), id(M)})
     assert follow(access(1, 0, ((id(N), 8),))).offsets == Affine((1,), ((id(M), 8),), -16)
 
 
@@ -271,7 +282,7 @@ def laid_out(text: str) -> Function:
 
 
 def test_a_walk_says_what_needs_a_barrier() -> None:
-    """A read of what was stored before the loop, and of what the round before stored; a store of what was read."""
+    """A read of what was stored before the loop, and of what the iteration before stored; a store of what was read."""
     function = laid_out(TEXT)
     needs: list[Need] = []
 

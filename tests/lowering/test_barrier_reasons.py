@@ -118,7 +118,7 @@ store(y[i], t)
         (
             ROUNDS,
             {
-                "barrier.s.store": "s.load in line 8 of a round before and s.store in line 7 meet across warps",
+                "barrier.s.store": "s.load in line 8 of an iteration before and s.store in line 7 meet across warps",
                 "barrier.s.load": "s.store in line 7 and s.load in line 8 meet across warps",
             },
         ),
@@ -135,7 +135,7 @@ store(y[i], t)
         (
             FIRST,
             {
-                "barrier.s.copy": "s.load in line 12 of a round before and s.copy in line 10 meet across warps",
+                "barrier.s.copy": "s.load in line 12 of an iteration before and s.copy in line 10 meet across warps",
                 "barrier.s.load": "superfluous with the barrier before line 10: "
                 "s.copy in line 6 and s.load in line 12 meet across warps",
             },
@@ -145,7 +145,19 @@ store(y[i], t)
             {"barrier.s.load": "s.store in line 5 and s.load in line 7 meet across warps"},
         ),
     ],
-    ids=["known", "stages", "no sum", "loaded", "bases", "copies", "mask", "rounds", "once", "superfluous", "branch"],
+    ids=[
+        "known",
+        "stages",
+        "no sum",
+        "loaded",
+        "bases",
+        "copies",
+        "mask",
+        "iterations",
+        "once",
+        "superfluous",
+        "branch",
+    ],
 )
 def test_the_reason_of_a_barrier(body: str, wanted: dict[str, str]) -> None:
     kernel, made = compiled(body, warps=8 if "if i" in body else 4)

@@ -106,7 +106,7 @@ CASES = {
     s[256 : 512] = load(x[1, 0 : 256])
     store(y[0 : 256], s[255 - arange(256)] + s[511 - arange(256)])
 """, 1, 0, lambda x: (x[0] + x[1])[::-1]),
-    "read, then written in the next round": Case(
+    "read, then written in the next iteration": Case(
         """
     shared s: f32[256]
     t = zeros(f32[256])
@@ -133,7 +133,7 @@ CASES = {
         t = t + load(s[i, 255 - arange(256)])
     store(y[0 : 256], t)
 """, 1, 0, reversed_rows),
-    "a stage a round, read in the next": Case(
+    "a stage an iteration, read in the next": Case(
         """
     shared s: f32[8, 256]
     t = zeros(f32[256])
@@ -153,7 +153,7 @@ CASES = {
         t = t + load(s[i, 255 - arange(256)])
     store(y[0 : 256], t)
 """, 1, 0, reversed_rows),
-    "a while loop writes what its next round reads": Case(
+    "a while loop writes what its next iteration reads": Case(
         """
     shared s: f32[8, 256]
     s[0] = load(x[0, 0 : 256])
@@ -250,7 +250,7 @@ CASES = {
     store(y[i], load(x[0, 0 : 256])[None, :])
     store(y[255 - j], load(x[1, 0 : 256])[None, :])
 """, 1, 0, lambda x: x[1, ::-1]),
-    "places behind a number of each round": Case(
+    "places behind a number of each iteration": Case(
         """
     for r in range(0, 8):
         i = ((arange(1) + r) // 3 * 3)[:, None] + arange(128)[None, :]
@@ -310,7 +310,7 @@ for _stages in (2, 3, 4, 5):
         ("a ring of copies fetched first", LATE_RING, 1),
         ("a ring that goes on from loop to loop", NESTED_RING, 2),
     ):
-        # With two stages, what is fetched first goes where the round before has read.
+        # With two stages, what is fetched first goes where the iteration before has read.
         CASES[f"{_name}, {_stages} stages"] = Case(
             _text, _count, 0, lambda x: x[:16, ::-1].astype(np.float64).sum(0), constants={"STAGES": _stages}
         )
@@ -414,8 +414,8 @@ kernel k(y: f32[n], x: f32[rows, cols]):
 
 
 def test_a_ring_that_does_not_go_on_is_an_error() -> None:
-    """Its stages are counted from 0 in each round of the outer loop, while copies of the last one are in flight. With
-    four stages they come out where they would have gone on."""
+    """Its stages are counted from 0 in each iteration of the outer loop, while copies of the last one are in flight.
+    With four stages they come out where they would have gone on."""
     text = NESTED_RING.replace("        t = t + 0.0 * load", "        at = 0\n        t = t + 0.0 * load")
     args = {"x": X, "y": np.zeros(256, np.float32)}
     for stages in (3, 5):
@@ -465,7 +465,7 @@ kernel k(y: f32[n], x: f32[rows, cols]):
 
 
 def test_what_an_outer_round_did_is_ordered_before_the_inner_loop() -> None:
-    """Not in each round of the inner loop."""
+    """Not in each iteration of the inner loop."""
     text = """
 kernel k(y: f32[rows, n], x: f32[rows, cols]):
     grid 1

@@ -1,4 +1,5 @@
-"""Accesses of earlier rounds, of one loop or of several around each other: each is remembered where it was, or nowhere.
+"""Accesses of earlier iterations, of one loop or of several around each other: each is remembered where it was, or
+nowhere.
 
 The emulator is the judge. Each kernel was wrong once: a barrier missed, or a compile that never ended.
 """
@@ -54,7 +55,7 @@ def test_offsets_stay_known_where_a_slot_does_not() -> None:
 
 
 def test_what_an_inner_loop_moved_is_moved_by_the_outer_loop_too() -> None:
-    """Each inner round is 256 elements on, and each outer one 1152 more."""
+    """Each inner iteration is 256 elements on, and each outer one 1152 more."""
     expected = sum((X[i - 1, ::-1] for i in range(1, 4)), np.zeros(128, np.float32))
     check(
         f"""
@@ -74,7 +75,7 @@ def test_what_an_inner_loop_moved_is_moved_by_the_outer_loop_too() -> None:
 @pytest.mark.parametrize(
     "loops",
     [
-        # What moves with the outer loop goes through another loop in each round.
+        # What moves with the outer loop goes through another loop in each iteration.
         """
     for i in range(0, 8):
         s[i, 0 : 128] = v

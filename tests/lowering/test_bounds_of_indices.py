@@ -133,7 +133,7 @@ class Kernel:
         return pick(row, make("floordiv", within, high), first, within, make("mod", within, high))
 
     def runs(self) -> Iterator[dict[Value, int]]:
-        """What the leaves are in all blocks and rounds of some launches."""
+        """What the leaves are in all blocks and iterations of some launches."""
         sizes = [self.draw(st.integers(0, 5)) * self.divisors[dim] for dim in DIMS]
         dims = dict(zip(DIMS, sizes, strict=True))
         grid = [tree_value(tree, dims) for tree in self.function.grid]

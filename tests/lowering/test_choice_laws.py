@@ -82,8 +82,8 @@ EXAMPLES = [
 def test_random_options_give_the_same_results(file: Path, name: str | None) -> None:
     text = load(file)
     (example,) = [each for each in text.examples if each.name == name]
-    source, rounds = random.Random(SEED), MANY // len(EXAMPLES) or 1
-    for _ in range(rounds):
+    source, iterations = random.Random(SEED), MANY // len(EXAMPLES) or 1
+    for _ in range(iterations):
         probe = Asked({"level.llvm": "0"})
         overrides = resolve(text, example, [])
         run_example(text, example, "emulator", "", overrides, LaunchSettings(choose=probe))

@@ -182,8 +182,8 @@ while max(w) > 0:
     w = w - 7
 store(y[0 : 128], w)
 """
-    rounds = max(0, -(-X.max() // 7))
-    assert (value_of(body) == X - 7 * rounds).all()
+    iterations = max(0, -(-X.max() // 7))
+    assert (value_of(body) == X - 7 * iterations).all()
 
 
 @pytest.mark.parametrize("n", [-1, 0, 3, 9])

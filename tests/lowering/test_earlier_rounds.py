@@ -1,4 +1,5 @@
-"""Places that a loop carries lie before those of the round: of equals the first one is kept without a comparison."""
+"""Places that a loop carries lie before those of the iteration: of equals the first one is kept without a
+comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ FIRST = """
 kernel first(at: s64[1], x: s32[n]; TILE = 32):
     grid 1
     v, k = full(s32[TILE], -100), full(index[TILE], {start})
-    for i in range({rounds}):
+    for i in range({iterations}):
         w, j = load(x[i : i + TILE], other=-100), {place}
         take = (w > v) | ((w == v) & ({compared}))
         v, k = where(take, w, v), where(take, j, k)
@@ -32,7 +33,7 @@ schedule s of first:
 """
 UPWARDS = {
     "start": "0",
-    "rounds": "0, n, TILE",
+    "iterations": "0, n, TILE",
     "place": "i + arange(TILE)",
     "compared": "j < k",
     "lines": "unroll i: 2",
@@ -42,7 +43,7 @@ UPWARDS = {
 def compared_in_rounds(text: str) -> int:
     """Comparisons with the place that a loop carries, once the pass has run."""
     variant = build_variant(parse_program(text), Request("first", "s", {"n": 1024}))
-    run_passes(variant.function, variant.target, through("earlier_rounds"))
+    run_passes(variant.function, variant.target, through("earlier_iterations"))
     (loop,) = [
         op for op in walk(variant.function.body) if op.spec.control.counters and op.regions[0].args[0].name == "i"
     ]
@@ -58,7 +59,7 @@ def compared_in_rounds(text: str) -> int:
         {},
         {"compared": "k > j"},
         {"place": "2 * i + arange(TILE)"},
-        {"start": "5", "rounds": "5, n, TILE"},
+        {"start": "5", "iterations": "5, n, TILE"},
         {"lines": "split i: 3"},
         {"lines": "peel i"},
     ],
@@ -80,10 +81,10 @@ def test_the_first_of_equals(compared: str, n: int) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"start": "7"},  # the first round has lesser ones
-        {"rounds": "n - TILE, -1, 0 - TILE"},  # the later rounds have lesser ones
+        {"start": "7"},  # the first iteration has lesser ones
+        {"iterations": "n - TILE, -1, 0 - TILE"},  # the later iterations have lesser ones
         {"place": "n - i + arange(TILE)"},
-        {"place": "arange(TILE)"},  # each round has the same
+        {"place": "arange(TILE)"},  # each iteration has the same
         {"compared": "j <= k"},  # the start may be equal
         {"compared": "j < k + 1"},
     ],

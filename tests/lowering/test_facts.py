@@ -585,7 +585,7 @@ def test_a_narrow_unsigned_value_is_never_negative() -> None:
 
 def test_what_a_loop_carries_is_known_from_its_start_and_from_round_to_round() -> None:
     """A tile's place, which the loop takes from the tile behind it, a counter of its own, and what becomes of it in an
-    inner loop; what half of the rounds spoil is not known."""
+    inner loop; what half of the iterations spoil is not known."""
     text = """
 kernel k(y: s32[n], x: s32[n]):
     grid 1

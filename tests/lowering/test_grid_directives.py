@@ -156,23 +156,23 @@ def test_the_kernel_reads_the_grid_that_it_was_written_for() -> None:
 ROUNDS = {"k": "0, k, TK", "few": "0, 16, TK", "by tile": "0, minimum(k, i + TK), TK"}
 
 
-@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.parametrize("iterations", ROUNDS)
 @pytest.mark.parametrize("lines", ["persistent 1", "persistent 1\n    pipeline p: 4", "persistent 1\n    l2_group 1"])
 @pytest.mark.parametrize(("m", "n", "k"), [(272, 160, 64), (33, 17, 8), (272, 130, 40), (200, 200, 0)])
-def test_copies_go_on_from_tile_to_tile(rounds: str, lines: str, m: int, n: int, k: int) -> None:
-    """170 tiles for 132 blocks, also where a tile has fewer rounds than the ring has stages, or none. A tile begins
+def test_copies_go_on_from_tile_to_tile(iterations: str, lines: str, m: int, n: int, k: int) -> None:
+    """170 tiles for 132 blocks, also where a tile has fewer iterations than the ring has stages, or none. A tile begins
     anew, in a branch, where the one before has not copied for it."""
     random = np.random.default_rng(m)
     args = {"a": random.integers(-3, 4, (m, k)).astype(np.float16), "c": np.full((m, n), np.nan, np.float32)}
     args["b"] = random.integers(-3, 4, (n, k)).astype(np.float16)
-    text = PRODUCT.format(first=0, second=1).replace("0, k, TK", ROUNDS[rounds])
+    text = PRODUCT.format(first=0, second=1).replace("0, k, TK", ROUNDS[iterations])
     kernel = compile_kernel(f"{text}    {lines}\n", args)
     launch(kernel, args)
     a, b = args["a"].astype(np.float32), args["b"].astype(np.float32)
     wanted = a @ b.T
-    if rounds == "few":
+    if iterations == "few":
         wanted = a[:, :16] @ b[:, :16].T
-    elif rounds == "by tile":
+    elif iterations == "by tile":
         for i in range(0, m, 16):
             stop = min(k, -(-min(k, i + 16) // 16) * 16)
             wanted[i : i + 16] = a[i : i + 16, :stop] @ b[:, :stop].T
@@ -256,7 +256,7 @@ GROWING = """
 kernel k(y: f32[n, 32], x: f32[n, 32], done: u32[1]):
     grid n
     i, total = block(0), zeros(f32[32])
-    for j in range({rounds}):
+    for j in range({iterations}):
         total = total + x[j, 0 : 32]
     y[i, 0 : 32] = total{more}
 
@@ -282,9 +282,9 @@ def order_of(text: str) -> str | None:
     return None if made is None else made.taken
 
 
-@pytest.mark.parametrize("rounds", GROWS)
-def test_the_longest_blocks_start_first(rounds: str) -> None:
-    assert order_of(GROWING.format(rounds=rounds, more="")) == GROWS[rounds]
+@pytest.mark.parametrize("iterations", GROWS)
+def test_the_longest_blocks_start_first(iterations: str) -> None:
+    assert order_of(GROWING.format(iterations=iterations, more="")) == GROWS[iterations]
 
 
 ASKS = {
@@ -296,21 +296,21 @@ ASKS = {
 @pytest.mark.parametrize("waits", ASKS)
 def test_blocks_that_may_wait_for_others_start_in_their_order_by_themselves(waits: str) -> None:
     """The last one first would wait for one that starts later: look-back hung so on a full GPU."""
-    text = GROWING.format(rounds="0, i + 1", more=ASKS[waits])
+    text = GROWING.format(iterations="0, i + 1", more=ASKS[waits])
     assert order_of(text) is None
     assert order_of(text + "    choose tile_order.grid: descending\n") == "descending"
-    counts = GROWING.format(rounds="0, i + 1", more="\n    atomic_add(done[0], 1, order=relaxed)")
+    counts = GROWING.format(iterations="0, i + 1", more="\n    atomic_add(done[0], 1, order=relaxed)")
     assert order_of(counts) == "descending"
 
 
 WORD = "    w = c[0, 0]\n    while w == 0.0:\n        w = load(c[0, 0], cache=volatile)\n"
 
 
-@pytest.mark.parametrize("rounds", ["0, k, TK", "i, m + 1, TK"])
-def test_tiles_of_blocks_that_may_wait_for_others_keep_the_order_of_the_grid(rounds: str) -> None:
+@pytest.mark.parametrize("iterations", ["0, k, TK", "i, m + 1, TK"])
+def test_tiles_of_blocks_that_may_wait_for_others_keep_the_order_of_the_grid(iterations: str) -> None:
     """Neither groups of rows nor columns side by side by themselves: either puts a later tile ahead of an earlier."""
     args = {"c": np.ones((48, 48), np.float32)} | dict.fromkeys("ab", np.ones((48, 48), np.float16))
-    text = PRODUCT.format(first=0, second=1).replace("0, k, TK", rounds)
+    text = PRODUCT.format(first=0, second=1).replace("0, k, TK", iterations)
     orders = {"l2_group.grid", "tile_columns.grid", "tile_order.grid"}
     assert orders & {*compile_kernel(text, args).variant.function.choices.keyed()}
     waits = text.replace("    acc = zeros", WORD + "    acc = zeros")
@@ -318,7 +318,7 @@ def test_tiles_of_blocks_that_may_wait_for_others_keep_the_order_of_the_grid(rou
 
 
 def test_blocks_that_wait_for_others_start_in_their_order() -> None:
-    text = GROWING.format(rounds="0, i + 1", more="\n    before = atomic_add(done[0], 1, order=acq_rel)")
+    text = GROWING.format(iterations="0, i + 1", more="\n    before = atomic_add(done[0], 1, order=acq_rel)")
     assert order_of(text) is None
     with pytest.raises(TileError, match="they start in grid order") as caught:
         order_of(text + "    choose tile_order.grid: descending\n")
@@ -329,7 +329,7 @@ TRIANGLE = """
 kernel k(y: s32[rows, columns, planes], made: s32[blocks], z: s32[rows]):
     grid rows, columns, planes
     i, done = block(0), 0
-    for j in range({rounds}):
+    for j in range({iterations}):
         done += z[j]
     atomic_add(y[i, block(1), block(2)], 1, order=relaxed)
     atomic_add(made[asm("mov.u32 {{d}}, %ctaid.x;", s32)], done, order=relaxed)
@@ -340,11 +340,11 @@ schedule s of k:
 """
 
 
-def rounds_of_blocks(rounds: str, lines: str, grid: tuple[int, int, int]) -> list[int]:
-    """How many rounds each block has made, which takes each tile once."""
+def rounds_of_blocks(iterations: str, lines: str, grid: tuple[int, int, int]) -> list[int]:
+    """How many iterations each block has made, which takes each tile once."""
     rows, args = grid[0], {"y": np.zeros(grid, np.int32), "made": np.zeros(4096, np.int32)}
     args["z"] = np.ones(rows, np.int32)
-    launch(compile_kernel(TRIANGLE.format(rounds=rounds, lines=lines), args), args)
+    launch(compile_kernel(TRIANGLE.format(iterations=iterations, lines=lines), args), args)
     assert (args["y"] == 1).all()
     made: list[int] = args["made"].tolist()
     assert sum(made) == grid[1] * grid[2] * rows * (rows + 1) // 2
@@ -360,12 +360,12 @@ def rounds_of_blocks(rounds: str, lines: str, grid: tuple[int, int, int]) -> lis
     ],
 )
 @pytest.mark.parametrize("columns", [1, 2, 4])
-@pytest.mark.parametrize("rounds", ["0, i + 1", "0, rows - i"])
+@pytest.mark.parametrize("iterations", ["0, i + 1", "0, rows - i"])
 @pytest.mark.parametrize("grid", [(1, 1, 1), (5, 7, 3), (16, 9, 1)])
 def test_columns_side_by_side_take_each_tile_once(
-    lines: str, columns: int, rounds: str, grid: tuple[int, int, int]
+    lines: str, columns: int, iterations: str, grid: tuple[int, int, int]
 ) -> None:
-    rounds_of_blocks(rounds, lines.format(columns), grid)
+    rounds_of_blocks(iterations, lines.format(columns), grid)
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
@@ -386,11 +386,11 @@ def test_a_row_of_columns_goes_ahead_of_the_next_one(order: str) -> None:
     assert [tuple(tile) for tile in args["y"].tolist()] == wanted
 
 
-@pytest.mark.parametrize("rounds", ["0, i + 1", "0, rows - i"])
+@pytest.mark.parametrize("iterations", ["0, i + 1", "0, rows - i"])
 @pytest.mark.parametrize(("grid", "odd"), [((16, 40, 1), 0), ((15, 9, 5), 8)])
-def test_blocks_get_a_long_tile_with_a_short_one(rounds: str, grid: tuple[int, int, int], odd: int) -> None:
+def test_blocks_get_a_long_tile_with_a_short_one(iterations: str, grid: tuple[int, int, int], odd: int) -> None:
     """Two or three pairs each; of an odd number of tiles one, of the middle, is alone."""
-    made = sorted(count for count in rounds_of_blocks(rounds, "persistent 1", grid) if count)
+    made = sorted(count for count in rounds_of_blocks(iterations, "persistent 1", grid) if count)
     pair, single = grid[0] + 1, [] if not odd else [odd]
     assert {count % pair for count in made} == {0, *single} and made[-1] - made[0] <= pair
     assert len(made) == 132
@@ -402,10 +402,10 @@ def test_tiles_are_dealt_in_turn_where_that_is_chosen() -> None:
 
 
 def test_columns_of_a_grid_of_one_axis_are_refused() -> None:
-    text = GROWING.format(rounds="0, i + 1", more="") + "    choose tile_columns.grid: 2\n"
+    text = GROWING.format(iterations="0, i + 1", more="") + "    choose tile_columns.grid: 2\n"
     with pytest.raises(TileError, match="no order of tiles to choose"):
         order_of(text)
-    text = TRIANGLE.format(rounds="0, i + 1", lines="choose tile_columns.grid: 2").replace("relaxed", "acq_rel")
+    text = TRIANGLE.format(iterations="0, i + 1", lines="choose tile_columns.grid: 2").replace("relaxed", "acq_rel")
     args = {"y": np.zeros((2, 2, 2), np.int32), "made": np.zeros(4, np.int32), "z": np.zeros(2, np.int32)}
     with pytest.raises(TileError, match="they start in grid order"):
         compile_kernel(text, args)
@@ -413,7 +413,7 @@ def test_columns_of_a_grid_of_one_axis_are_refused() -> None:
 
 def test_verify_compares_the_longest_first() -> None:
     """Sums of as many rows as the block has before it: by another order of blocks, the same memory."""
-    program = parse_program(GROWING.format(rounds="0, i + 1", more=""))
+    program = parse_program(GROWING.format(iterations="0, i + 1", more=""))
     args = {"y": np.zeros((8, 32), np.float32), "x": np.ones((8, 32), np.float32), "done": np.zeros(1, np.uint32)}
     found = verify_kernel(program, Request("k", "s", {"n": 8}), args)
     assert found.divergence is None and found.levels == len(PASSES)

@@ -73,7 +73,7 @@ def convolved(x: Any, f: Any, pads: tuple[int, int], apart: tuple[int, int]) -> 
     return out
 
 
-# type, (n, h, w, c), (k, r, s), padding, distance of taps, rows of a tile, channels a round
+# type, (n, h, w, c), (k, r, s), padding, distance of taps, rows of a tile, channels an iteration
 CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, int], tuple[int, int], int, int]] = {
     "3 x 3": ("s8", (2, 16, 16, 64), (64, 3, 3), (1, 1), (1, 1), 8, 64),
     "tiles beyond the image": ("s8", (3, 9, 13, 64), (48, 3, 3), (1, 1), (1, 1), 8, 64),
@@ -84,7 +84,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, int], t
     "a column of taps": ("f16", (2, 20, 8, 32), (64, 5, 1), (2, 0), (1, 1), 8, 32),
     "taps apart": ("s8", (2, 12, 14, 64), (64, 3, 2), (2, 3), (2, 3), 8, 64),
     "no padding": ("s8", (2, 12, 14, 64), (64, 2, 2), (0, 0), (1, 1), 8, 64),
-    "two rounds of channels": ("s8", (2, 9, 9, 128), (64, 3, 3), (1, 1), (1, 1), 8, 64),
+    "two iterations of channels": ("s8", (2, 9, 9, 128), (64, 3, 3), (1, 1), (1, 1), 8, 64),
 }
 
 
@@ -118,7 +118,7 @@ def test_taps_see_one_box(name: str, stored: bool, device: str) -> None:
 
 
 @pytest.mark.parametrize("again", ["once", "always"])
-@pytest.mark.parametrize("name", ["many tiles a block", "two rounds of channels"])
+@pytest.mark.parametrize("name", ["many tiles a block", "two iterations of channels"])
 def test_all_stages_mean_the_same(name: str, again: str) -> None:
     arrays, _, given = problem(name)
     arrays = {key: each[:3] if key != "f" else each for key, each in arrays.items()}
@@ -271,7 +271,7 @@ LOOP = """
 kernel k(y: s32[n, 32]; MANY = 3):
     grid n
     total = zeros(s32[32])
-    for t in range({rounds}):
+    for t in range({iterations}):
         total = total + arange(32).to(s32) * t
     y[block(0), 0 : 32] = total
 
@@ -281,29 +281,29 @@ schedule s of k:
 """
 
 
-@pytest.mark.parametrize("rounds", ["MANY", "2, 11, MANY", "5, 0, -2", "0"])
-def test_all_rounds_are_written_out(rounds: str) -> None:
+@pytest.mark.parametrize("iterations", ["MANY", "2, 11, MANY", "5, 0, -2", "0"])
+def test_all_rounds_are_written_out(iterations: str) -> None:
     y = np.full((2, 32), 7, np.int32)
-    module = dsl.parse(LOOP.format(rounds=rounds, lines="unroll t: all"), device="emulator")
+    module = dsl.parse(LOOP.format(iterations=iterations, lines="unroll t: all"), device="emulator")
     module.k(y)
-    turns = eval(f"range({rounds.replace('MANY', '3')})")
+    turns = eval(f"range({iterations.replace('MANY', '3')})")
     assert np.array_equal(y, np.tile(np.arange(32) * sum(turns), (2, 1)))
     assert "for" not in {line.split()[0] for line in module.compile("k", n=2).ir.splitlines() if line.strip()}
 
 
 LOOPS_REFUSED = {
-    "as many rounds as the array has rows": ("n", "unroll t: all", "a number of rounds that is no constant"),
+    "as many iterations as the array has rows": ("n", "unroll t: all", "a number of iterations that is no constant"),
     "another loop": ("MANY", "unroll u: all", "no loop over 'u'"),
     "a word of another spelling": ("MANY", "unroll t: al", "unknown name 'al'"),
     "a loop that is gone": ("MANY", "unroll t: all\n    peel t", "no loop over 't'"),
-    "too many": ("1000000", "unroll t: all", "unrolled rounds"),
+    "too many": ("1000000", "unroll t: all", "unrolled iterations"),
 }
 
 
 @pytest.mark.parametrize("name", LOOPS_REFUSED)
 def test_a_loop_that_cannot_be_written_out_is_told(name: str) -> None:
-    rounds, lines, message = LOOPS_REFUSED[name]
-    module = dsl.parse(LOOP.format(rounds=rounds, lines=lines), device="emulator")
+    iterations, lines, message = LOOPS_REFUSED[name]
+    module = dsl.parse(LOOP.format(iterations=iterations, lines=lines), device="emulator")
     with pytest.raises(TileError, match=message) as caught:
         module.k(np.zeros((2, 32), np.int32))
     assert caught.value.loc is not None or caught.value.errors[0].loc is not None

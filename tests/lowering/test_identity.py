@@ -42,8 +42,8 @@ def test_no_pass_copies_names_by_hand() -> None:
 
 @pytest.mark.parametrize("unroll", [1, 4, 3, 16])
 def test_each_round_of_an_unrolled_loop_is_matched(unroll: int) -> None:
-    """Ten rounds: in rounds of four and two more, of three and one more, and without a loop. `twice` of each round is
-    compared with `twice` of that round, in which nothing else has its value."""
+    """Ten iterations: in iterations of four and two more, of three and one more, and without a loop. `twice` of each
+    iteration is compared with `twice` of that iteration, in which nothing else has its value."""
     random = np.random.default_rng(0)
     args = {"x": random.standard_normal(4096).astype(np.float32), "y": np.zeros(4096, np.float32)}
     variant = variant_of(TEXT.format(unroll), args)
@@ -66,8 +66,8 @@ def test_each_round_of_an_unrolled_loop_is_matched(unroll: int) -> None:
     after.expected = noted  # type: ignore[method-assign]
     run_level(function, args, (2, 1, 1), blocks, after)
     assert after.first is None
-    rounds = [one for block in blocks for one in before.traces[block].values[original]]
-    assert len(met) == 20 and all(np.array_equal(a, b) for a, b in zip(met, rounds, strict=True))
+    iterations = [one for block in blocks for one in before.traces[block].values[original]]
+    assert len(met) == 20 and all(np.array_equal(a, b) for a, b in zip(met, iterations, strict=True))
 
 
 def test_names_of_the_source_reach_the_last_stage_by_identity() -> None:

@@ -41,7 +41,7 @@ def arguments() -> dict:
 
 
 def test_what_a_masked_load_gives_instead_is_not_tied_to_a_sum_that_starts_with_it() -> None:
-    """It took the layout of the product, was read in pairs, and exchanged through shared memory in each round."""
+    """It took the layout of the product, was read in pairs, and exchanged through shared memory in each iteration."""
     args, same = arguments(), arguments()
     found = layouts_of_loads(HEAD + PRODUCT.replace("OTHER", "0"), args)
     assert found == layouts_of_loads(HEAD + PRODUCT.replace("OTHER", "1"), same)

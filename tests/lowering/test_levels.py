@@ -1,4 +1,4 @@
-"""TMA copies of several loops in one another: those of a block's tiles, and of the rounds of each."""
+"""TMA copies of several loops in one another: those of a block's tiles, and of the iterations of each."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ def test_a_tile_is_free_behind_the_rounds_that_need_it(kernel: str) -> None:
     ir = ir[ir.index("consumer_wait") :]
     order = sorted((ir.rindex(word), word) for word in ("consumer_wait", "consumer_release", "store"))
     assert [word for _, word in order] == ["consumer_wait", "consumer_release", "store"]
-    assert ir.count("consumer_wait") == ir.count("consumer_release") == 2 and ir.index("consumer_release") > ir.rindex("consumer_wait")
+    assert ir.count("consumer_wait") == ir.count("consumer_release") == 2 and ir.index("consumer_release") > ir.rindex(
+        "consumer_wait"
+    )
 
 
 TWO_LOOPS = """

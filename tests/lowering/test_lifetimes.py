@@ -109,7 +109,7 @@ def test_both_needed_at_once_is_too_much() -> None:
 
 
 def test_what_a_loop_keeps_is_kept() -> None:
-    """s is read in each round and written before the loop only; t in each round anew."""
+    """s is read in each iteration and written before the loop only; t in each iteration anew."""
     used, y = bytes_of(
         body("""
 s = load(x[0, :])

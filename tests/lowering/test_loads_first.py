@@ -1,4 +1,4 @@
-"""Rounds in one: their loads of global memory stand together, ahead of what is done with them."""
+"""Iterations in one: their loads of global memory stand together, ahead of what is done with them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ schedule s of columns:
 
 
 def order(turn: str, more: str = "") -> str:
-    """Loads and sums of tiles in the rounds of four, in their order."""
+    """Loads and sums of tiles in the iterations of four, in their order."""
     variant = build_variant(parse_program(COLUMNS.format(turn=turn, more=more)), Request("columns", "s", {}))
     run_passes(variant.function, variant.target, through("unroll_loops"))
     four = next(op for op in walk(variant.function.body) if op.spec.control.counters).regions[0]

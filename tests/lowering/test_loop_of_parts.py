@@ -99,7 +99,7 @@ def test_sums_whose_parts_cancel_are_near() -> None:
 
 
 def test_registers_hold_what_static_parts_need_again() -> None:
-    """Each element is loaded once; in a loop of the run, once in each phase, four parts a round."""
+    """Each element is loaded once; in a loop of the run, once in each phase, four parts an iteration."""
     counts = {}
     for way, line in WAYS.items():
         kernel = compile_kernel(SOFTMAX.format(lines=line, type="f16"), given("f16", 1, 512))

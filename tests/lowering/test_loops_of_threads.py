@@ -1,4 +1,4 @@
-"""`while` on a tile: each thread, or each warp, goes the rounds that its own elements need."""
+"""`while` on a tile: each thread, or each warp, goes the iterations that its own elements need."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def test_warps_go_rounds_of_their_own_without_barriers() -> None:
 kernel k(y: s32[256], x: s32[256]):
     grid 1
     v = x[0 : 256]
-    rounds = 0
+    iterations = 0
     while vote.any(v > 0):
         v = v - 1
-        rounds = rounds + 1
-    y[0 : 256] = rounds.to(s32)
+        iterations = iterations + 1
+    y[0 : 256] = iterations.to(s32)
 
 schedule s of k:
     warps = 8
@@ -132,7 +132,7 @@ OR = "atomic_or(s[at], 0, mask=at >= 0, order={order})"
 @pytest.mark.parametrize("poll", [OR.format(order="relaxed"), "atomic_max(s[at], 0, mask=at >= 0)"])
 @pytest.mark.parametrize("place", ["global", "shared"])
 def test_a_loop_of_threads_polls_by_atomics_without_an_order(poll: str, place: str, device: str) -> None:
-    """Each thread goes its own rounds, and the action leaves the same however they come: no barrier is needed."""
+    """Each thread goes its own iterations, and the action leaves the same however they come: no barrier is needed."""
     text = POLLS.format(first="s[t] = 1", poll=poll)
     if place == "shared":
         text = text.replace(", s: u32[64]", "").replace("    t = ", "    shared s: u32[64]\n    t = ")
@@ -185,10 +185,10 @@ schedule s of k:
     y, trips = np.zeros(128, np.int32), np.zeros(128, np.int32)
     run(text, {"y": y, "trips": trips, "a": a})
     for i, v in enumerate(a.tolist()):
-        total = rounds = 0
+        total = iterations = 0
         for left in range(v, 0, -3) if v % 3 else ():
-            total, rounds = total + len(range(left, 2, -2)), rounds + 1
-        assert (y[i], trips[i]) == (2 * total, 2 * rounds)
+            total, iterations = total + len(range(left, 2, -2)), iterations + 1
+        assert (y[i], trips[i]) == (2 * total, 2 * iterations)
 
 
 def test_what_a_loop_reads_and_writes_is_ordered_before_and_behind_it() -> None:

@@ -143,7 +143,7 @@ def test_each_loop_and_its_rounds_have_marks() -> None:
                 assert is_edge(before, LOOPS, True) and is_edge(behind, LOOPS, False)
                 assert is_edge(body[0], LOOPS, True) and is_edge(body[-2], LOOPS, False)
                 names |= {before.attrs["name"], body[0].attrs["name"]}
-    assert {"loop tile", "round of loop tile", "loop p", "round of loop p"} <= names
+    assert {"loop tile", "iteration of loop tile", "loop p", "iteration of loop p"} <= names
     assert not any(op.name == "mark" and op.attrs["kind"] in (BARRIERS, LINES) for op in walk(function.body))
 
 

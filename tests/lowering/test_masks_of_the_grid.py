@@ -33,7 +33,7 @@ ADDED = "old = atomic_add(y[i : i + BM, j : j + BN], x[i : i + BM, j : j + BN] +
 TILES = "cdiv(m, BM) * cdiv(n, BN)"
 GO: dict[str, tuple[str, str]] = {
     "a block a tile": ("cdiv(m, BM), cdiv(n, BN)", "work(block(0) * BM, block(1) * BN)"),
-    "axes of the grid the other way round": ("cdiv(n, BN), cdiv(m, BM)", "work(block(1) * BM, block(0) * BN)"),
+    "axes of the grid the other way iteration": ("cdiv(n, BN), cdiv(m, BM)", "work(block(1) * BM, block(0) * BN)"),
     "rows of tiles": (TILES, "work(block(0) // tn * BM, block(0) % tn * BN)"),
     "columns of tiles": (TILES, "work(block(0) % tm * BM, block(0) // tm * BN)"),
     "groups of rows of tiles": (TILES, "i, j = corner(block(0), tm, tn)\nwork(i * BM, j * BN)"),
@@ -46,7 +46,7 @@ GO: dict[str, tuple[str, str]] = {
         f"minimum({TILES}, 5)",
         "for t in range(block(0), tm * tn, grid(0)):\n    work(t // tn * BM, t % tn * BN)",
     ),
-    "fewer blocks, counted by rounds": (
+    "fewer blocks, counted by iterations": (
         f"minimum({TILES}, 3)",
         "for z in range(cdiv(tm * tn - block(0), grid(0))):\n"
         "    t = block(0) + z * grid(0)\n    work(t // tn * BM, t % tn * BN)",
@@ -94,7 +94,7 @@ STAY: dict[str, tuple[str, str]] = {
         f"minimum(5, {TILES})",
         "for z in range(cdiv(tm * tn - block(0), 5)):\n    t = block(0) + z * 6\n    work(t // tn * BM, t % tn * BN)",
     ),
-    "a round too many": ("cdiv(m, BM)", "for q in range(cdiv(n, BN) + 1):\n    work(block(0) * BM, q * BN)"),
+    "an iteration too many": ("cdiv(m, BM)", "for q in range(cdiv(n, BN) + 1):\n    work(block(0) * BM, q * BN)"),
     "a loop from the middle": ("cdiv(m, BM)", "for j in range(BN / 2, n, BN):\n    work(block(0) * BM, j)"),
     "a loop in half steps": ("cdiv(m, BM)", "for j in range(0, n, BN / 2):\n    work(block(0) * BM, j)"),
     "a loop over the other dim": ("cdiv(m, BM)", "for j in range(0, m, BN):\n    work(block(0) * BM, j)"),

@@ -96,7 +96,7 @@ def test_no_barrier_for_it_can_be_left_out(name: str) -> None:
     body, barriers, _ = ORDERED[name]
     for i in range(barriers):
         kernel = compiled(body, without=i)
-        kinds = set().union(*(found(kernel, seed)[0] for seed in range(4)))  # a second round may need luck
+        kinds = set().union(*(found(kernel, seed)[0] for seed in range(4)))  # a second iteration may need luck
         assert kinds & {Kind.RACE, Kind.DEADLOCK}, f"barrier {i} of '{name}' is not needed"
 
 
@@ -169,7 +169,7 @@ POLL = f"""
     ],
 )
 def test_what_others_may_write_is_loaded_by_one_thread_for_all(what: str) -> None:
-    """It decides a loop that holds barriers: threads that each load it could leave in different rounds."""
+    """It decides a loop that holds barriers: threads that each load it could leave in different iterations."""
     kernel = compiled(POLL.replace("WHAT", what))
     flags = [op for op in kernel.ops if op.name == "load" and op.attrs["cache"] == "volatile"]
     assert [op.attrs.get("one_thread") for op in flags] == [True]

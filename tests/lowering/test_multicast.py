@@ -65,7 +65,7 @@ def test_products_are_numpys_on_a_device(case: str, more: str) -> None:
 @pytest.mark.parametrize("more", MORE)
 @pytest.mark.parametrize("shape", [(64, 64, 64), (192, 72, 320), (70, 200, 640), (448, 128, 128)])
 def test_any_number_of_tiles(shape: tuple[int, int, int], more: str, device: str) -> None:
-    """One, odd ones, more than blocks run at once; of one round and of more than stages."""
+    """One, odd ones, more than blocks run at once; of one iteration and of more than stages."""
     skip_without_boxes(device)
     c, a, b, wanted = matrices("f16", *shape)
     module = dsl.parse(clustered(*MORE[more]), device=device)
@@ -117,7 +117,7 @@ def test_groups_take_turns_in_each_block(m: int, n: int, device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("s, t", [(256, 256), (384, 200), (100, 130)])
 def test_queries_share_keys(s: int, t: int, device: str) -> None:
-    """The sample's attention. With CAUSAL later queries see more keys, so that blocks have different rounds."""
+    """The sample's attention. With CAUSAL later queries see more keys, so that blocks have different iterations."""
     skip_without_boxes(device)
     source = (SAMPLES / "attention.tile").read_text()
     many = "cdiv(s, 128) * heads * batch >= sms and fits(attend with groups)"
@@ -131,7 +131,7 @@ def test_queries_share_keys(s: int, t: int, device: str) -> None:
     x = q[0, 0].astype(np.float64) @ k[0, 0].astype(np.float64).T * 128**-0.5
     e = np.exp(x - x.max(1, keepdims=True))
     assert np.abs(o[0, 0] - e / e.sum(1, keepdims=True) @ v[0, 0]).max() < 2e-3
-    with pytest.raises(TileError, match="have different rounds of a loop") as told:
+    with pytest.raises(TileError, match="have different iterations of a loop") as told:
         module.attention(o, q, k, v, 128**-0.5, None, CAUSAL=True)
     assert told.value.loc is not None and told.value.loc.line == source[: source.index(turn)].count("\n") + 1
 
@@ -222,7 +222,10 @@ def test_a_kernel_keeps_its_meaning(more: str) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
-    "other rounds": ({"range(0, k, TK)": "range(0, minimum(k, block(0) * TM), TK)"}, "different rounds of a loop"),
+    "other iterations": (
+        {"range(0, k, TK)": "range(0, minimum(k, block(0) * TM), TK)"},
+        "different iterations of a loop",
+    ),
     "in equal shares": ({"cluster 2": "cluster 2\n    split p: stream"}, "blocks of a cluster take tiles together"),
     "an asm": (
         {"    acc = zeros": '    of = asm("mov.u32 {d}, %smid;", s32)\n    acc = zeros'},
@@ -243,7 +246,7 @@ def test_what_blocks_cannot_do_together_is_told(name: str) -> None:
 
 
 def faulty(change: Any) -> None:
-    """Runs a product of two tiles, eight rounds each, whose PTX is changed."""
+    """Runs a product of two tiles, eight iterations each, whose PTX is changed."""
     module = dsl.parse(clustered(), device="emulator")
     k = module.compile("product", m=128, n=64, k=512, T="f16", O="f32")
     wrong = change(k.ptx)
@@ -290,7 +293,8 @@ def test_all_bytes_are_waited_for() -> None:
 @pytest.mark.parametrize("size", [4096, 8192])
 @pytest.mark.parametrize("dtype", ["f16", "s8"])
 def test_large_products_spill_nothing(dtype: str, size: int) -> None:
-    """The sample's schedule with clusters: the assembler takes all products as they are, and no fence in a round."""
+    """The sample's schedule with clusters: the assembler takes all products as they are, and no fence in an
+    iteration."""
     source, count = re.subn(r"    cluster where\(.*\n", "    cluster 2\n", (SAMPLES / "matmul.tile").read_text())
     assert count == 1
     kernel = dsl.parse(source, device="emulator", arch="sm_90a").compile(

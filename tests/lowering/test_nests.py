@@ -1,4 +1,4 @@
-"""Pipelines of loops in one another: one loop of all rounds, places that are moved, rows in runs, what follows."""
+"""Pipelines of loops in one another: one loop of all iterations, places that are moved, rows in runs, what follows."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ def test_a_nest_whose_rounds_ask_for_their_counter_stays_one() -> None:
 
 @pytest.mark.parametrize("taps", [1, 2, 3])
 def test_a_loop_of_one_round_is_none(taps: int) -> None:
-    """Nor is there a stage that no round uses."""
+    """Nor is there a stage that no iteration uses."""
     kernel = product("pipeline c, t: 4\n    specialize cb", 77, 40, 2, taps)
     stages = [op.attrs["type"].shape[0] for op in kernel.ops if op.name == "shared_alloc" and op.attrs["type"].ring]
     assert stages == [min(4, taps + 1)] * 2
-    assert kernel.count("for") == 0, "all rounds are written out"
+    assert kernel.count("for") == 0, "all iterations are written out"
 
 
 def test_copies_that_run_past_the_last_round_go_where_rounds_are_written_out() -> None:
-    """Of a round: one copy of the filters' block, and one of the pixels', for each of the two blocks."""
+    """Of an iteration: one copy of the filters' block, and one of the pixels', for each of the two blocks."""
     kernel = product("pipeline c, t: 4\n    specialize cb", 77, 40, 2)
     assert kernel.count("copy") == 3 * 4
 

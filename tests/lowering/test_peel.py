@@ -1,4 +1,4 @@
-"""`peel p`: a last round that is not whole is done apart, and all others have no mask for the end of the loop."""
+"""`peel p`: a last iteration that is not whole is done apart, and all others have no mask for the end of the loop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def masks(kernel: Kernel) -> list[bool]:
 
 WAYS = {"none": "maxnreg 255", "peel": "peel p", "unroll": "unroll p: 2", "both": "peel p\n    unroll p: 2"}
 LOADS = {"none": "mm", "peel": "..mm", "unroll": "....mm", "both": "......mm"}
-"""Loads with and without a mask: whole rounds first, what is left after them, the round that is not whole last."""
+"""Loads with and without a mask: whole iterations first, what is left after them, the iteration that is not whole
+last."""
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -77,7 +78,7 @@ def test_a_loop_whose_rounds_are_all_whole_stays() -> None:
 
 
 LINES = """
-kernel k(y: s32[rounds, 8], x: s32[n], start: {dtype}, stop: {dtype}):
+kernel k(y: s32[iterations, 8], x: s32[n], start: {dtype}, stop: {dtype}):
     grid 1
     at = 0
     for p in range(start, stop, {step}):
@@ -99,17 +100,17 @@ def test_rounds_are_those_of_python(dtype: str, step: int) -> None:
     kernel = None
     ends = [(0, 20), (5, 5), (9, 2), (1, 18), (most - 20, most), (most - 1, most), (least, least + 17), (most, least)]
     for start, stop in ends:
-        rounds = list(range(start, stop, step))
+        iterations = list(range(start, stop, step))
         x = np.arange(1, 41, dtype=np.int32)
-        y = np.full((len(rounds) + 1, 8), -1, np.int32)
+        y = np.full((len(iterations) + 1, 8), -1, np.int32)
         args = {"x": x, "y": y, "start": types[dtype](start), "stop": types[dtype](stop)}
         kernel = kernel or compile_kernel(LINES.format(dtype=dtype, step=step), args)
         assert kernel.count("for") == 2
         launch(kernel, args)
-        for row, p in zip(y, rounds, strict=False):
+        for row, p in zip(y, iterations, strict=False):
             inside = [x[i] if 0 <= i < len(x) else 0 for i in range(p, p + 8)]
             assert row.tolist() == [int(v) for v in inside], (start, stop, p)
-        assert (y[len(rounds)] == -1).all()
+        assert (y[len(iterations)] == -1).all()
 
 
 def test_constant_bounds_leave_the_last_round_as_it_is() -> None:

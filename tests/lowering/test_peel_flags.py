@@ -1,4 +1,4 @@
-"""`peel j: seen`: the rounds in which a flag is on throughout are a loop of their own, without it."""
+"""`peel j: seen`: the iterations in which a flag is on throughout are a loop of their own, without it."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_ring_goes_on_through_the_three_loops_of_a_window(stages: int, unroll:
 @pytest.mark.parametrize("unroll", [2, 3, 4])
 @pytest.mark.parametrize("stages", [2, 3, 5])
 def test_rounds_of_several_leave_copies_for_the_second_loop(stages: int, unroll: int) -> None:
-    """What is left of the first loop copies for rounds of the second one; it was taken to be past the end."""
+    """What is left of the first loop copies for iterations of the second one; it was taken to be past the end."""
     for m, k in [(40, 200), (200, 200), (150, 330)]:
         args = {"c": np.zeros((m, 16), np.float32), "a": np.ones((m, k), np.float16), "b": np.ones((16, k), np.float16)}
         lines = f"stage a, b: shared\n    pipeline p: {stages}\n    peel p: lower"

@@ -67,10 +67,10 @@ def arrays(m: int, n: int) -> tuple[Any, ...]:
         {"pipeline j: 2": "pipeline j: 3\n    persistent 1"},
         {"pipeline j: 2": "pipeline j: 2\n    unroll j: 2"},
     ],
-    ids=["two", "four", "persistent", "two rounds in one"],
+    ids=["two", "four", "persistent", "two iterations in one"],
 )
 def test_groups_take_turns(changes: dict[str, str], m: int, n: int, device: str) -> None:
-    """All groups come to each number, of one tile after the other, and of no round."""
+    """All groups come to each number, of one tile after the other, and of no iteration."""
     skip_without_boxes(device)
     module = dsl.parse(changed(changes), device=device)
     o, a, b, v, wanted = arrays(m, n)
@@ -129,7 +129,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "no pipeline": ({"    stage b, v: tma\n": ""}, "there is none"),
     "no such value": ({"pingpong e": "pingpong ee"}, "has no value 'ee'"),
     "behind the loop": ({"    o[i": "    done = acc\n    o[i", "pingpong e": "pingpong done"}, "has no value 'done'"),
-    "no product of it": ({"pingpong e": "pingpong acc"}, "no product of its round takes it"),
+    "no product of it": ({"pingpong e": "pingpong acc"}, "no product of its iteration takes it"),
     "several": ({"pingpong e": "pingpong e, w"}, "they take turns at something else"),
     "a barrier within": (TOTAL, "a barrier for all of them stands within"),
 }

@@ -1,4 +1,4 @@
-"""`stage` and `pipeline`: loads of loops through shared memory, copies that run rounds ahead."""
+"""`stage` and `pipeline`: loads of loops through shared memory, copies that run iterations ahead."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SHAPES = {
     "itself": (10, 5, 3), "rolled": (6, 2, 3), "registers": (0, 0, 0), "one": (1, 1, 0), "staged": (2, 1, 0),
     "two": (4, 2, 2), "five": (10, 2, 5), "unrolled": (8, 4, 3),
 }  # fmt: skip
-"""Of the loop; and, where it is unrolled, of the rounds that are left, which have nothing to copy ahead of."""
+"""Of the loop; and, where it is unrolled, of the iterations that are left, which have nothing to copy ahead of."""
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -85,7 +85,7 @@ def test_odd_extents_and_no_rounds(way: str, k: int, type: str) -> None:
 
 @pytest.mark.parametrize("range", ["0, k, 96", "32, k, TK", "0, k - 16, TK", "0, minimum(k, block(0) * 64), TK"])
 def test_loops_that_skip_start_late_and_end_early(range: str) -> None:
-    """The copies of rounds past the last one read nothing, whatever the mask of the load ends with."""
+    """The copies of iterations past the last one read nothing, whatever the mask of the load ends with."""
     kernel, args = product("pipeline p: 4", 64, 16, 160, range=range)
     assert shape(kernel)[2] == 4
     launch(kernel, args)

@@ -34,26 +34,26 @@ def compiled(lines: str, range: str, more: str = "", cb: int = 2, n: int = 45, t
     return kernel, args
 
 
-def wanted(x: np.ndarray, rounds: range) -> np.ndarray:
+def wanted(x: np.ndarray, iterations: range) -> np.ndarray:
     n = x.shape[1]
     padded = np.pad(x, ((0, 0), (200, 200))).astype(np.int64)
     return sum(
-        (padded[:, 200 + 2 * t - 3 : 200 + 2 * t - 3 + n].sum(0) * (t + 1) for t in rounds), np.zeros(n, np.int64)
+        (padded[:, 200 + 2 * t - 3 : 200 + 2 * t - 3 + n].sum(0) * (t + 1) for t in iterations), np.zeros(n, np.int64)
     )
 
 
 @pytest.mark.parametrize(
-    ("text", "rounds"),
+    ("text", "iterations"),
     [("FIRST, LAST, STEP", range(5)), ("1, 8, 3", range(1, 8, 3)), ("6, 0, -2", range(6, 0, -2)), ("40", range(40)),
      ("3, 3", range(0)), ("64", range(64))],
 )  # fmt: skip
-def test_flags_are_those_of_each_round(text: str, rounds: range) -> None:
+def test_flags_are_those_of_each_round(text: str, iterations: range) -> None:
     """In words of 32 and 64 bits, and computed before both loops."""
     kernel, args = compiled("precompute inside: t", text)
     launch(kernel, args)
-    assert np.array_equal(args["y"], wanted(args["x"], rounds))
+    assert np.array_equal(args["y"], wanted(args["x"], iterations))
     outer = next(op for op in kernel.variant.function.body.ops if op.name == "for")
-    assert len(rounds) == 0 or not {"le", "lt", "ge"} & {op.name for op in walk(outer.regions[0])}
+    assert len(iterations) == 0 or not {"le", "lt", "ge"} & {op.name for op in walk(outer.regions[0])}
 
 
 def test_what_hangs_on_a_loop_around_it_is_computed_in_that() -> None:
@@ -66,7 +66,7 @@ WRONG = {
     "precompute total: t": ("5", "it is s32, and a flag has a bit"),
     "precompute inside: q": ("5", "it is in no loop over 'q'"),
     "precompute inside: t": ("taps", "runs is known at run time alone"),
-    "precompute  inside: t": ("65", "has 65 rounds; a word has 64 bits"),
+    "precompute  inside: t": ("65", "has 65 iterations; a word has 64 bits"),
     "precompute pixel: t": ("5", "no loop of kernel 'k' computes a value 'pixel'"),
     "precompute inside: 5": ("5", "takes a name"),
 }

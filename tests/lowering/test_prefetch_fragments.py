@@ -52,9 +52,9 @@ def loops(kernel: Kernel) -> list[Op]:
 WAYS = {
     "early": "prefetch_fragments p: early\n    unroll p: 1",
     "late": "prefetch_fragments p: late\n    unroll p: 1",
-    "two rounds": "prefetch_fragments p: early\n    unroll p: 2",
+    "two iterations": "prefetch_fragments p: early\n    unroll p: 2",
     "two stages": "pipeline p: 2\n    unroll p: 1",
-    "two rounds of two stages": "prefetch_fragments p: early\n    pipeline p: 2\n    unroll p: 2",  # reads a stage more
+    "two iterations of two stages": "prefetch_fragments p: early\n    pipeline p: 2\n    unroll p: 2",
     "tiles": "persistent 1\n    l2_group 1",
     "parts": "subtile acc: 16, 16\n    prefetch_fragments p: late",
     "shares": "split p: stream",
@@ -116,7 +116,8 @@ def test_meaning_is_the_same_behind_every_pass() -> None:
 
 
 def test_a_round_that_does_more_is_done_as_it_is_written() -> None:
-    """A loop that goes on behind its products, as that of attention does, keeps whole rounds without being asked."""
+    """A loop that goes on behind its products, as that of attention does, keeps whole iterations without being
+    asked."""
     text = """
 kernel k(y: f32[m, 32], q: f16[m, 32], x: f16[n, 32]; TM = 16, TN = 32):
     grid cdiv(m, TM)

@@ -172,16 +172,16 @@ class Step:
     def loop(self) -> bool:
         a, x = self.tile()
         b, y = self.tile(lambda v: v.shape == x.shape)
-        rounds = self.draw(st.integers(0, 3))
+        iterations = self.draw(st.integers(0, 3))
         value = x
-        for i in range(rounds):
+        for i in range(iterations):
             value = np.maximum(value * 3, y) + i
         name = self.p.add(a, value)
-        self.p.lines += [f"for i in range({rounds}):", f"    {name} = maximum({name} * 3, {b}) + i.to(s32)"]
+        self.p.lines += [f"for i in range({iterations}):", f"    {name} = maximum({name} * 3, {b}) + i.to(s32)"]
         return True
 
     def through_shared(self) -> bool:
-        """Stored in a shared tile, read as it is or along reversed rows, and stored over in the next round."""
+        """Stored in a shared tile, read as it is or along reversed rows, and stored over in the next iteration."""
         a, x = self.tile()
         shared = f"s{len(self.p.shared)}"
         self.p.shared.append(f"shared {shared}: s32[{x.size}]")

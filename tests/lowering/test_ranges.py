@@ -12,11 +12,11 @@ from dsl.lowering.ir.types import DTYPES, int_range
 from tests.compile_and_run import NUMPY, compile_kernel, launch, run
 
 TYPES = ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"]
-MOST_ROUNDS = 40
+MOST_ITERATIONS = 40
 
 
 def bounds(name: str, step: int, count: int) -> list[tuple[int, int]]:
-    """Starts and stops about the ends of the type, about zero and about each other, of few rounds."""
+    """Starts and stops about the ends of the type, about zero and about each other, of few iterations."""
     low, high = int_range(DTYPES[name])
     chosen = random.Random(f"{name} {step}")
     corners = [low, low + 1, low + abs(step), high, high - 1, high - abs(step), high - 9, 0, 1, 7, high // 2]
@@ -26,11 +26,11 @@ def bounds(name: str, step: int, count: int) -> list[tuple[int, int]]:
         near = start + chosen.randint(-12, 12) * abs(step) + chosen.randint(-1, 1)
         stop = chosen.choice([near, chosen.choice(corners)])
         out.append((start, min(max(stop, low), high)))
-    return [(a, b) for a, b in out if (b - a) // step <= MOST_ROUNDS]
+    return [(a, b) for a, b in out if (b - a) // step <= MOST_ITERATIONS]
 
 
 def wanted(turns: range, bits: int) -> list[int]:
-    """How many rounds there are, and a sum that tells their order."""
+    """How many iterations there are, and a sum that tells their order."""
     total = 0
     for i in turns:
         total = (total * 3 + i) % (1 << bits)
@@ -57,7 +57,7 @@ def test_a_range_counts_as_python_does_and_ends(name: str, step: int) -> None:
     text += "schedule s of k:\n    warps = 1\n" + "    unroll j: 3\n" * (step > 0)
     args = {"out": np.zeros((len(pairs), 4), dtype), "a": starts, "b": stops}
     if 3 * step > int_range(DTYPES[name])[1]:
-        with pytest.raises(TileError, match=f"rounds of 3 steps of {step} pass what {name} holds"):
+        with pytest.raises(TileError, match=f"iterations of 3 steps of {step} pass what {name} holds"):
             compile_kernel(text, args)
         text = text.replace("    unroll j: 3\n", "")
     launch(compile_kernel(text, args), args)
@@ -125,11 +125,11 @@ PIPELINE = """
 kernel k(y: f32[n], x: f32[n]; BLOCK = 128, STAGES = {stages}):
     grid 1
     shared s: f32[ring STAGES, BLOCK]
-    rounds = n // BLOCK
+    iterations = n // BLOCK
     for static j in range(STAGES - 1):
         copy(s[j], x[j * BLOCK : j * BLOCK + BLOCK])
         commit()
-    for i in range({rounds}):
+    for i in range({iterations}):
         wait({left})
         v = s[i, 0 : BLOCK]
         j = i + STAGES - 1
@@ -142,14 +142,14 @@ schedule p of k:
 """
 
 
-@pytest.mark.parametrize("rounds", ["rounds", "11"])
+@pytest.mark.parametrize("iterations", ["iterations", "11"])
 @pytest.mark.parametrize("stages", [3, 4])
-def test_the_plain_pipeline_of_copies_unrolls(stages: int, rounds: str) -> None:
-    """The rest goes on where rounds of several end, in the stage that follows."""
+def test_the_plain_pipeline_of_copies_unrolls(stages: int, iterations: str) -> None:
+    """The rest goes on where iterations of several end, in the stage that follows."""
     x = np.arange(11 * 128, dtype=np.float32)
     for unroll in (2, 3, 4):
         args = {"y": np.zeros_like(x), "x": x}
-        text = PIPELINE.format(stages=stages, rounds=rounds, left=stages - 2, unroll=unroll)
+        text = PIPELINE.format(stages=stages, iterations=iterations, left=stages - 2, unroll=unroll)
         launch(compile_kernel(text, args), args)
         assert np.array_equal(args["y"], x * 2), unroll
         with pytest.raises(TileError, match="in flight"):

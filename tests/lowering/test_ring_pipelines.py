@@ -14,7 +14,7 @@ from tests.compile_and_run import compile_kernel, launch
 BLOCK, ROUNDS, TILES = 64, 5, 3
 X = np.random.default_rng(1).standard_normal((TILES * ROUNDS + 8) * BLOCK).astype(np.float32)
 
-HEAD = """kernel k(y: f32[n], x: f32[m], rounds: s32; STAGES = {stages}):
+HEAD = """kernel k(y: f32[n], x: f32[m], iterations: s32; STAGES = {stages}):
     grid 1
     shared s: f32[ring STAGES, 64]
     total = 3
@@ -38,7 +38,7 @@ DOUBLE = """        wait({left})
 
 
 def one(read: str, write: str, start: str = "", count: str = "", loop: str = "for t in range(depth):") -> str:
-    """A loop over the rounds of one tile."""
+    """A loop over the iterations of one tile."""
     row = DOUBLE.replace("READ", read).replace("WRITE", write).replace("FROM", "(t + STAGES - 1)")
     return f"{start}    {loop}\n{row}{count}"
 
@@ -77,8 +77,8 @@ PIPELINES = {
         AT + "    put = STAGES - 1\n",
     ),
 }
-DEPTHS = {"a number": "5", "a dim": "n // 192", "a scalar": "rounds"}
-UNKNOWN = {("tiles by a base", "a scalar")}  # the loop may have no rounds where the base goes on by fewer than none
+DEPTHS = {"a number": "5", "a dim": "n // 192", "a scalar": "iterations"}
+UNKNOWN = {("tiles by a base", "a scalar")}  # the loop may have no iterations where the base goes on by fewer than none
 
 
 def text_of(name: str, stages: int, unroll: int, depth: str, left: int | None = None) -> str:
@@ -91,7 +91,7 @@ def arguments(name: str) -> tuple[dict, np.ndarray]:
     size = TILES * ROUNDS * BLOCK if "tiles" not in name else TILES * BLOCK
     rows = X[: TILES * ROUNDS * BLOCK].reshape(TILES, ROUNDS, BLOCK)
     want = rows.sum(1).ravel() if "tiles" in name else X[: ROUNDS * BLOCK] * 2
-    return {"y": np.zeros(max(size, ROUNDS * 192), np.float32), "x": X, "rounds": ROUNDS}, want
+    return {"y": np.zeros(max(size, ROUNDS * 192), np.float32), "x": X, "iterations": ROUNDS}, want
 
 
 @pytest.mark.parametrize("depth", DEPTHS)

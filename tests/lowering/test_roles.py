@@ -340,7 +340,7 @@ def test_a_load_behind_the_loop_is_one_of_its_own() -> None:
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("source", [PLAIN, text(64, 64, 64, 4, "stage a, b: tma", "persistent 1")])
 def test_what_both_roles_read_of_a_tensor(source: str, device: str) -> None:
-    """Where rows begin, and how many rounds there are, by tensors that nobody writes."""
+    """Where rows begin, and how many iterations there are, by tensors that nobody writes."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("TMA is sm_90's")
     given = {"b: T[n, k];": "b: T[n, k], at: s32[3], ends: s32[3];", "range(0, k, TK)": "range(0, end, TK)",
@@ -412,7 +412,7 @@ def test_attention_by_warp_groups(d: int, causal: bool, s: int, t: int, device: 
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(("d", "causal"), [(64, True), (128, False)])
 def test_gradients_of_attention_by_warp_groups(d: int, causal: bool, device: str) -> None:
-    """Two heads of q use one of k and v; each product of a round is one of warp groups."""
+    """Two heads of q use one of k and v; each product of an iteration is one of warp groups."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
     module = dsl.load(SAMPLES / "attention_backward.tile", device=device)

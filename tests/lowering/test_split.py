@@ -1,4 +1,4 @@
-"""`split p: N`: the rounds of a loop that adds to sums are dealt to several blocks, which meet in a workspace."""
+"""`split p: N`: the iterations of a loop that adds to sums are dealt to several blocks, which meet in a workspace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ kernel product(c: O[m, n], a: T[m, k], b: T[n, k]; T in f16|s8, O in f32|s32, TM
     grid cdiv(m, TM), cdiv(n, TN)
     i, j = block(0) * TM, block(1) * TN
     acc = zeros(O[TM, TN])
-    for p in range({rounds}):
+    for p in range({iterations}):
         acc = dot(a[i : i + TM, p : p + TK], b[j : j + TN, p : p + TK].T, acc)
     c[i : i + TM, j : j + TN] = acc
 
@@ -61,9 +61,9 @@ def kernel_of(text: str, args: dict[str, Any], **named: Any) -> Any:
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 16])
 @pytest.mark.parametrize(("m", "n", "k"), [(70, 50, 300), (1, 1, 1), (33, 16, 64), (64, 17, 97), (20, 20, 0)])
 def test_a_product_of_several_blocks_a_tile(type: str, parts: int, m: int, n: int, k: int) -> None:
-    """Also where a tile has fewer rounds than parts, or none."""
+    """Also where a tile has fewer iterations than parts, or none."""
     args = operands(m, n, k, type)
-    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts=parts), args)
+    kernel = kernel_of(PRODUCT.format(iterations="0, k, TK", parts=parts), args)
     found = kernel.run(**args)
     assert found.grid == (-(-m // 32), -(-n // 16), parts) and not found.findings
     assert np.array_equal(args["c"], args["a"].astype(np.int32) @ args["b"].astype(np.int32).T)
@@ -74,7 +74,7 @@ def test_the_same_bits_whichever_block_is_the_last() -> None:
     random = np.random.default_rng(0)
     args: dict[str, Any] = {"c": np.zeros((33, 20), np.float32)}
     args |= {name: random.standard_normal((rows, 200)).astype(np.float16) for name, rows in (("a", 33), ("b", 20))}
-    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts=5), args)
+    kernel = kernel_of(PRODUCT.format(iterations="0, k, TK", parts=5), args)
     made = []
     for seed in range(4):
         args["c"][:] = 0
@@ -84,11 +84,11 @@ def test_the_same_bits_whichever_block_is_the_last() -> None:
     assert np.allclose(args["c"], args["a"].astype(float) @ args["b"].astype(float).T, atol=1e-3)
 
 
-@pytest.mark.parametrize("rounds", ["0, k, TK", "32, k, TK", "0, minimum(k, i + TK), TK", "i, k, 2 * TK"])
+@pytest.mark.parametrize("iterations", ["0, k, TK", "32, k, TK", "0, minimum(k, i + TK), TK", "i, k, 2 * TK"])
 @pytest.mark.parametrize("lines", ["", "pipeline p: 3", "unroll p: 2", "stage a, b: registers", "peel p", "l2_group 4"])
-def test_other_directives_of_the_shorter_loop(rounds: str, lines: str) -> None:
+def test_other_directives_of_the_shorter_loop(iterations: str, lines: str) -> None:
     args = operands(70, 40, 210)
-    text = PRODUCT.format(rounds=rounds, parts=3) + (f"    {lines}\n" if lines else "")
+    text = PRODUCT.format(iterations=iterations, parts=3) + (f"    {lines}\n" if lines else "")
     kernel = kernel_of(text, args)
     kernel.run(**args)
     wanted = np.zeros((70, 40))
@@ -98,7 +98,7 @@ def test_other_directives_of_the_shorter_loop(rounds: str, lines: str) -> None:
             "32, k, TK": (32, 210, 32),
             "0, minimum(k, i + TK), TK": (0, min(210, i + 32), 32),
             "i, k, 2 * TK": (i, 210, 64),
-        }[rounds]
+        }[iterations]
         for p in range(first, last, step):
             a, b = (args[x][:, p : p + 32].astype(np.float64) for x in "ab")
             wanted[i : i + 32] += a[i : i + 32] @ b.T
@@ -113,9 +113,9 @@ def test_other_directives_of_the_shorter_loop(rounds: str, lines: str) -> None:
     ("m", "n", "k"), [(300, 230, 96), (70, 50, 300), (1, 1, 1), (520, 300, 33), (20, 20, 0), (0, 5, 40)]
 )
 def test_equal_shares_of_the_rounds_of_all_tiles(type: str, m: int, n: int, k: int) -> None:
-    """132 blocks: some end a tile and begin the next, some have whole tiles, some a round, some nothing."""
+    """132 blocks: some end a tile and begin the next, some have whole tiles, some an iteration, some nothing."""
     args = operands(m, n, k, type)
-    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts="stream"), args)
+    kernel = kernel_of(PRODUCT.format(iterations="0, k, TK", parts="stream"), args)
     found = kernel.run(**args)
     assert found.grid == (132, 1, 1) and not found.findings
     assert np.array_equal(args["c"], args["a"].astype(np.int32) @ args["b"].astype(np.int32).T)
@@ -125,7 +125,7 @@ def test_the_same_bits_of_a_stream() -> None:
     random = np.random.default_rng(0)
     args: dict[str, Any] = {"c": np.zeros((300, 200), np.float32)}
     args |= {name: random.standard_normal((rows, 200)).astype(np.float16) for name, rows in (("a", 300), ("b", 200))}
-    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts="stream"), args)
+    kernel = kernel_of(PRODUCT.format(iterations="0, k, TK", parts="stream"), args)
     made = []
     for seed in range(3):
         args["c"][:] = 0
@@ -136,20 +136,20 @@ def test_the_same_bits_of_a_stream() -> None:
 
 
 @pytest.mark.parametrize("line", ["pipeline p: 4", "unroll p: 2", "stage a, b: registers", "blocks_per_sm 2"])
-@pytest.mark.parametrize("rounds", ["0, k, TK", "32, k, TK", "0, 40, TK"])
-def test_other_directives_of_a_stream(line: str, rounds: str) -> None:
+@pytest.mark.parametrize("iterations", ["0, k, TK", "32, k, TK", "0, 40, TK"])
+def test_other_directives_of_a_stream(line: str, iterations: str) -> None:
     args = operands(170, 200, 200)
-    kernel = kernel_of(PRODUCT.format(rounds=rounds, parts="stream") + f"    {line}\n", args)
+    kernel = kernel_of(PRODUCT.format(iterations=iterations, parts="stream") + f"    {line}\n", args)
     found = kernel.run(**args)
     assert found.grid == (264 if line.startswith("blocks") else 132, 1, 1)
-    first, last = {"0, k, TK": (0, 200), "32, k, TK": (32, 200), "0, 40, TK": (0, 64)}[rounds]
+    first, last = {"0, k, TK": (0, 200), "32, k, TK": (32, 200), "0, 40, TK": (0, 64)}[iterations]
     a, b = (args[x][:, first:last].astype(np.int64) for x in "ab")
     assert np.array_equal(args["c"], a @ b.T)
 
 
 def test_a_stream_of_a_grid_that_the_launch_alone_knows_is_refused() -> None:
     args = operands(70, 50, 300)
-    text = PRODUCT.format(rounds="0, k, TK", parts="stream")
+    text = PRODUCT.format(iterations="0, k, TK", parts="stream")
     text = text.replace("grid cdiv(m, TM)", "grid minimum(sms, cdiv(m, TM))")
     with pytest.raises(TileError, match="made with 'sms', which the launch knows") as caught:
         kernel_of(text, args)
@@ -159,7 +159,7 @@ def test_a_stream_of_a_grid_that_the_launch_alone_knows_is_refused() -> None:
 def test_a_stream_whose_tiles_have_other_rounds_is_refused() -> None:
     args = operands(70, 50, 300)
     with pytest.raises(TileError, match="comes from the number of the tile, and each tile may have others"):
-        kernel_of(PRODUCT.format(rounds="0, minimum(k, i + TK), TK", parts="stream"), args)
+        kernel_of(PRODUCT.format(iterations="0, minimum(k, i + TK), TK", parts="stream"), args)
 
 
 # ---- sums of other kinds ----
@@ -364,13 +364,15 @@ def test_verify_compares_pairs(parts: int | str) -> None:
 
 def test_the_choice_and_its_line() -> None:
     args = operands(32, 16, 64)
-    made = compile_kernel(PRODUCT.format(rounds="0, k, TK", parts=6), args).variant.function.choices.keyed()["split.p"]
+    made = compile_kernel(PRODUCT.format(iterations="0, k, TK", parts=6), args).variant.function.choices.keyed()[
+        "split.p"
+    ]
     assert made.taken == "6" and made.options == ("1", "2", "4", "6") and made.override("2", "split.p")
 
 
 @pytest.mark.parametrize(("parts", "each"), [(3, 512), ("stream", 1024)])
 def test_verify_compares_all_blocks_before_and_after(parts: int | str, each: int) -> None:
-    program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=parts))
+    program = parse_program(PRODUCT.format(iterations="0, k, TK", parts=parts))
     random = np.random.default_rng(1)
     args = {x: random.standard_normal((40, 200)).astype(np.float16) for x in "ab"}
     args["c"] = np.zeros((40, 40), np.float32)
@@ -386,12 +388,12 @@ def test_verify_compares_all_blocks_before_and_after(parts: int | str, each: int
 def test_verify_finds_a_split_that_is_wrong(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from dsl.lowering.directives import split as directive
 
-    program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=3))
+    program = parse_program(PRODUCT.format(iterations="0, k, TK", parts=3))
     random = np.random.default_rng(1)
     args = {x: random.standard_normal((40, 200)).astype(np.float16) for x in "ab"}
     args["c"] = np.zeros((40, 40), np.float32)
     shorten, joined = directive._Split.shorten, directive._Split.joined
-    if fault == "part":  # a round too few
+    if fault == "part":  # an iteration too few
 
         def wrong_shorten(self: Any, *part: Any) -> None:
             shorten(self, *part)
@@ -416,7 +418,7 @@ def test_verify_finds_a_split_that_is_wrong(fault: str, monkeypatch: pytest.Monk
 
 
 def test_the_text_of_a_stage_keeps_workspaces() -> None:
-    program: Program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=2))
+    program: Program = parse_program(PRODUCT.format(iterations="0, k, TK", parts=2))
     request = Request("product", "s", {"m": 40, "n": 40, "k": 64})
     text = printed(level_after(program, request, "split"))
     assert "workspace acc_parts: f32 each 512 align 16 as %acc_parts" in text
@@ -433,7 +435,7 @@ def test_the_text_of_a_stage_keeps_workspaces() -> None:
 
 def test_a_launch_with_fewer_blocks_is_refused() -> None:
     args = operands(70, 50, 300)
-    kernel = kernel_of(PRODUCT.format(rounds="0, k, TK", parts=4), args)
+    kernel = kernel_of(PRODUCT.format(iterations="0, k, TK", parts=4), args)
     with pytest.raises(LaunchError, match="the last of the kernel's"):
         kernel(*args.values(), grid=(1, 1, 4))
 
@@ -449,7 +451,7 @@ def test_a_counter_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(directive._Split, "_store", kept)
     args = operands(32, 16, 64)
-    program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=2))
+    program = parse_program(PRODUCT.format(iterations="0, k, TK", parts=2))
     kernel = dsl.Module(program, "emulator", "sm_90").compile("product")  # none that is kept
     with pytest.raises(FindingError, match=r"arrived\[0\] of the workspace u32\[2\] is 2"):
         kernel(*args.values())
@@ -457,7 +459,7 @@ def test_a_counter_that_is_left_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_sums_that_meet_without_order_are_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
     args = operands(32, 16, 64)
-    program = parse_program(PRODUCT.format(rounds="0, k, TK", parts=2))
+    program = parse_program(PRODUCT.format(iterations="0, k, TK", parts=2))
     request = Request("product", "s", {"m": 32, "n": 16, "k": 64})
     stage = level_after(program, request, "split")
     for op in walk(stage.function.body):
@@ -478,9 +480,9 @@ kernel k(y: f32[n, m], x: f32[n, m], part: s32[n]; STEP = 16):
     acc, last = zeros(f32[STEP]), zeros(f32[STEP])
     shared tile: f32[STEP]
 {before}
-    for p in range({rounds}):
+    for p in range({iterations}):
         v = load(x[r, p : p + STEP], mask=p + arange(STEP) < m, other=0.0)
-{round}
+{iteration}
     y[r, 0 : STEP] = acc + last
 
 schedule s of k:
@@ -489,7 +491,7 @@ schedule s of k:
 """
 FAULTS = {
     "no sum": ("", "0, m, STEP", "acc = acc * 0.5 + v", "is made by '"),
-    "what it was": ("", "0, m, STEP", "acc = v", "is not what it was in the round before"),
+    "what it was": ("", "0, m, STEP", "acc = v", "is not what it was in the iteration before"),
     "twice": ("", "0, m, STEP", "acc = acc + acc", "is not what it was"),
     "start": ("acc = full(f32[STEP], 1.0)", "0, m, STEP", "acc = acc + v", "'acc' does not start at 0, and each block"),
     "start of a product": ("", "0, m, STEP", "acc = acc * v", "'acc' does not start at 1"),
@@ -515,9 +517,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_cannot_be_split(fault: str) -> None:
-    before, rounds, round, message = FAULTS[fault]
+    before, iterations, iteration, message = FAULTS[fault]
     before = before if before.startswith(" ") or not before else f"    {before}"
-    text = WRONG.format(before=before, rounds=rounds, round=f"        {round}")
+    text = WRONG.format(before=before, iterations=iterations, iteration=f"        {iteration}")
     with pytest.raises(TileError) as caught:
         compile_kernel(text)
     found = caught.value.errors[0]
@@ -547,7 +549,9 @@ def test_where_a_loop_cannot_be_split(loops: str) -> None:
 
 def test_one_part_is_the_loop_as_it_is() -> None:
     """Whatever the loop does."""
-    before, rounds, round, _ = FAULTS["stores"]
-    text = WRONG.format(before=before, rounds=rounds, round=f"        {round}").replace("split p: 2", "split p: 1")
+    before, iterations, iteration, _ = FAULTS["stores"]
+    text = WRONG.format(before=before, iterations=iterations, iteration=f"        {iteration}").replace(
+        "split p: 2", "split p: 1"
+    )
     kernel = compile_kernel(text)
     assert kernel.variant.grid[2] == 1 and not kernel.variant.function.workspaces

@@ -105,12 +105,12 @@ def most_spilled(case: Case, arch: str) -> int:
             72 if "fused" in dict(case.dims) else 40
         )  # with bias and residual behind blocks that go on to other tiles
     if (case.kernel, case.schedule) == ("product", "tile"):
-        # A few words outside the rounds, since blocks go on from tile to tile.
+        # A few words outside the iterations, since blocks go on from tile to tile.
         return 24 if TARGETS[arch].number in (86, 89) else 8
     if case.kernel == "attend" and dict(case.dims)["d"] > 64:
         return 128  # outside its loop; with 8 warps there are none, and it is 17 to 20% slower
     if (case.kernel, case.schedule) == ("of_keys", "groups"):
-        return 0 if dict(case.dims)["d"] > 64 else 24  # 64 queries a round spill nothing and take longer
+        return 0 if dict(case.dims)["d"] > 64 else 24  # 64 queries an iteration spill nothing and take longer
     if (case.kernel, case.schedule) == ("by_blocks", "tile"):
         return 124  # sums of a part, sums of all, and eight-bit operands made to 16 bits
     return 8 if case.schedule == "folded" and TARGETS[arch].number == 120 else 0

@@ -314,7 +314,7 @@ def test_results_of_a_convolution() -> None:
 
 
 def test_the_loop_over_tiles_stays_one_round() -> None:
-    """A second tile of a round would be stored where the first one may still be read: no option says so."""
+    """A second tile of an iteration would be stored where the first one may still be read: no option says so."""
     module = dsl.parse(text(64, 64, 64, 4, TMA, TILES, TWO, "stage c: tma"), device="emulator")
     kernel = module.compile("product", m=256, n=256, k=128, T="f16", O="f16")
     made = kernel.compiled.variant.function.choices.keyed()
@@ -386,26 +386,26 @@ kernel rounds(o: f32[m, n], x: f32[m, n]):
     grid cdiv(m, 16)
     i = block(0) * 16
 {body}
-schedule boxes of rounds:
+schedule boxes of iterations:
     warps = 4
     stage {staged}: tma
 """
 BOX = "o[i : i + 16, {0} : {0} + 64] = x[i : i + 16, {0} : {0} + 64] * 2.0"
 APART = {
-    "rounds": ["for j in range(0, n, 64):", "    " + BOX.format("j")],
+    "iterations": ["for j in range(0, n, 64):", "    " + BOX.format("j")],
     "down": ["for j in range(192, -1, -64):", "    " + BOX.format("j")],
-    "two a round": ["for j in range(0, n, 128):", *("    " + BOX.format(each) for each in ("j", "j + 64"))],
+    "two an iteration": ["for j in range(0, n, 128):", *("    " + BOX.format(each) for each in ("j", "j + 64"))],
 }
 MEET = {
     "halves again": ["for j in range(0, n, 32):", "    " + BOX.format("j")],
     "one place": ["for j in range(0, n, 64):", "    " + BOX.format("0")],
-    "every second round": ["for j in range(0, n, 64):", "    " + BOX.format("j % 128")],
+    "every second iteration": ["for j in range(0, n, 64):", "    " + BOX.format("j % 128")],
     "behind one another": ["for j in range(0, n, 64):", "    " + BOX.format("j")] * 2,
     "all of it twice": ["for t in range(2):", "    for j in range(0, n, 64):", "        " + BOX.format("j")],
 }
 
 
-@pytest.mark.parametrize(("case", "staged"), [*((case, "o") for case in APART), ("rounds", "x, o")])
+@pytest.mark.parametrize(("case", "staged"), [*((case, "o") for case in APART), ("iterations", "x, o")])
 def test_boxes_of_rounds_that_have_nothing_in_common_need_no_order(case: str, staged: str) -> None:
     """Whatever the extents of the array are: boxes begin at multiples of theirs."""
     x = np.random.default_rng(1).integers(0, 9, (33, 200)).astype(np.float32)
@@ -454,7 +454,7 @@ def test_boxes_of_nested_rounds_are_told_apart_along_one_axis(case: str) -> None
 def test_boxes_of_nested_rounds_that_may_meet_are_told(case: str) -> None:
     text = ALONE.format(body="\n".join(f"    {line}" for line in ROWS_MEET[case]), staged="o")
     with pytest.raises(TileError, match=r"this stores to 'o' while the store of line .* may be in flight"):
-        dsl.parse(text).compile("rounds", "boxes", m=33, n=200)
+        dsl.parse(text).compile("iterations", "boxes", m=33, n=200)
 
 
 PART = "store(o[{0}], x[i : i + 16, 0 : 64] + 1.0, order=none{1})"
@@ -474,7 +474,7 @@ def test_boxes_that_may_begin_ahead_of_the_first_element_are_told(case: str) -> 
     """Of boxes that go out they are an illegal instruction on a device."""
     module = dsl.parse(ROUNDS.format(body="\n".join(f"    {line}" for line in FIRST[case]), staged="o"))
     with pytest.raises(TileError, match="no box is stored that begins ahead of the first element") as caught:
-        module.compile("rounds", "boxes", m=33, n=200)
+        module.compile("iterations", "boxes", m=33, n=200)
     assert caught.value.hint == "stage o: shared"
 
 
@@ -482,7 +482,7 @@ def test_boxes_that_may_begin_ahead_of_the_first_element_are_told(case: str) -> 
 def test_boxes_that_may_meet_are_told(case: str) -> None:
     module = dsl.parse(ROUNDS.format(body="\n".join(f"    {line}" for line in MEET[case]), staged="o"))
     with pytest.raises(TileError, match=r"this stores to 'o' while the store of line .* may be in flight") as caught:
-        module.compile("rounds", "boxes", m=33, n=200)
+        module.compile("iterations", "boxes", m=33, n=200)
     assert "order=none" in (caught.value.hint or "")
 
 

@@ -229,7 +229,8 @@ schedule s of k:
 
 @pytest.mark.parametrize("line", ["", "pipeline j: 1", "pipeline j: 2", "stage q: shared", "stage k: registers"])
 def test_a_product_reads_where_it_stands(device: str, line: str) -> None:
-    """Behind the barrier of an exchange, which its load is ahead of: the next round's copies wait for another one."""
+    """Behind the barrier of an exchange, which its load is ahead of: the next iteration's copies wait for another
+    one."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
     random = np.random.default_rng(0)

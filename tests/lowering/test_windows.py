@@ -296,7 +296,7 @@ REFUSED = {
     "a mask that says more": ("(0 <= j)", "(1 <= j)", MASK),
     "a mask of something else": ("(0 <= j)", "(2 <= t)", MASK),
     "another extent": ("(j < w)", "(j < w - 1)", MASK),
-    "masked the other way round": ("(j < w))[:, None]", "(j < w))[None, :]", MASK),
+    "masked the other way iteration": ("(j < w))[:, None]", "(j < w))[None, :]", MASK),
     "a missing edge": (" & (0 <= j)", "", "no mask says that its index along axis 2 is not ahead of the first"),
     "no image is behind": ("(image < n) & ", "", "no mask says that its index along axis 0 is not behind the last"),
     "channels of the next pixel": (

@@ -73,7 +73,7 @@ class Drawing:
         a, b = self.numbers((batch, m, k), dtype), self.numbers((batch, k, n), dtype)
         at, lead = ("z, ", "z, ") if batched else ("", "")
         dims = "batch, " if batched else ""
-        loop, loops, rounds = self.loop(k, tk)
+        loop, loops, iterations = self.loop(k, tk)
         load_a = f"a[{at}p : p + {tk}, i : i + {tm}].T" if a_turned else f"a[{at}i : i + {tm}, p : p + {tk}]"
         load_b = f"b[{lead}j : j + {tn}, p : p + {tk}].T" if b_turned else f"b[{lead}p : p + {tk}, j : j + {tn}]"
         doubled = self.chance(0.2)
@@ -95,7 +95,7 @@ class Drawing:
         ]
         wide_a, wide_b = a.astype(np.int64) * (2 if doubled else 1), b.astype(np.int64)
         wanted = np.zeros((batch, m, n), np.int64)
-        for p in rounds:
+        for p in iterations:
             left = wide_a[:, :, p : p + tk]
             wanted += left @ wide_b[:, p : p + tk]
             if also:
@@ -112,7 +112,7 @@ class Drawing:
         return self.scheduled(text, args, {"c": wanted}, loops, ["a", "b"])
 
     def loop(self, k: int, tk: int) -> tuple[list[str], list[tuple[str, ...]], list[int]]:
-        """A loop over k, or two in one another: its lines, its counters, where its rounds begin."""
+        """A loop over k, or two in one another: its lines, its counters, where its iterations begin."""
         way = self.pick(["plain", "plain", "plain", "late", "skips", "nest", "ragged"])
         if way == "late":
             return [f"    for p in range({tk}, k, {tk}):"], [("p",)], list(range(tk, k, tk))
@@ -175,7 +175,8 @@ class Drawing:
     # ---- two products in a loop ----
 
     def chained(self) -> Drawn:
-        """As attention: what the first product made is an operand of the second; rounds have an end of their own."""
+        """As attention: what the first product made is an operand of the second; iterations have an end of their
+        own."""
         tm, tn, d = self.pick([16, 32, 64]), self.pick([16, 32]), self.pick([16, 32])
         s, t = self.extent(tm), self.extent(tn)
         q, keys, values = (self.numbers(shape, "f16") for shape in ((s, d), (t, d), (t, d)))

@@ -1,4 +1,5 @@
-"""Random kernels of two products in a round, as attention: turns, tiles ahead, heads, rounds that end early."""
+"""Random kernels of two products in an iteration, as attention: turns, tiles ahead, heads, iterations that end
+early."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ class ChainedDrawing(HopperDrawing):
         return f"kernel k(o: {r.out}[h, s, {r.d}], {also}{tensors}):"
 
     def places_of(self, r: Rows) -> list[str]:
-        """From the grid to what is there before the rounds."""
+        """From the grid to what is there before the iterations."""
         lines = [f"    grid cdiv(s, {r.tm})" + ("" if r.inside else ", h"), f"    i = block(0) * {r.tm}"]
         lines.append("    for z in range(h):" if r.inside else "    z = block(1)")
         rest = [f"qs = q[z, i : i + {r.tm}, 0 : {r.d}]", f"acc = zeros(f32[{r.tm}, {r.d}])"]

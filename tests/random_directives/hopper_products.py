@@ -12,7 +12,7 @@ from tests.random_directives.drawing import Array, Drawn
 from tests.random_directives.hopper import ARRAYS, SIZE, HopperDrawing, Named, rounded, sums_of
 
 Round = tuple[int, int]
-"""Where a round begins along k, and the counter of the loop around it."""
+"""Where an iteration begins along k, and the counter of the loop around it."""
 WEIGHED = ("apart", "weighed", "rows")
 """Bodies whose products begin at zero, and are added in registers."""
 
@@ -52,11 +52,11 @@ class Product:
 
 @dataclass
 class Loops:
-    """The loops around a product: lines before the innermost body, counters, and the rounds of a tile at row i."""
+    """The loops around a product: lines before the innermost body, counters, and the iterations of a tile at row i."""
 
     lines: list[str]
     nest: tuple[str, ...]
-    rounds: Callable[[int], list[Round]]
+    iterations: Callable[[int], list[Round]]
     counter: str = "p"
     stored: bool = False
 
@@ -197,11 +197,11 @@ class ProductDrawing(HopperDrawing):
         if way == "moved":
             count = self.random.randint(1, 4)
             at = self.values.integers(0, max(1, -(-p.k // p.tk)), count).astype(np.int32)
-            p.take("at", "s32", "rounds", at)
-            lines = ["for p in range(rounds):"]
+            p.take("at", "s32", "iterations", at)
+            lines = ["for p in range(iterations):"]
             return Loops(lines, ("p",), lambda i: [(int(each) * p.tk, 0) for each in at], "q")
-        lines, loops, rounds = self.loop(p.k, p.tk)
-        return Loops([each.strip() for each in lines], loops[0], lambda i: [(at, 0) for at in rounds])
+        lines, loops, iterations = self.loop(p.k, p.tk)
+        return Loops([each.strip() for each in lines], loops[0], lambda i: [(at, 0) for at in iterations])
 
     def no_round(self, p: Product) -> Loops:
         """A loop that does nothing, which the compiler knows, or an assembler may find out, or neither."""
@@ -251,7 +251,7 @@ class ProductDrawing(HopperDrawing):
         if p.body in WEIGHED:
             part = f"part = dot(x, {right})"
             if p.body == "rows":
-                p.take("w", p.sums, "rounds, m", self.digits((max(1, -(-p.k // p.tk)), p.m), p.sums))
+                p.take("w", p.sums, "iterations, m", self.digits((max(1, -(-p.k // p.tk)), p.m), p.sums))
                 body += [f"weights = w[p // {p.tk}, i : i + {p.tm}][:, None]", part, "acc = acc + part * weights"]
             else:
                 times = f" * (p // {p.tk} + 1).to({p.sums})" if p.body == "weighed" else ""

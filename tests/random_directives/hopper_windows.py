@@ -123,7 +123,7 @@ class WindowDrawing(HopperDrawing):
         return [*lines, f"first, second = {first}, {second}", f"at, {out}".replace(" =", f" = arange({c.tk}),", 1)]
 
     def tap_of(self, c: Taps) -> list[str]:
-        """A round: what one tap sees, and its filters."""
+        """An iteration: what one tap sees, and its filters."""
         (dh, dw), image = c.apart, "image" if c.high else "image[:, None]"
         there = "" if c.high else "(image < n) & "
         lines = [

@@ -19,7 +19,10 @@ def test_any_schedule_means_the_same(seed: int) -> None:
 
 FOUND = {
     (attempt, 5419): "an instruction forced for one of two products in a row, whose sums lie otherwise",
-    (attempt, 91106): "one round of a ring of two stages: fragments of the next one came from a stage never written",
+    (
+        attempt,
+        91106,
+    ): "one iteration of a ring of two stages: fragments of the next one came from a stage never written",
     (attempt_hopper, 3000139): "an outer loop of a pipelined nest was peeled by a choice",
     (attempt_hopper, 7062023): "copies by threads for each turn of a loop that boxes stand in were pipelined first",
     (attempt_hopper, 5056982): "of two products whose sums lie together one was by warp groups: wrong sums, or none",

@@ -1,4 +1,4 @@
-"""Draws loops and branches: bounds of all types, zero rounds, ends at the greatest number, branches in branches."""
+"""Draws loops and branches: bounds of all types, zero iterations, ends at the greatest number, branches in branches."""
 
 from __future__ import annotations
 
@@ -112,11 +112,11 @@ class ControlDrawing(AcrossDrawing):
             return None
         found = self.variables(None, lambda v: v.dtype in INTEGERS and not v.text)
         a, b = (self.of(self.pick(found)) for _ in range(2))
-        rounds = self.scalar_parameter("s32", self.random.randint(0, 3))
+        iterations = self.scalar_parameter("s32", self.random.randint(0, 3))
         t, i, p, q = self.fresh("tuple"), self.fresh("i"), self.bind(a)[0], self.bind(b)[0]
         lines = [
             f"{t} = {a.text}, ({b.text}, {a.text})",
-            f"for {i} in range({rounds.text}):",
+            f"for {i} in range({iterations.text}):",
             f"    {t} = {t}[1][1] + {t}[0], ({t}[1][0] ^ {t}[1][0] * 3, {t}[0])",
             f"{p} = {t}[0]", f"{q} = {t}[1][0]",
         ]  # fmt: skip
@@ -124,7 +124,7 @@ class ControlDrawing(AcrossDrawing):
         def act(state: State) -> None:
             x, y = a.value(state), b.value(state)
             z = x
-            for _ in range(int(rounds.value(state))):
+            for _ in range(int(iterations.value(state))):
                 x, y, z = z + x, y ^ y * y.dtype.type(3), x
             state.names[p], state.names[q] = x, y
 
@@ -180,7 +180,7 @@ class ControlDrawing(AcrossDrawing):
         return literal(value, dtype)
 
     def bounds(self) -> tuple[list[Expr], str]:
-        """Up to five rounds, none, ends at the type's limits; the counter's type."""
+        """Up to five iterations, none, ends at the type's limits; the counter's type."""
         dtype = self.pick([*INTEGERS, "s32", "s32", "u32", "u32", "index", "index"])
         if dtype == "index":
             low = self.random.randint(-3, 3)
@@ -195,12 +195,12 @@ class ControlDrawing(AcrossDrawing):
                     strided = [block, dim, Expr("grid(0)", lambda s: np.int64(self.program.grid), "s64")]
                     return strided if self.chance(0.4) else [counted(0), dim], "index"
             return [counted(low), counted(stop), counted(step)], "index"
-        rounds = self.random.randint(0, 4)
+        iterations = self.random.randint(0, 4)
         step = self.pick([1, 1, 1, 2, 3, 4] + ([-1, -2, -3] if dtype in SIGNED else []))
         roll = self.random.random()
         if roll < 0.25:
             edge = highest(dtype) if step > 0 else lowest(dtype)
-            start = edge - step * max(1, rounds) - self.pick([0, 1, 2]) * (1 if step > 0 else -1)
+            start = edge - step * max(1, iterations) - self.pick([0, 1, 2]) * (1 if step > 0 else -1)
             stop = edge - self.pick([0, 0, 1]) * (1 if step > 0 else -1)
             self.note("loop at the type's limit")
         elif roll < 0.45:
@@ -209,7 +209,7 @@ class ControlDrawing(AcrossDrawing):
             self.note("loop whose start is beyond its end")
         else:
             start = self.random.randint(0, 5)
-            stop = start + step * rounds - self.pick([0, 0, 1])
+            stop = start + step * iterations - self.pick([0, 0, 1])
         start, stop = (min(max(v, lowest(dtype)), highest(dtype)) for v in (start, stop))
         literals = dtype == "s32" or step < 0 or self.chance(LITERALS)
         typed = [not literals or self.chance(0.4) for _ in range(3)]
@@ -308,7 +308,7 @@ class ControlDrawing(AcrossDrawing):
         return made
 
     def thread_loop(self) -> Statement | None:
-        """`while` on a tile: each thread goes its own rounds, for one element or, without effects, for several."""
+        """`while` on a tile: each thread goes its own iterations, for one element or, without effects, for several."""
         if self.scope.loops + self.scope.branches >= DEEPEST or self.scope.loops > 1:
             return None
         threads = 32 * self.program.warps
@@ -317,10 +317,10 @@ class ControlDrawing(AcrossDrawing):
         if shape is None:
             return None
         dtype = self.pick(INTEGERS)
-        name, rounds, step = self.fresh("w"), self.expr(dtype, shape, 1), self.pick([1, 2])
+        name, iterations, step = self.fresh("w"), self.expr(dtype, shape, 1), self.pick([1, 2])
         w = Expr(name, lambda s: s.names[name], dtype, shape)
         few = NUMPY[dtype](5)
-        start = Expr(f"{rounds.text} % 5", lambda s: np.mod(rounds.value(s), few), dtype, shape)
+        start = Expr(f"{iterations.text} % 5", lambda s: np.mod(iterations.value(s), few), dtype, shape)
         last = Assign(name, Expr(f"{name} - {step}", lambda s: w.value(s) - w.value(s).dtype.type(step), dtype, shape))
         going = self.compared(w, literal(step - 1, dtype), ">")
         if self.chance(0.3):

@@ -32,16 +32,16 @@ class PipelineDrawing(ControlDrawing):
         return not (self.scope.threads or self.scope.loops or self.scope.branches)
 
     def pipeline(self) -> Statement | None:
-        """Copies that run ahead in a ring; each round reads one stage in another order than it was written."""
+        """Copies that run ahead in a ring; each iteration reads one stage in another order than it was written."""
         if not self.uniform():
             return None
         dtype = self.pick(["f32", "f16", "s32", "u8", "s64", "bf16", "s8"])
-        stages, rounds = self.random.randint(2, 4), self.random.randint(0, 4)
+        stages, iterations = self.random.randint(2, 4), self.random.randint(0, 4)
         rows, columns = self.power(0, 2), self.power(3, 6)
         pitch = columns + self.pick([0, 0, -3, -4, 16])
-        x = self.tensor(dtype, (max(1, rows * rounds + self.pick([0, 0, -1, 3])), pitch))
+        x = self.tensor(dtype, (max(1, rows * iterations + self.pick([0, 0, -1, 3])), pitch))
         s, i, v, t, at = (self.fresh(stem) for stem in ("s", "i", "v", "t", "n"))
-        n = self.scalar_parameter("s32", rounds) if self.chance(0.7) else literal(rounds, "s32")
+        n = self.scalar_parameter("s32", iterations) if self.chance(0.7) else literal(iterations, "s32")
         scale = 1 if dtype in FLOATS else 2
         ahead = stages - 1
         most = self.random.randint(0, columns) if self.chance(0.25) else None
@@ -78,14 +78,14 @@ class PipelineDrawing(ControlDrawing):
 
         def act(state: State) -> None:
             total = np.zeros((rows, columns), NUMPY[dtype])
-            for r in range(rounds):
+            for r in range(iterations):
                 piece = window(state.arrays[x.name], r * rows, rows, columns)
                 if most is not None:
                     piece = np.where(down < most, piece, NUMPY[dtype](0))
                 total = (total * NUMPY[dtype](scale) + piece[:, order]).astype(NUMPY[dtype])
             state.names[t] = total
 
-        bound = 9.0 * max(1, rounds) if dtype in FLOATS else 0.0
+        bound = 9.0 * max(1, iterations) if dtype in FLOATS else 0.0
         self.scope.variables.append(Variable(t, dtype, (rows, columns), bound))
         self.note("pipeline")
         return Plain(lines, act)
@@ -241,15 +241,15 @@ class PipelineDrawing(ControlDrawing):
         return Plain([*before.texts, *lines], act)
 
     def chain(self) -> Statement | None:
-        """Products over rounds of a ring: the main loop of a matrix product."""
+        """Products over iterations of a ring: the main loop of a matrix product."""
         if not self.uniform():
             return None
         kind = self.pick(["f16", "bf16", "s8"])
         sums = "s32" if kind == "s8" else self.pick(["f32", "f16"] if kind == "f16" else ["f32"])
         m, n = self.power(4, 5), self.power(4, 5)
-        rounds, stages = self.random.randint(1, 3), self.random.randint(2, 3)
+        iterations, stages = self.random.randint(1, 3), self.random.randint(2, 3)
         ks = (32 if kind == "s8" else 16) << self.random.randint(0, 1)
-        depth = ks * rounds - self.pick([0, 0, 0, 8, 3])
+        depth = ks * iterations - self.pick([0, 0, 0, 8, 3])
         b_turned = kind == "s8" or self.chance(0.5)
         a = self.tensor(kind, (m, depth), self.array(kind, (m, depth), 2))
         b = self.tensor(kind, (n, depth) if b_turned else (depth, n), None)
@@ -264,7 +264,7 @@ class PipelineDrawing(ControlDrawing):
             return [f"    copy({sa}[{r}], {a.name}[0 : {m}, {r} * {ks} : {r} * {ks} + {ks}])",
                     f"    copy({sb}[{r}], {part})", "    commit()"]  # fmt: skip
 
-        count = self.scalar_parameter("s32", rounds)
+        count = self.scalar_parameter("s32", iterations)
         lines = [
             f"shared {sa}: {kind}[ring {stages}, {m}, {ks}]",
             f"shared {sb}: {kind}[ring {stages}, {f'{n}, {ks}' if b_turned else f'{ks}, {n}'}]",
@@ -286,7 +286,7 @@ class PipelineDrawing(ControlDrawing):
             left = state.arrays[a.name].astype(np.float64)
             state.names[acc] = (left @ (right.T if b_turned else right)).astype(NUMPY[sums])
 
-        self.scope.variables.append(Variable(acc, sums, (m, n), 4.0 * ks * rounds, fixed=True))
+        self.scope.variables.append(Variable(acc, sums, (m, n), 4.0 * ks * iterations, fixed=True))
         if (m, n) not in self.shapes:
             self.shapes.append((m, n))
         self.note("main loop of products")

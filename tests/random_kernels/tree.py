@@ -157,7 +157,7 @@ class While(Statement):
 
 
 class ThreadWhile(While):
-    """A loop of threads: an element goes rounds until its condition is false, and `step` brings that about."""
+    """A loop of threads: an element goes iterations until its condition is false, and `step` brings that about."""
 
     def run(self, state: State) -> None:
         outer = active = state.active

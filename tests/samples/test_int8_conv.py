@@ -226,9 +226,9 @@ def test_blocks_of_channels_have_no_conflicts_and_one_barrier_a_round(emulated, 
     copies = re.findall(r"cp\.async\.c[ag]\.shared\.global.*", kernel.ptx)
     assert copies and all(", 16" in copy for copy in copies)
     assert "ldmatrix.sync.aligned.m8n8.x4" in kernel.ptx
-    rounds, blocks = 2 * 9, -(-2 * 7 * 9 // extent) * (128 // extent)
+    iterations, blocks = 2 * 9, -(-2 * 7 * 9 // extent) * (128 // extent)
     if dtype == "s8":  # products of s4 do not go step by step; one more is for the bias
-        assert counters.barriers == blocks * 4 * (rounds + 2)
+        assert counters.barriers == blocks * 4 * (iterations + 2)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_any_number_of_channels_out_if_they_are_innermost(emulated, c, k):
 @pytest.mark.parametrize("nhwc", [False, True])
 @pytest.mark.parametrize("parts", [2, 3, 4])
 def test_sums_of_many_channels_in_parts_are_exact(emulated, nhwc, parts):
-    """Blocks share the rounds of a tile, some of them have fewer; once more with the workspace that is there."""
+    """Blocks share the iterations of a tile, some of them have fewer; once more with the workspace that is there."""
     problem = Problem((3, 3), n=1, c=288, k=64)
     for _ in range(2):
         run(emulated, problem, nhwc, **{**SMALL, "PARTS": parts})

@@ -104,7 +104,7 @@ TILE = {"TM": 128, "TN": 256, "warps": 8}
 )
 @pytest.mark.parametrize("schedule", LARGE)
 def test_large_tiles_have_no_conflicts_and_one_barrier_a_round(modules, schedule, dtype, a_t, b_t):
-    """Four rounds, all of one block. Bytes in every order: those across k are transposed in registers."""
+    """Four iterations, all of one block. Bytes in every order: those across k are transposed in registers."""
     module = modules("emulator", **{"split.p": "1"})
     (m, n), warps = LARGE[schedule]
     tk = 128 // DTYPES[dtype].bytes
@@ -155,7 +155,7 @@ def test_tiles_have_the_columns_that_fill_their_waves(modules):
 @pytest.mark.parametrize("dtype", ["f16", "s8", "f32", "e4m3"])
 @pytest.mark.parametrize("columns", [96, 160, 224])
 def test_columns_that_are_no_power_of_two(modules, device, dtype, columns):
-    """One instruction multiplies all of them, or 128 where the sums of a round are added in f32."""
+    """One instruction multiplies all of them, or 128 where the sums of an iteration are added in f32."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
     module = modules(device)
@@ -172,8 +172,8 @@ def test_columns_that_are_no_power_of_two(modules, device, dtype, columns):
 
 @pytest.mark.parametrize("fast", [False, True])
 def test_sums_of_eight_bit_floats(modules, device, fast):
-    """Of the instruction they keep about 14 bits: a round of 128 is added in f32, unless FAST says otherwise. On the
-    emulator sums are exact."""
+    """Of the instruction they keep about 14 bits: an iteration of 128 is added in f32, unless FAST says otherwise. On
+    the emulator sums are exact."""
     if device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
     module = modules(device)

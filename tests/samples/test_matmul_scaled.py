@@ -19,7 +19,7 @@ SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_scaled.tile"
 @pytest.mark.parametrize("dtype", ["e4m3", "e5m2"])
 @pytest.mark.parametrize("shape", [(132, 200, 256), (4, 128, 128), (256, 130, 896)])
 def test_products_are_numpys(device, schedule, out, dtype, shape):
-    """Edges along m and n; as many rounds as stages and more; the bound is the result's rounding."""
+    """Edges along m and n; as many iterations as stages and more; the bound is the result's rounding."""
     if schedule == "tma" and device == "cuda" and not device_facts("cuda").arch.startswith("sm_90"):
         pytest.skip("wgmma is sm_90a's")
     m, n, k = shape

@@ -37,7 +37,7 @@ def test_products_are_numpys(device, schedule, dtype, shape):
 
 @pytest.mark.parametrize(("m", "n"), [(1, 64), (300, 512)])
 def test_no_product_is_zeros(device, m, n):
-    """It was refused: no block had a round, and an array without elements has no tensor map."""
+    """It was refused: no block had an iteration, and an array without elements has no tensor map."""
     c = np.full((m, n), np.nan, np.float16)
     w = np.zeros((n, 0), np.uint8)
     dsl.load(SAMPLE, device=device).matmul_w4(c, np.zeros((m, 0), np.float16), w, np.zeros((0, n), np.float16))

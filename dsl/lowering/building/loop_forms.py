@@ -1,8 +1,8 @@
-"""Scalars that loops count, as linear forms of the numbers of their rounds.
+"""Scalars that loops count, as linear forms of the numbers of their iterations.
 
-What a loop carries and adds the same to in each round is its start + step · round; behind the loop, start + step · the
-number of rounds. So a counter, a stage of a ring that goes on from tile to tile and one that runs ahead of it are told
-apart, or are known to be one, whatever they are called and however loops are nested or unrolled.
+What a loop carries and adds the same to in each iteration is its start + step · iteration; behind the loop, start +
+step · the number of iterations. So a counter, a stage of a ring that goes on from tile to tile and one that runs ahead
+of it are told apart, or are known to be one, whatever they are called and however loops are nested or unrolled.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def substituted(form: Form, forms: dict[int, Form]) -> Form:
     return out
 
 
-def rounds_of(start: int, stop: int, step: int) -> int:
-    """How many rounds a loop of constants has: `len(range(…))`, which ends at 2^63."""
+def iterations_of(start: int, stop: int, step: int) -> int:
+    """How many iterations a loop of constants has: `len(range(…))`, which ends at 2^63."""
     return max(0, -(-(stop - start) // step))
 
 
@@ -62,8 +62,8 @@ def remainder(value: Value) -> tuple[Value, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """An integer that a loop carries, or that counts its rounds: what it is in the first round, in each, behind the
-    loop, and (under a modulus) in the next round. `inside` is its name, the others are forms."""
+    """An integer that a loop carries, or that counts its iterations: what it is in the first iteration, in each, behind
+    the loop, and (under a modulus) in the next iteration. `inside` is its name, the others are forms."""
 
     start: Form
     inside: int
@@ -78,7 +78,7 @@ class _Scalar:
 
     start: Value
     inside: list[Value]  # in each region of the loop
-    following: Value | int  # of a counter what each round adds
+    following: Value | int  # of a counter what each iteration adds
     behind: Value | None
 
 
@@ -86,9 +86,9 @@ class _Scalar:
 class LoopForms:
     """The forms of one function's scalars.
 
-    forms: of what loops count, with the modulus under which each holds. carried: by each loop, the number of its round
-    first, then what has no such form. names: of each loop, the number of a round, and how many there are. values: by
-    their identities, which stand in forms.
+    forms: of what loops count, with the modulus under which each holds. carried: by each loop, the number of its
+    iteration first, then what has no such form. names: of each loop, the number of an iteration, and how many there
+    are. values: by their identities, which stand in forms.
     """
 
     analysis: Analysis
@@ -104,7 +104,7 @@ class LoopForms:
         return {id(v): k for v, k in terms.items()}, constant
 
     def canonical(self, form: Form, modulus: int = EXACT) -> Form:
-        """The form in which everything that loops count is told by rounds; factors are below the modulus."""
+        """The form in which everything that loops count is told by iterations; factors are below the modulus."""
         while True:
             known = {v: found for v in form[0] if (found := self._told(v, modulus)) is not None}
             if not known:
@@ -132,11 +132,11 @@ class LoopForms:
                 self._loop(op)
 
     def _loop(self, loop: Op) -> None:
-        round, count = Value(TileType((), INDEX), name="round"), Value(TileType((), INDEX), name="rounds")
-        self.names[loop] = round, count
+        iteration, count = Value(TileType((), INDEX), name="iteration"), Value(TileType((), INDEX), name="iterations")
+        self.names[loop] = iteration, count
         total = self._total(loop) or ({id(count): 1}, 0)
-        carried = [Carried(number(0), id(round), total, ({id(round): 1}, 1))]
-        alike: dict[tuple, _Scalar] = {}  # to which a round adds one and the same that only the run knows
+        carried = [Carried(number(0), id(iteration), total, ({id(iteration): 1}, 1))]
+        alike: dict[tuple, _Scalar] = {}  # to which an iteration adds one and the same that only the run knows
         for scalar in _scalars(loop):
             inside = id(scalar.inside[-1])
             following, modulus = self._following(scalar)
@@ -144,7 +144,7 @@ class LoopForms:
             added = plus(following, ({inside: 1}, 0), -1)
             counts = scalar.inside[-1].dtype.kind == "index" or scalar.inside[-1].dtype is S32
             if counts and not added[0]:
-                self._set(scalar, modulus, plus(start, ({id(round): 1}, 0), added[1]), plus(start, total, added[1]))
+                self._set(scalar, modulus, plus(start, ({id(iteration): 1}, 0), added[1]), plus(start, total, added[1]))
                 continue
             if (
                 not loop.spec.control.counters
@@ -169,7 +169,7 @@ class LoopForms:
             self.forms[id(scalar.behind)] = behind, modulus
 
     def _following(self, scalar: _Scalar) -> tuple[Form, int]:
-        """What the next round has, and the modulus under which that holds."""
+        """What the next iteration has, and the modulus under which that holds."""
         inside = id(scalar.inside[-1])
         if isinstance(scalar.following, int):
             return ({inside: 1}, scalar.following), EXACT
@@ -187,7 +187,7 @@ class LoopForms:
         return exact, EXACT
 
     def _total(self, loop: Op) -> Form | None:
-        """How many rounds there are, where that is a linear form."""
+        """How many iterations there are, where that is a linear form."""
         if not loop.spec.control.counters:
             return None
         start, stop = loop.operands[:2]
@@ -196,7 +196,7 @@ class LoopForms:
             return None
         first, end = constant_of(start), constant_of(stop)
         if first is not None and end is not None:
-            return number(rounds_of(int(first), int(end), int(step)))
+            return number(iterations_of(int(first), int(end), int(step)))
         distance = plus(self.of(stop), self.of(start), -1)
         if not loop.attrs.get("exact"):  # it ends at its bound in steps of one, unless it begins behind it
             low, high = (start, stop) if step > 0 else (stop, start)

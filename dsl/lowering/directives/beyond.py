@@ -17,7 +17,7 @@ class MostOfRow:
 Told = float | int | bool | MostOfRow
 MOST = MostOfRow()
 EXACT = {*range(-128, 128), float("inf"), float("-inf")}
-"""Results that no type rounds."""
+"""Results that no type iterations."""
 
 
 class Beyond(Forms[Told]):

@@ -19,13 +19,13 @@ more of the L2.
 
 **persistent.** As many blocks are launched as run at once, N on each multiprocessor. Each goes through every so many-th
 tile, in a loop around all that the kernel does. Copies of `pipeline` go on from tile to tile. Never by itself. Nobody
-takes a tile because he is free: where rounds grow or shrink along a column, each block gets pairs, of the longest tile
-that is left of some columns with the shortest one (choice `deal`).
+takes a tile because he is free: where iterations grow or shrink along a column, each block gets pairs, of the longest
+tile that is left of some columns with the shortest one (choice `deal`).
 
 **cluster.** Where copies by TMA are asked for, the blocks of a cluster take neighbouring tiles along the first axis at
 the same time, so that each may copy for all (`multicast.py`). What is dealt is as many tiles in a row as a cluster has
 blocks; each takes the one of its rank. Past the last tile of a row it does that one once more, and stores it nowhere:
-all blocks of a cluster have as many rounds.
+all blocks of a cluster have as many iterations.
 
 `block(i)` and `grid(i)` keep their meaning: they are made anew from the number of the tile.
 """
@@ -144,7 +144,7 @@ def _deals_pairs(function: Function, falls: bool) -> bool:
         {"pairs": True, "round_robin": False},
         "pairs",
         loc=_line(function, "persistent"),
-        because="rounds differ from tile to tile: a long one and a short one have as many as any other two",
+        because="iterations differ from tile to tile: a long one and a short one have as many as any other two",
     )
     return deals
 
@@ -200,9 +200,10 @@ def _is_first(op: Op) -> bool:
 
 
 def _growth(function: Function) -> int:
-    """1 where a loop has the more rounds the greater `block(0)` is, and none the fewer; -1 where one has the fewer."""
+    """1 where a loop has the more iterations the greater `block(0)` is, and none the fewer; -1 where one has the
+    fewer."""
     known = _Slopes()
-    slopes = {known.of_rounds(op) for op in walk(function.body) if op.spec.control.counters} - {0, None}
+    slopes = {known.of_iterations(op) for op in walk(function.body) if op.spec.control.counters} - {0, None}
     return slopes.pop() or 0 if len(slopes) == 1 else 0
 
 
@@ -222,7 +223,7 @@ class _Slopes(Forms[int]):
                 self.known[value] = 0
         return self.known[value]
 
-    def of_rounds(self, loop: Op) -> int | None:
+    def of_iterations(self, loop: Op) -> int | None:
         return self._joined(self.of(loop.operands[1]), self._times(self.of(loop.operands[0]), -1))
 
     def number(self, op: Op) -> int:

@@ -1,4 +1,5 @@
-"""Boxes of one round that overlap become one: what the taps of a filter see of a tile of pixels is a tile with a halo.
+"""Boxes of one iteration that overlap become one: what the taps of a filter see of a tile of pixels is a tile with a
+halo.
 
     copy sx, x[i - 1 : i + 7, j - 1 : j + 7]         copy sx, x[i - 1 : i + 9, j - 1 : j + 9]
     copy sx2, x[i - 1 : i + 7, j : j + 8]        →

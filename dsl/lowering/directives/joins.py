@@ -1,10 +1,10 @@
-"""What a loop joins round by round, and how parts of it that several blocks have become one.
+"""What a loop joins iteration by iteration, and how parts of it that several blocks have become one.
 
-A sum is what it was in the round before with something added: by `dot`, `+`, `maximum` and their kin, also through
-inner loops and branches. Anything else is joined by a `def`: that of the reduction behind the loop, if a round does to
-what it carries just what the reduction does to two elements.
+A sum is what it was in the iteration before with something added: by `dot`, `+`, `maximum` and their kin, also through
+inner loops and branches. Anything else is joined by a `def`: that of the reduction behind the loop, if an iteration
+does to what it carries just what the reduction does to two elements.
 
-    v, k = first(v, k, load(…), i)                 the round
+    v, k = first(v, k, load(…), i)                 the iteration
     best, at = reduce(first, (v, k), axis=0)       the reduction behind
 
 What is read by such a reduction alone is joined by it first, so that parts are as small as its results.
@@ -53,7 +53,7 @@ def inside(op: Op) -> Iterator[Op]:
 def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
     """What a loop of the kernel's own block carries, all of it sums. Raises Unsplit."""
     if not loop.results:
-        raise Unsplit("it carries no sum", "acc = acc + … in each round")
+        raise Unsplit("it carries no sum", "acc = acc + … in each iteration")
     ops = function.body.ops
     users, behind = uses(function.body), ops[ops.index(loop) + 1 :]
     found: list[PartialSums] = []
@@ -98,7 +98,7 @@ def _reduces(op: Op) -> bool:
 
 @dataclass(slots=True)
 class LoopSum:
-    """What a loop carries: what it is after a round, from what it was, by operations whose parts `join` joins.
+    """What a loop carries: what it is after an iteration, from what it was, by operations whose parts `join` joins.
 
     values: from the one to the other; uses: who takes them on the way, and as which operand.
     """
@@ -134,7 +134,7 @@ class LoopSum:
         elif op is not None and op.spec.control.flows:
             self._through(op, op.results.index(value), first)
             return
-        message = f"'{self.name}' is not what it was in the round before, with something added"
+        message = f"'{self.name}' is not what it was in the iteration before, with something added"
         known = "sums are made by dot, fma, +, *, minimum, maximum, &, | and ^"
         raise Unsplit(message, f"{known}; others as the reduce behind the loop joins them")
 
@@ -260,8 +260,8 @@ def equal(a: Value, b: Value) -> bool:
 def _joined_as_behind(
     loop: Op, result: Value, behind: list[Op], users: dict[Value, list[Op]], loc: Loc
 ) -> PartialSums | None:
-    """The values that a loop joins as a reduction behind it does, `result` among them. Raises Unsplit where a round
-    reads them for more."""
+    """The values that a loop joins as a reduction behind it does, `result` among them. Raises Unsplit where an
+    iteration reads them for more."""
     body = loop.regions[0]
     for op in users.get(result, ()):
         if op not in behind or not _reduces(op) or not all(v in loop.results for v in op.operands):

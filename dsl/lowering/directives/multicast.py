@@ -29,7 +29,7 @@ WAYS = {"halves": True, "none": False}
 
 def multicast(function: Function, target: Target, fetch: Block) -> int:
     """Lets copies of a role be for all blocks of a cluster; how many these are, 1 where no copy is. TileError
-    `schedule` where these blocks have different rounds."""
+    `schedule` where these blocks have different iterations."""
     cluster = max((op.attrs["blocks"] for op in walk(fetch) if op.spec.elements.of_grid == "rank"), default=1)
     own, blocks = _of_rank(fetch), 1
     for op in [op for op in walk(fetch) if cluster > 1 and op.spec.access.at_pipeline == "fill" and "box" in op.attrs]:
@@ -53,22 +53,22 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
         if taken:
             op.attrs["blocks"] = blocks = cluster
     if blocks > 1:
-        _check_rounds(function, fetch, own)
+        _check_iterations(function, fetch, own)
     return blocks
 
 
-def _check_rounds(function: Function, fetch: Block, own: set[Value]) -> None:
+def _check_iterations(function: Function, fetch: Block, own: set[Value]) -> None:
     """Blocks that copy for each other have the same numbers."""
     for op in walk(fetch):
         differs = op.spec.control.flows and own.intersection(op.operands[: op.spec.control.leading])
         if differs and any(each.spec.access.at_pipeline == "fill" for each in inside(op)):
-            message = "blocks of a cluster copy for each other, and have different rounds of a loop"
+            message = "blocks of a cluster copy for each other, and have different iterations of a loop"
             hint = "cluster 1, or bounds that do not hang on block(0)"
             raise TileError("schedule", function.lines.get(("cluster", "cluster")) or op.loc, message, hint)
 
 
 def _of_rank(block: Block) -> set[Value]:
-    """What hangs on which block of its cluster a block is. Not what a round of a loop has whose end alone does."""
+    """What hangs on which block of its cluster a block is. Not what an iteration of a loop has whose end alone does."""
     found: set[Value] = set()
     count = -1
     while count < len(found):

@@ -1,4 +1,4 @@
-"""`peel j: seen`: the rounds of a loop in which a flag is on throughout are a loop of their own, without the flag.
+"""`peel j: seen`: the iterations of a loop in which a flag is on throughout are a loop of their own, without the flag.
 
     for j in range(0, n, 64):                       for j in range(0, last, 64):
         seen = j + arange(64) < bound                   …
@@ -8,7 +8,7 @@
                                                         …
 
 The flag is made of comparisons, joined by `&`, of sums in which the counter is so many times a number: of such the
-least and the greatest element are known before the loop, and so is the first round in which one of them is off. One
+least and the greatest element are known before the loop, and so is the first iteration in which one of them is off. One
 that goes on as the loop does, `j + arange(64) >= bound`, makes the second loop the one without the flag; with some of
 both kinds, as a window has them, the one without is the second of three. What hangs on no counter and is one for all
 elements may stand beside a comparison, `(left < 0) | (j + arange(64) >= first)`: where it is on, that comparison does
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.building.rounds import several_rounds
+from dsl.lowering.building.iterations import several_iterations
 from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
 from dsl.lowering.ir.budget import Budget
 from dsl.lowering.ir.choices import ON_OFF
@@ -47,7 +47,7 @@ def peel(function: Function) -> None:
             raise TileError("name", loc, message, closest(flag, named) or ", ".join(sorted(named)) or None)
         for block, loop, value in found:
             if constant_of(value):
-                continue  # it is on in each round
+                continue  # it is on in each iteration
             if function.choices.choose(
                 "peel", flag, ON_OFF, "on", loc=loop.loc, pinned=loc, because="the schedule peels what it names",
                 line=f"peel {name}: {flag}",
@@ -199,7 +199,7 @@ class _FlagSplit:
             ends, whole = self._ends(int(step))
         start, stop, by, *carried = self.loop.operands
         made: list[Op] = []
-        bodies = [several_rounds(self.loop, self.body, self.counter.tile, 1, int(step)) for _ in ends]
+        bodies = [several_iterations(self.loop, self.body, self.counter.tile, 1, int(step)) for _ in ends]
         for begin, end, body in zip([start, *ends], ends, bodies, strict=False):
             types = [r.type for r in self.loop.results]
             attrs = {**self.loop.attrs, "exact": True, "goes_on": True}  # what it copies ahead is the next loop's, too
@@ -225,7 +225,7 @@ class _FlagSplit:
 
     def _ends(self, step: int) -> tuple[list[Value], int]:
         """Where the loops end but for the last, and the number of the one without the flag: it begins at the first
-        round in which all that goes on is on, and ends at that in which an element is off."""
+        iteration in which all that goes on is on, and ends at that in which an element is off."""
         b = self.b
         made = Block()
         with b.region(made):
@@ -243,16 +243,16 @@ class _FlagSplit:
         if rising:  # on from a counter of -(bound // factor) on
             firsts = [b.value("sub", b.index(0), self._turn(scope, *each)) for each in rising]
             firsts = [self._unless(scope, m, start, first) for (m, _), first in zip(rising, firsts, strict=True)]
-            ends.append(self._round(b.value("minimum", end, reduce(partial(b.value, "maximum"), firsts)), step))
+            ends.append(self._iteration(b.value("minimum", end, reduce(partial(b.value, "maximum"), firsts)), step))
         if falling:  # off behind a counter of bound // factor
             last = end
             for margin, k in falling:
                 if k:
                     behind = b.value("add", self._turn(scope, margin, k), b.index(1))
-                else:  # in all rounds, or in none
+                else:  # in all iterations, or in none
                     behind = b.value("select", self._is_kept(scope, margin), end, start)
                 last = b.value("minimum", last, self._unless(scope, margin, end, behind))
-            ends.append(self._round(last, step))
+            ends.append(self._iteration(last, step))
         if len(ends) > 1:
             ends[1] = b.value("maximum", *ends)
         return ends, 1 if rising else 0
@@ -277,11 +277,11 @@ class _FlagSplit:
         unless = made_anew(self.b, slice_of(scope, [margin.unless]), {}, margin.unless)
         return self.b.value("select", unless, free, bound)
 
-    def _round(self, end: Value, step: int) -> Value:
-        """Where the rounds end that begin before."""
+    def _iteration(self, end: Value, step: int) -> Value:
+        """Where the iterations end that begin before."""
         b, start = self.b, self.loop.operands[0]
-        rounds = b.value("floordiv", b.value("add", b.value("sub", end, start), b.index(step - 1)), b.index(step))
-        return b.value("add", start, b.value("mul", b.value("maximum", rounds, b.index(0)), b.index(step)))
+        iterations = b.value("floordiv", b.value("add", b.value("sub", end, start), b.index(step - 1)), b.index(step))
+        return b.value("add", start, b.value("mul", b.value("maximum", iterations, b.index(0)), b.index(step)))
 
     def _factor(self, scope: list[Op], margin: Value, counts: bool = True) -> int:
         """How often a margin has the counter; the rest of it is known before the loop. Without `counts`, all of it."""
@@ -298,7 +298,7 @@ class _FlagSplit:
         return terms.get(self.counter, 0)
 
     def _without_flag(self, body: Block, flag: Value) -> None:
-        """In the rounds of one of the loops all elements of the flag are on."""
+        """In the iterations of one of the loops all elements of the flag are on."""
         always = Block()
         with self.b.region(always):
             true = self.b.constant(True, I1, flag.tile.shape)

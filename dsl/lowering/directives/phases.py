@@ -150,7 +150,8 @@ class PhaseMaker(PartMaker):
         return self.joined(sink, before, operands) if before else operands
 
     def apart(self, sink: Op) -> dict[str, str]:
-        """Parts of a store are different elements, which need no order if no other store, or round, has them too."""
+        """Parts of a store are different elements, which need no order if no other store, or iteration, has them
+        too."""
         function, memory = self.region.function, sink.operands[0]
         stores = [op for op in walk(function.body) if writes(op) and op.operands[0] is memory]
         return {"order": "none"} if stores == [sink] and self.region.block is function.body else {}
@@ -317,10 +318,10 @@ class LoopOfParts(PhaseMaker):
         self.b.op("commit")
 
     def loop(self, phase: WidePhase, loads: Sequence[Op], starts: list[list[Value]]) -> list[list[Value]]:
-        """The loop over the parts, with the accumulators before and after; where it loads, some parts a round."""
+        """The loop over the parts, with the accumulators before and after; where it loads, some parts an iteration."""
         first, together = 0, min(self.count, TOGETHER) if loads else 1
         if any(sink.results and not start for sink, start in zip(phase.sinks, starts, strict=True)):
-            starts, first = self.round(phase, loads, [self.b.index(0)], starts), 1
+            starts, first = self.iteration(phase, loads, [self.b.index(0)], starts), 1
         kept = any(sink.results and sink not in self.aligned.leave for sink in phase.sinks) if self.aligned else False
         apart = self.aligned.tail(self.part) if self.aligned is not None and kept else 0
         last = first + max(0, self.count - apart - first) // together * together
@@ -328,15 +329,15 @@ class LoopOfParts(PhaseMaker):
         with self.b.region(body):
             carried = iter(body.args[1:])
             stages = [self.b.value("add", body.args[0], self.b.index(n)) for n in range(together)]
-            ends = self.round(phase, loads, stages, [[next(carried) for _ in each] for each in starts])
+            ends = self.iteration(phase, loads, stages, [[next(carried) for _ in each] for each in starts])
             self.b.op("yield", [v for each in ends for v in each])
         bounds = [self.b.index(n) for n in (first, last, together)]
         made = iter(self.b.op("for", [*bounds, *(v for each in starts for v in each)], [body], unroll=1).results)
         ends = [[next(made) for _ in each] for each in starts]
         left = [self.b.index(n) for n in range(last, self.count)]
-        return self.round(phase, loads, left, ends) if left else ends
+        return self.iteration(phase, loads, left, ends) if left else ends
 
-    def round(
+    def iteration(
         self, phase: WidePhase, loads: Sequence[Op], stages: Sequence[Value], accumulators: list[list[Value]]
     ) -> list[list[Value]]:
         """Some parts, with the accumulators before and after: all that they load is on its way at once."""

@@ -11,8 +11,8 @@
 A group's products run by themselves once they have begun. Without turns groups drift: all compute at the same time, and
 then all multiply. With them one multiplies while another one computes.
 
-A turn is a round of a pipeline, each number of which all groups read, so that the number tells whose turn it is: group
-g waits until the one before it has ended the same one, the first group until the last has ended the one before. A
+A turn is an iteration of a pipeline, each number of which all groups read, so that the number tells whose turn it is:
+group g waits until the one before it has ended the same one, the first group until the last has ended the one before. A
 barrier of the pipeline for each group counts these ends.
 """
 
@@ -40,23 +40,23 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
         return TileError("schedule", loc or function.loc, f"warp groups take no turns at '{name}': {message}", hint)
 
     if any(op.spec.access.at_pipeline == "begin" for op in walk(function.body)):
-        raise refuse("they take turns at something else", "one value of a round")
+        raise refuse("they take turns at something else", "one value of an iteration")
     groups = function.warps // WARPS
     if function.warps % WARPS or groups < 2:
         raise refuse(f"{function.warps} warps are no groups of four, or one alone", "warps = 8")
     roles = next((op for op in function.body.ops if op.spec.control.concurrent), None)
     if roles is None:
         raise refuse("they go by the numbers of a pipeline, and there is none", "stage NAMES: tma")
-    found = list(_rounds(roles.regions[1], name))
+    found = list(_iterations(roles.regions[1], name))
     if not found:
         named = {r.name for op in walk(roles.regions[1]) for r in op.results if r.name}
-        hint = closest(name, named) or "a value that is made behind the copies of its round"
-        raise refuse("no round of the pipeline makes it", hint)
+        hint = closest(name, named) or "a value that is made behind the copies of its iteration"
+        raise refuse("no iteration of the pipeline makes it", hint)
     ways = [(block, filled, op, _last_product(block, op)) for block, filled, op in found]
     if any(last is None for *_, last in ways):
-        raise refuse("no product of its round takes it", "a value that is the left operand of one")
+        raise refuse("no product of its iteration takes it", "a value that is the left operand of one")
     if len({filled for _, filled, *_ in ways}) < len(ways):
-        raise refuse("a round makes it several times", "a value that is made once")
+        raise refuse("an iteration makes it several times", "a value that is made once")
     taken = function.choices.choose(
         "pingpong",
         name,
@@ -93,7 +93,7 @@ def check_pingpong(function: Function) -> None:
             raise TileError("schedule", function.lines.get(("pingpong", name)) or op.loc, message, hint)
 
 
-def _rounds(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
+def _iterations(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
     """Where a value of this name is made behind the wait for a number, in the same block."""
     found: list[tuple[Block, Op, Op]] = []
     filled: Op | None = None
@@ -103,7 +103,7 @@ def _rounds(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
         if filled is not None and any(r.name == name for r in op.results):
             found.append((block, filled, op))
         for region in op.regions:
-            found += _rounds(region, name)
+            found += _iterations(region, name)
     return found
 
 

@@ -1,18 +1,18 @@
-"""`pipeline p: 3`: the copies of a loop run ahead of its rounds, into the stages of a ring.
+"""`pipeline p: 3`: the copies of a loop run ahead of its iterations, into the stages of a ring.
 
-    for p:                               copies of round 0 to stage 0; commit
-        copy s, a[p]; commit; wait 0     copies of round 1 to stage 1; commit
+    for p:                               copies of iteration 0 to stage 0; commit
+        copy s, a[p]; commit; wait 0     copies of iteration 1 to stage 1; commit
         … load s …                  →    for p:
                                              wait 1
-                                             copies of round p + 2 to stage p + 2; commit
+                                             copies of iteration p + 2 to stage p + 2; commit
                                              … load s[p] …
                                          wait 0
 
 The copies are those of `stage`, or stand in the kernel: at the head of the body, one group, waited for at once.
 
-Of loops in one another that are all named, the rounds of the innermost one are one sequence. The copies have counters
-of their own, the cursor. Where nothing else of a round asks for the counters, the nest becomes one loop of all rounds;
-else the loops stay, and all of them carry the cursor. A round past the last copies nothing.
+Of loops in one another that are all named, the iterations of the innermost one are one sequence. The copies have
+counters of their own, the cursor. Where nothing else of an iteration asks for the counters, the nest becomes one loop
+of all iterations; else the loops stay, and all of them carry the cursor. An iteration past the last copies nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.building.rounds import carry, hand_on, known_rounds
+from dsl.lowering.building.iterations import carry, hand_on, known_iterations
 from dsl.lowering.directives.grid import TILE
 from dsl.lowering.directives.places import Split, also, is_linear, split
 from dsl.lowering.directives.resident import choose_resident
@@ -61,12 +61,12 @@ class Nest:
         self.block = self.loops[0].regions[0]
         del self.loops[0]
 
-    def drop_single_rounds(self, function: Function) -> None:
-        """Of loops in one another, one that has a single round is no loop, as that over the taps of a filter of one.
-        Not that over the tiles of a block, nor one in it whose threads copy ahead for the next tile."""
+    def drop_single_iterations(self, function: Function) -> None:
+        """Of loops in one another, one that has a single iteration is no loop, as that over the taps of a filter of
+        one. Not that over the tiles of a block, nor one in it whose threads copy ahead for the next tile."""
         of_tiles = bool(self.loops[0].attrs.get("tiles"))
         for loop in [] if of_tiles and not self.head.is_bulk else self.loops[of_tiles:]:
-            if len(self.loops) == 1 or known_rounds(loop) != 1:
+            if len(self.loops) == 1 or known_iterations(loop) != 1:
                 continue
             body, at = loop.regions[0], self.loops.index(loop)
             block = self.loops[at - 1].regions[0] if at else self.block
@@ -112,7 +112,7 @@ def pipeline(function: Function, target: Target) -> None:
         message = "a block copies nothing at the head of each of its tiles"
         raise TileError("schedule", loc, message, "stage NAMES: tma, of what a tile loads ahead of its loops")
     for nest in found:
-        nest.drop_single_rounds(function)
+        nest.drop_single_iterations(function)
     facts, levels = facts_now(function), list[Level]()
     boxes, copies = ([nest for nest in found if nest.head.is_bulk is which] for which in (True, False))
     for number, nest in enumerate(boxes, 1):
@@ -164,7 +164,7 @@ def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], sai
 
 
 def _joins(outer: Op, inner: Op, said: dict[str, int]) -> bool:
-    """Whether the rounds of two loops in one another are one sequence."""
+    """Whether the iterations of two loops in one another are one sequence."""
     return bool(outer.attrs.get("tiles")) or all(loop.regions[0].args[0].name in said for loop in (outer, inner))
 
 
@@ -238,9 +238,9 @@ def _stages(
     ]
     rule = named or max(good, default=1)
     because = f"{nest.head.bytes} bytes a stage, {max(room, 0)} free" if wrong is None else wrong[0]
-    rounds = known_rounds(nest.inner) if len(nest.loops) == 1 else None
-    if rounds and rule > rounds + 1:  # in a stage more than there are rounds would be nothing
-        rule, because = rounds + 1, f"of {rounds} rounds"
+    iterations = known_iterations(nest.inner) if len(nest.loops) == 1 else None
+    if iterations and rule > iterations + 1:  # in a stage more than there are iterations would be nothing
+        rule, because = iterations + 1, f"of {iterations} iterations"
         options[str(rule)] = rule
     stages: int = function.choices.choose(
         "pipeline",
@@ -288,7 +288,7 @@ def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] 
     by = sorted(v.name or "a value" for v in leaves_of(part, wanted) & carried)
     if by:
         return f"what it copies hangs on '{by[0]}', which a loop carries", "compute the place from the counter"
-    return _misfit_of_tiles(function, nest) or _misfit_of_rounds(facts, nest)
+    return _misfit_of_tiles(function, nest) or _misfit_of_iterations(facts, nest)
 
 
 def _misfit_of_loop(loop: Op) -> tuple[str, str] | None:
@@ -325,13 +325,16 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
         tensor = operand(copy, "tensor")
         assert tensor is not None
         if tensor in written:
-            return f"the kernel writes '{tensor.name}', which it would read rounds earlier", f"pipeline {nest.name}: 1"
+            return (
+                f"the kernel writes '{tensor.name}', which it would read iterations earlier",
+                f"pipeline {nest.name}: 1",
+            )
     return None
 
 
-def _misfit_of_rounds(facts: Analysis, nest: Nest) -> tuple[str, str] | None:
-    """The cursor takes no account of inner loops without rounds, unless all of them are so. Tiles have none: the copies
-    of the next one are those of its own rounds."""
+def _misfit_of_iterations(facts: Analysis, nest: Nest) -> tuple[str, str] | None:
+    """The cursor takes no account of inner loops without iterations, unless all of them are so. Tiles have none: the
+    copies of the next one are those of its own iterations."""
     if nest.is_tiles:
         return None
     for level, loop in enumerate(nest.loops[1:], 1):
@@ -339,18 +342,18 @@ def _misfit_of_rounds(facts: Analysis, nest: Nest) -> tuple[str, str] | None:
         bounds = loop.operands[:2]
         if leaves_of(slice_of(nest.scope, bounds), bounds) & outer and may_be_empty(facts, loop):
             name = loop.regions[0].args[0].name or "loop"
-            return f"loop '{name}' may have no rounds for some of those around it", "name the inner loop alone"
+            return f"loop '{name}' may have no iterations for some of those around it", "name the inner loop alone"
     return None
 
 
 def may_be_empty(facts: Analysis, loop: Op) -> bool:
-    """Whether a loop is not known to have a round."""
+    """Whether a loop is not known to have an iteration."""
     start, stop = (facts.of(v) for v in loop.operands[:2])
     return start.high is None or stop.low is None or stop.low <= start.high
 
 
-class _Rounds:
-    """The rounds of a tile: where they begin and stop, how many there are, and what is made anew for them."""
+class _Iterations:
+    """The iterations of a tile: where they begin and stop, how many there are, and what is made anew for them."""
 
     def __init__(self, b: Builder, start: Value, stop: Value, step: int, table: dict[Value, Value]):
         self.b, self.start, self.stop, self.step, self.table = b, start, stop, step, table
@@ -358,7 +361,7 @@ class _Rounds:
         self.count = b.value("maximum", b.value("floordiv", span, b.index(step)), b.index(0))
 
     def place(self, number: Value) -> Value:
-        """The counter of a round, by its number."""
+        """The counter of an iteration, by its number."""
         return self.b.value("add", self.start, self.b.value("mul", number, self.b.index(self.step)))
 
 
@@ -366,7 +369,7 @@ class _Rounds:
 class _Pipeline:
     """The rewrite of one nest. b: makes operations; rings: of each copy, its ring; kept: numbers of the outer loops
     that are carried with the cursor, since they take divisions; splits: of copies, what stays of their places, and
-    moves, by which numbers these are moved in a round, where the loop carries them."""
+    moves, by which numbers these are moved in an iteration, where the loop carries them."""
 
     function: Function
     nest: Nest
@@ -408,7 +411,7 @@ class _Pipeline:
                 type = SharedType((self.stages, *tile.type.shape), tile.type.dtype, ring=True)
                 alloc.attrs["type"] = tile.type = type
 
-    # ---- one loop: it counts rounds ----
+    # ---- one loop: it counts iterations ----
 
     def _run_single(self) -> None:
         b, loop, ahead = self.b, self.nest.inner, self.stages - 1
@@ -420,46 +423,46 @@ class _Pipeline:
             for s in range(ahead):
                 self._fetch(b.index(s), [b.value("add", start, b.index(s * step))])
             span = b.value("sub", stop, start)
-            rounds = b.value("floordiv", b.value("add", span, b.index(step - 1)), b.index(step))
+            iterations = b.value("floordiv", b.value("add", span, b.index(step - 1)), b.index(step))
             zero, one = b.index(0), b.index(1)
-        round_ = Value(TileType((), INDEX), name=counter.name)
+        iteration = Value(TileType((), INDEX), name=counter.name)
 
         def at(number: Value) -> Value:
             return b.value("add", start, b.value("mul", number, b.index(step)))
 
         with b.region(inside):
             b.op("wait", groups=ahead - 1)
-            write = b.value("add", round_, b.index(ahead))
+            write = b.value("add", iteration, b.index(ahead))
             self._fetch(write, [at(write)], ahead=True)
-            here = b.own(at(round_))
+            here = b.own(at(iteration))
             here.stands_for(counter)
-        self._rebuild(body, inside.ops, round_, {counter: here})
-        body.args[0] = round_
-        loop.operands[:3] = [zero, rounds, one]
+        self._rebuild(body, inside.ops, iteration, {counter: here})
+        body.args[0] = iteration
+        loop.operands[:3] = [zero, iterations, one]
         loop.attrs = loop.attrs | {"stages": self.stages, "nest": 1}
         self._surround(before.ops)
 
-    # ---- a loop in that over tiles: its last rounds copy for the next tile ----
+    # ---- a loop in that over tiles: its last iterations copy for the next tile ----
 
     def _run_tiles(self) -> None:
-        """The loop becomes two: all rounds but the last ones, which copy for this tile, and those, which copy the first
-        rounds of the next one. So that no round has to find out which tile it copies for. A tile with fewer rounds than
-        run ahead leaves it to the next one to begin anew."""
+        """The loop becomes two: all iterations but the last ones, which copy for this tile, and those, which copy the
+        first iterations of the next one. So that no iteration has to find out which tile it copies for. A tile with
+        fewer iterations than run ahead leaves it to the next one to begin anew."""
         b, (tiles, loop), ahead = self.b, self.nest.loops, self.stages - 1
         outer, step = tiles.regions[0], self.steps[1]
-        at, fetched = Value(TileType((), INDEX), name=f"{self.nest.name}_round"), Value(TileType((), I1))
+        at, fetched = Value(TileType((), INDEX), name=f"{self.nest.name}_iteration"), Value(TileType((), I1))
         made = Block()
         with b.region(made):
-            this = _Rounds(b, loop.operands[0], loop.operands[1], step, {})
+            this = _Iterations(b, loop.operands[0], loop.operands[1], step, {})
             self._begin_tile(at, fetched, this)
             main = b.value("maximum", b.value("sub", this.count, b.index(ahead)), b.index(0))
-            first = self._loop_of_rounds(loop, b.index(0), main, this, [*loop.operands[3:], at], None)
+            first = self._loop_of_iterations(loop, b.index(0), main, this, [*loop.operands[3:], at], None)
             following = b.value("add", outer.args[0], tiles.operands[2])
             goes_on = b.value(
                 "and", b.value("lt", following, tiles.operands[1]), b.value("ge", this.count, b.index(ahead))
             )
             then = self._of_tile(following)
-            last = self._loop_of_rounds(loop, main, this.count, this, first.results, (then, goes_on))
+            last = self._loop_of_iterations(loop, main, this.count, this, first.results, (then, goes_on))
         place = outer.ops.index(loop)
         outer.ops[place : place + 1] = made.ops
         *results, behind = last.results
@@ -474,8 +477,8 @@ class _Pipeline:
         replace_uses(outer, dict(zip((at, fetched), args, strict=True)))
         self._surround(before.ops)
 
-    def _begin_tile(self, at: Value, fetched: Value, this: _Rounds) -> None:
-        """Copies the first rounds of a tile, unless the tile before has."""
+    def _begin_tile(self, at: Value, fetched: Value, this: _Iterations) -> None:
+        """Copies the first iterations of a tile, unless the tile before has."""
         b, then, other = self.b, Block(), Block()
         with b.region(other):
             b.op("wait", groups=0)
@@ -486,8 +489,8 @@ class _Pipeline:
             b.op("yield")
         b.op("if", [fetched], [then, other], types=[])
 
-    def _of_tile(self, tile: Value) -> _Rounds:
-        """The rounds of another tile, from what is made anew for it outside of the loop."""
+    def _of_tile(self, tile: Value) -> _Iterations:
+        """The iterations of another tile, from what is made anew for it outside of the loop."""
         loops, wanted = self.nest.loops, [v for copy in self.nest.head.copies for v in source_of(copy)]
         inner = slice_of(loops[1].regions[0].ops, wanted)
         outer = [op for op in loops[0].regions[0].ops if op is not loops[1]]
@@ -499,26 +502,26 @@ class _Pipeline:
             if loops[0].regions[0].args[0] in leaves_of(part, [leaf]):
                 table[leaf] = made_anew(self.b, part, {loops[0].regions[0].args[0]: tile}, leaf)
         start, stop = (table.get(v, v) for v in bounds)
-        return _Rounds(self.b, start, stop, self.steps[1], table)
+        return _Iterations(self.b, start, stop, self.steps[1], table)
 
-    def _loop_of_rounds(
-        self, loop: Op, start: Value, stop: Value, this: _Rounds, carried: Sequence[Value],
-        then: tuple[_Rounds, Value] | None,
+    def _loop_of_iterations(
+        self, loop: Op, start: Value, stop: Value, this: _Iterations, carried: Sequence[Value],
+        then: tuple[_Iterations, Value] | None,
     ) -> Op:  # fmt: skip
-        """Rounds `start` to `stop` of a tile, which carry the number of their stage. They copy for this tile, or for
-        the next one, if there is one."""
+        """Iterations `start` to `stop` of a tile, which carry the number of their stage. They copy for this tile, or
+        for the next one, if there is one."""
         b, ahead, old = self.b, self.stages - 1, loop.regions[0]
-        round_ = Value(TileType((), INDEX), name=old.args[0].name)
-        at = Value(TileType((), INDEX), name=f"{self.nest.name}_round")
-        body = Block([round_, *(Value(a.type, name=a.name) for a in old.args[1:]), at])
+        iteration = Value(TileType((), INDEX), name=old.args[0].name)
+        at = Value(TileType((), INDEX), name=f"{self.nest.name}_iteration")
+        body = Block([iteration, *(Value(a.type, name=a.name) for a in old.args[1:]), at])
         with b.region(body):
             b.op("wait", groups=ahead - 1)
             write = b.value("add", at, b.index(ahead))
             if then is None:
-                self._fetch_of(write, this, b.value("add", round_, b.index(ahead)), False, None)
+                self._fetch_of(write, this, b.value("add", iteration, b.index(ahead)), False, None)
             else:
-                self._fetch_of(write, then[0], b.value("sub", round_, start), True, then[1])
-            here = b.own(this.place(round_))
+                self._fetch_of(write, then[0], b.value("sub", iteration, start), True, then[1])
+            here = b.own(this.place(iteration))
             here.stands_for(old.args[0])
             following = b.value("add", at, b.index(1))
         head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
@@ -546,13 +549,13 @@ class _Pipeline:
                 self._fetch(b.index(s), cursor)
                 cursor = self._next(cursor)
             states: list[Value] = [b.index(0), *cursor]
-        names = [f"{self.nest.name}_round", *(f"{c.name}_ahead" for c in [*self.nest.counters, *self.kept])]
-        round_, *cursor = carry(loops, states, names)
+        names = [f"{self.nest.name}_iteration", *(f"{c.name}_ahead" for c in [*self.nest.counters, *self.kept])]
+        iteration, *cursor = carry(loops, states, names)
         with b.region(inside):
             b.op("wait", groups=ahead - 1)
-            self._fetch(b.value("add", round_, b.index(ahead)), cursor, ahead=True)
-            following = [b.value("add", round_, b.index(1)), *self._next(cursor)]
-        self._rebuild(loops[-1].regions[0], inside.ops, round_, {})
+            self._fetch(b.value("add", iteration, b.index(ahead)), cursor, ahead=True)
+            following = [b.value("add", iteration, b.index(1)), *self._next(cursor)]
+        self._rebuild(loops[-1].regions[0], inside.ops, iteration, {})
         hand_on(loops, following)
         loops[-1].attrs = loops[-1].attrs | {"nest": len(loops)}
         self._surround(before.ops)
@@ -560,8 +563,8 @@ class _Pipeline:
     # ---- a nest that is one loop ----
 
     def _is_flat(self) -> bool:
-        """Whether all rounds can be those of one loop: inner loops have as many for each round around them, the loops
-        do nothing else and carry the same values, and of what they count the copies alone make use."""
+        """Whether all iterations can be those of one loop: inner loops have as many for each iteration around them, the
+        loops do nothing else and carry the same values, and of what they count the copies alone make use."""
         loops = self.nest.loops
         for outer, inner in pairwise(loops):
             body = outer.regions[0]
@@ -578,7 +581,7 @@ class _Pipeline:
         return not leaves_of(slice_of(self.scope, asked), asked) & given
 
     def _rest(self) -> list[Op]:
-        """What a round does besides its copies, and what that needs."""
+        """What an iteration does besides its copies, and what that needs."""
         head = {*self.nest.head.copies, self.nest.head.commit, self.nest.head.wait}
         rest = without(self.nest.inner.regions[0].ops, head)
         effects = [op for op in rest if not op.spec.pure]
@@ -598,7 +601,9 @@ class _Pipeline:
             total = b.index(1)
             for level, step in enumerate(self.steps):
                 cursor.append(self._bound(level, 0, cursor))
-                total = b.value("mul", total, _Rounds(b, cursor[level], self._bound(level, 1, cursor), step, {}).count)
+                total = b.value(
+                    "mul", total, _Iterations(b, cursor[level], self._bound(level, 1, cursor), step, {}).count
+                )
             for s in range(ahead):
                 self._fetch(b.index(s), cursor)
                 cursor = self._next(cursor)
@@ -612,17 +617,17 @@ class _Pipeline:
             args[: len(cursor)],
             dict(zip(dict.fromkeys(kinds.values()), args[len(cursor) :], strict=True)),
         )
-        round_ = Value(TileType((), INDEX), name=body.args[0].name)
+        iteration = Value(TileType((), INDEX), name=body.args[0].name)
         with b.region(inside):
             b.op("wait", groups=ahead - 1)
             self.moves = {copy: carried[first] for copy, first in kinds.items()}
-            self._fetch(b.value("add", round_, b.index(ahead)), cursor, ahead=True)
+            self._fetch(b.value("add", iteration, b.index(ahead)), cursor, ahead=True)
             following = self._next(cursor)
             moved = self._moves(following)
             following += [moved[copy] for copy in carried]
         inner.operands = [*starts, *inner.operands[len(starts) :]]  # now that the cursor has asked for its bounds
-        body.args[0], body.ops = round_, [*inside.ops, *rest]
-        self._read_from(body, round_)
+        body.args[0], body.ops = iteration, [*inside.ops, *rest]
+        self._read_from(body, iteration)
         hand_on([inner], following)
         inner.attrs = inner.attrs | {"stages": self.stages, "nest": 1}
         outermost = loops[0]
@@ -639,7 +644,7 @@ class _Pipeline:
             return {copy: firsts.setdefault(move, copy) for copy, move in self._moves(self.nest.counters).items()}
 
     def _moves(self, cursor: Sequence[Value]) -> dict[Op, Value]:
-        """By which numbers the places of copies are moved in a round."""
+        """By which numbers the places of copies are moved in an iteration."""
         return {copy: self._anew(parts.move, cursor) for copy, parts in self.splits.items()}
 
     def _moving(self, ops: list[Op]) -> set[Op]:
@@ -671,7 +676,7 @@ class _Pipeline:
 
     def _costly(self) -> list[Value]:
         """Scalars of the copies' places that change with the outer loops alone, and that take a division by what is no
-        constant: they are made anew where an outer counter moves on, and not in each round."""
+        constant: they are made anew where an outer counter moves on, and not in each iteration."""
         inner = self.nest.counters[-1]
         wanted = [v for copy in self.nest.head.copies for v in source_of(copy)]
         part = slice_of(self.scope, wanted)
@@ -701,7 +706,7 @@ class _Pipeline:
         return made_anew(self.b, slice_of(self.scope, [value]), table, value)
 
     def _next(self, cursor: Sequence[Value]) -> list[Value]:
-        """The counters of the following round, and what is kept with them."""
+        """The counters of the following iteration, and what is kept with them."""
         b, levels = self.b, len(self.nest.counters)
         out = list(cursor[:levels])
         over: list[Value] = []  # by level, the innermost first: whether its loop has come to its end
@@ -728,8 +733,8 @@ class _Pipeline:
         return b.op("if", [over[0]], [then, other], types=[v.type for v in kept]).results
 
     def _fetch(self, stage: Value, cursor: Sequence[Value], ahead: bool = False) -> None:
-        """The copies of one round into a stage. Past the last round they copy nothing, nor where an inner loop has no
-        rounds at all: the cursor stands at its start then. ahead: in a round, for a later one."""
+        """The copies of one iteration into a stage. Past the last iteration they copy nothing, nor where an inner loop
+        has no iterations at all: the cursor stands at its start then. ahead: in an iteration, for a later one."""
         bounds: list[tuple[int, Value, Value]] = []
         for level, loop in enumerate(self.nest.loops):
             if not level or may_be_empty(self.facts, loop):
@@ -737,17 +742,19 @@ class _Pipeline:
                 bounds.append((level, at, self._bound(level, 1, cursor)))
         self._copy(stage, lambda value: self._anew(value, cursor), bounds, None, ahead)
 
-    def _fetch_of(self, stage: Value, rounds: _Rounds, number: Value, ends: bool, condition: Value | None) -> None:
-        """The copies of one of the rounds of a tile. ends: it may be none of them, which copies nothing, as where the
-        condition does not hold."""
-        at = rounds.place(number)
-        table = rounds.table | {self.nest.counters[1]: at}
+    def _fetch_of(
+        self, stage: Value, iterations: _Iterations, number: Value, ends: bool, condition: Value | None
+    ) -> None:
+        """The copies of one of the iterations of a tile. ends: it may be none of them, which copies nothing, as where
+        the condition does not hold."""
+        at = iterations.place(number)
+        table = iterations.table | {self.nest.counters[1]: at}
         scope = self.nest.inner.regions[0].ops
 
         def anew(value: Value) -> Value:
             return made_anew(self.b, slice_of(scope, [value]), table, value)
 
-        self._copy(stage, anew, [(1, at, rounds.stop)] if ends else [], condition)
+        self._copy(stage, anew, [(1, at, iterations.stop)] if ends else [], condition)
 
     def _copy(
         self,
@@ -757,7 +764,7 @@ class _Pipeline:
         condition: Value | None,
         ahead: bool = False,
     ) -> None:
-        """The copies of one round, one group, where the counter of each level is below its bound."""
+        """The copies of one iteration, one group, where the counter of each level is below its bound."""
         b = self.b
         for copy, ring in zip(self.nest.head.copies, self.rings, strict=True):
             b.place = (located(self.function, copy), None)
@@ -806,7 +813,7 @@ class _Pipeline:
 
     def _surround(self, before: list[Op]) -> None:
         """Puts what goes before around the outermost loop, and the wait that ends all copies behind it. Copies for what
-        follows the loop go with those of its first round; those ahead of another loop are for what follows that."""
+        follows the loop go with those of its first iteration; those ahead of another loop are for what follows that."""
         block, outermost = self.nest.block, self.nest.loops[0]
         ahead = block.ops[: block.ops.index(outermost)]
         others = max((i for i, op in enumerate(ahead, 1) if op.spec.control.counters), default=0)

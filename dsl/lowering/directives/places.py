@@ -3,8 +3,9 @@
     i, j = row + t // 3, col + t % 3             rows = image · 50176 + row · 896 + col · 32     before the loops
     place = image · 50176 + i · 896 + j · 32 + c  →  place = rows + (t // 3 · 896 + t % 3 · 32 + c)
 
-Places that are no linear function of their coordinates, as those of pixels are, are added up in each round otherwise,
-element by element. What stays is added up where it has the fewest elements, a row's part apart from a column's.
+Places that are no linear function of their coordinates, as those of pixels are, are added up in each iteration
+otherwise, element by element. What stays is added up where it has the fewest elements, a row's part apart from a
+column's.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ Parted = tuple[list[Value], Value]
 
 class _Summands(Forms[Parted]):
     """The parts of values; None for what is no sum of what stays and a number. before: makes what stays, of the
-    operations in `part`; moving: what is not the same in each round; b: makes the numbers."""
+    operations in `part`; moving: what is not the same in each iteration; b: makes the numbers."""
 
     def __init__(self, before: Builder, part: Sequence[Op], moving: Collection[Value]):
         self.before, self.part, self.moving = before, part, moving

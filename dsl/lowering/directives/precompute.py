@@ -12,7 +12,7 @@ that they hang on, but for the counter, is known: outside loops around that one,
 from __future__ import annotations
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.building.loop_forms import rounds_of
+from dsl.lowering.building.loop_forms import iterations_of
 from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of
 from dsl.lowering.directives.subjects import no_such
 from dsl.lowering.ir.fold import constant_of
@@ -68,9 +68,13 @@ def _tabulate(function: Function, value: Value, around: Around, counter: str, lo
     start, stop, step = (constant_of(v) for v in loop.operands[:3])
     if start is None or stop is None or step is None:
         raise refuse(f"how often the loop over '{counter}' runs is known at run time alone", "specialize its bounds")
-    rounds = range(int(start), int(stop), int(step)) if rounds_of(int(start), int(stop), int(step)) else range(0)
-    if len(rounds) > max(WORDS):
-        raise refuse(f"the loop over '{counter}' has {len(rounds)} rounds; a word has {max(WORDS)} bits", "compute it")
+    iterations = (
+        range(int(start), int(stop), int(step)) if iterations_of(int(start), int(stop), int(step)) else range(0)
+    )
+    if len(iterations) > max(WORDS):
+        raise refuse(
+            f"the loop over '{counter}' has {len(iterations)} iterations; a word has {max(WORDS)} bits", "compute it"
+        )
     scope = [op for each, _ in around for op in each.regions[0].ops if not op.spec.control.counters]
     part = slice_of(scope, [value])
     wrong = impure(part)
@@ -82,13 +86,13 @@ def _tabulate(function: Function, value: Value, around: Around, counter: str, lo
         raise refuse(f"it hangs on '{by[0]}', too", f"a flag that changes with '{counter}' alone")
     used = function.choices.choose(
         "precompute", name, WAYS, "bits", loc=value.op.loc if value.op else None, pinned=loc,
-        because=f"{len(rounds)} rounds", line=f"precompute {name}: {counter}",
+        because=f"{len(iterations)} iterations", line=f"precompute {name}: {counter}",
     )  # fmt: skip
-    if used and rounds:
-        _make_bits(function, value, around[: level + 1], part, rounds)
+    if used and iterations:
+        _make_bits(function, value, around[: level + 1], part, iterations)
 
 
-def _make_bits(function: Function, value: Value, around: Around, part: list[Op], rounds: range) -> None:
+def _make_bits(function: Function, value: Value, around: Around, part: list[Op], iterations: range) -> None:
     counter = around[-1][0].regions[0].args[0]
     leaves = leaves_of(part, [value]) - {counter}
     loop, block = around[-1]
@@ -98,21 +102,21 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
             break
         loop, block = outer, outside
     b, before, within = Builder(located(function, loop)), Block(), Block()
-    word: DType = next_word(len(rounds))
+    word: DType = next_word(len(iterations))
     shape = value.tile.shape
     with b.region(before):
         bits: Value | None = None
-        for index, number in enumerate(rounds):
+        for index, number in enumerate(iterations):
             flag = made_anew(b, part, {counter: b.constant(number, counter.dtype)}, value)
             bit = b.value("select", flag, b.constant(1 << index, word, shape), b.constant(0, word, shape))
             bits = bit if bits is None else b.value("or", bits, bit)
     assert bits is not None
     bits.name = f"{value.name}_bits"
     with b.region(within):
-        place = b.value("sub", counter, b.constant(rounds.start, counter.dtype))
-        place = b.value("floordiv", place, b.constant(rounds.step, counter.dtype))
+        place = b.value("sub", counter, b.constant(iterations.start, counter.dtype))
+        place = b.value("floordiv", place, b.constant(iterations.step, counter.dtype))
         shift = b.value("cast", place, to=word, saturate=False, rounding=None)
-        bit = b.broadcast(b.value("shl", b.constant(1, word), shift), shape)  # of all threads: one shift a round
+        bit = b.broadcast(b.value("shl", b.constant(1, word), shift), shape)  # of all threads: one shift an iteration
         flag = b.own(b.value("ne", b.value("and", bits, bit), b.constant(0, word, shape)))
         flag.stands_for(value)
     block.ops[block.ops.index(loop) : block.ops.index(loop)] = before.ops

@@ -1,15 +1,15 @@
 """`prefetch_fragments p: early`: the MMAs of a pipelined loop go step by step along k, their fragments one ahead.
 
     for p:                                   wait; x, y = first step of stage 0
-        wait; copies of round p + 2          for p, carrying x, y:
+        wait; copies of iteration p + 2          for p, carrying x, y:
         x = load sa[p]; y = load sb[p]   →       x', y' = second step of sa[p], sb[p]
         acc = dot(x, y, acc)                     acc = dot(x, y, acc)
-                                                 copies of round p + 2; wait
+                                                 copies of iteration p + 2; wait
                                                  x, y = first step of sa[p + 1], sb[p + 1]
                                                  acc = dot(x', y', acc)
 
-A step is the k of one instruction. Behind the barrier of a round the fragments of its last step are in registers
-already, so that products go on while those of the next round are read. `early` reads a step's fragments before the
+A step is the k of one instruction. Behind the barrier of an iteration the fragments of its last step are in registers
+already, so that products go on while those of the next iteration are read. `early` reads a step's fragments before the
 products of the step before it, into registers of their own; `late` where the fragment in its registers is used last.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.building.rounds import carry, hand_on
+from dsl.lowering.building.iterations import carry, hand_on
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import impure, located, made_anew, slice_of
 from dsl.lowering.directives.staged import copy as make_copy
@@ -51,32 +51,32 @@ def prefetch_fragments(function: Function) -> None:
         name = loops[-1].regions[0].args[0].name or "loop"
         found.add(name)
         word, line = said.get(name), function.lines.get(("prefetch_fragments", name))
-        round_ = _Round(function, loops, block)
+        iteration = _Iteration(function, loops, block)
         if (
             word not in (None, "whole")
-            and round_.unstaged
+            and iteration.unstaged
             and "registers" not in function.by_subject("stage", str).values()
         ):
             # Not staged since rows of this variant begin anywhere.
-            function.choices.choose("prefetch_fragments", name, {"whole": "whole"}, "whole", because=round_.unstaged)
+            function.choices.choose("prefetch_fragments", name, {"whole": "whole"}, "whole", because=iteration.unstaged)
             continue
-        if word not in (None, "whole") and round_.wrong is not None:
-            message = f"the products of loop '{name}' cannot go step by step: {round_.wrong[0]}"
-            raise TileError("schedule", line or loops[-1].loc, message, round_.wrong[1])
-        if word is None and round_.wrong is not None:
+        if word not in (None, "whole") and iteration.wrong is not None:
+            message = f"the products of loop '{name}' cannot go step by step: {iteration.wrong[0]}"
+            raise TileError("schedule", line or loops[-1].loc, message, iteration.wrong[1])
+        if word is None and iteration.wrong is not None:
             continue
         way = function.choices.choose(
             "prefetch_fragments",
             name,
-            {each: each for each in (WAYS if round_.wrong is None else WAYS[:1])},
+            {each: each for each in (WAYS if iteration.wrong is None else WAYS[:1])},
             word or _rule(function, loops[-1]),
             loc=loops[-1].loc,
-            because="a round has products of staged operands alone",
+            because="an iteration has products of staged operands alone",
             pinned=line if word else None,
             line=f"prefetch_fragments {name}: {{option}}",
         )
         if way != "whole":
-            _Stepping(round_, way).run()
+            _Stepping(iteration, way).run()
     for name, word in said.items():
         if name not in found and word != "whole":
             _refuse(function, name)
@@ -107,12 +107,12 @@ def _refuse(function: Function, name: str) -> None:
         why = "nothing that it multiplies is staged"
         function.choices.choose("prefetch_fragments", name, {"whole": "whole"}, "whole", loc=loops[0].loc, because=why)
         return
-    message = f"loop '{name}' is no pipeline: it has no copies that run ahead of its rounds"
+    message = f"loop '{name}' is no pipeline: it has no copies that run ahead of its iterations"
     raise TileError("schedule", line or loops[0].loc, message, f"stage what it multiplies, and pipeline {name}: 3")
 
 
 def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[list[Op], Block]]:
-    """The pipelined loops, each behind those around it whose rounds are one sequence with its own, and where the
+    """The pipelined loops, each behind those around it whose iterations are one sequence with its own, and where the
     outermost one stands."""
     found: list[tuple[list[Op], Block]] = []
     for op in block.ops:
@@ -128,10 +128,10 @@ def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[l
 
 
 @dataclass(slots=True)
-class _Round:
-    """A round of a pipelined loop, as far as it is products of what copies have brought. wrong: what it does besides,
-    and what would fit. unstaged: why, where loads of operands stay as they are. block: where the outermost one of the
-    loops stands.
+class _Iteration:
+    """An iteration of a pipelined loop, as far as it is products of what copies have brought. wrong: what it does
+    besides, and what would fit. unstaged: why, where loads of operands stay as they are. block: where the outermost one
+    of the loops stands.
 
     products: in their order; pieces: their operands; k: how many elements a step has; gone: what is done otherwise.
     """
@@ -240,29 +240,29 @@ class _Round:
                 made.update(op.results)
             elif op is not end and made.intersection(op.operands):
                 if any(p.result in op.operands for p in self.products) or not op.spec.pure:
-                    return f"a round goes on with '{op.name}' behind its products", "do it behind the loop"
+                    return f"an iteration goes on with '{op.name}' behind its products", "do it behind the loop"
                 self.gone.add(op)
                 made.update(op.results)
             elif op not in ahead and not op.spec.pure:
-                return f"a round does '{op.name}' besides", "leave it out of the loop"
+                return f"an iteration does '{op.name}' besides", "leave it out of the loop"
         sums = {p.operands[2] for p in self.products}
         results = [v for v in end.operands if v in made]
         if not sums <= set(self.body.args) or sorted(map(id, results)) != sorted(id(p.result) for p in self.products):
-            return "they are no sums that the loop carries", "acc = dot(a, b, acc), once a round"
+            return "they are no sums that the loop carries", "acc = dot(a, b, acc), once an iteration"
         readers = [op for op in self.body.ops if sums.intersection(op.operands)]
         if len(readers) > len(self.products):
-            return "a round reads the sums", "read them behind the loop"
+            return "an iteration reads the sums", "read them behind the loop"
         places = [v for load in loads for v in load.operands[1:]]
         wrong = impure(slice_of([op for op in self.body.ops if op not in self.gone], places))
         return None if wrong is None else (f"places come from '{wrong.name}'", "compute them from the counter")
 
 
 class _Steps(PartMaker):
-    """Makes the operands of one step, of this round or, by `table`, of another one."""
+    """Makes the operands of one step, of this iteration or, by `table`, of another one."""
 
-    def __init__(self, b: Builder, round_: _Round):
-        super().__init__(b, round_.step)
-        self.scope = [op for op in round_.body.ops if op not in round_.gone]
+    def __init__(self, b: Builder, iteration: _Iteration):
+        super().__init__(b, iteration.step)
+        self.scope = [op for op in iteration.body.ops if op not in iteration.gone]
         self.table: dict[Value, Value] = {}
 
     def begin(self, step: int, table: dict[Value, Value]) -> None:
@@ -277,7 +277,7 @@ class _Steps(PartMaker):
 
 class _Rows(PartMaker):
     """Makes the rows of a copy that are issued at once. What hangs on nothing that the loops make is made ahead of
-    them: the rows of a convolution's mask took their bits anew in each round, and spilled 10 KB."""
+    them: the rows of a convolution's mask took their bits anew in each iteration, and spilled 10 KB."""
 
     def __init__(self, b: Builder, ahead: Builder, inside: set[Value], first: int, rows: int):
         super().__init__(b, rows)
@@ -295,64 +295,64 @@ class _Rows(PartMaker):
 class _Stepping:
     """The rewrite of one pipelined loop. ahead: makes what stands before it."""
 
-    def __init__(self, round_: _Round, way: str):
-        self.round, self.early = round_, way == "early"
-        place, facts = located(round_.function, round_.inner), facts_now(round_.function)
+    def __init__(self, iteration: _Iteration, way: str):
+        self.iteration, self.early = iteration, way == "early"
+        place, facts = located(iteration.function, iteration.inner), facts_now(iteration.function)
         self.b, self.ahead = Builder(place, facts), Builder(place, facts)
-        loops = [round_.loops[0], *walk(round_.loops[0].regions[0])]
+        loops = [iteration.loops[0], *walk(iteration.loops[0].regions[0])]
         self.inside = {v for op in loops for region in op.regions for v in region.args}
         self.inside |= {v for op in loops[1:] for v in op.results}
         self.rows: dict[tuple[int, int], _Rows] = {}
 
     def run(self) -> None:
         """Fragments of the first step are read before the loops, and carried."""
-        b, round_ = self.b, self.round
+        b, iteration = self.b, self.iteration
         before, inside = Block(), Block()
         with b.region(before):
-            b.op("wait", groups=round_.waits[0].attrs["groups"])
-            self.maker = _Steps(b, round_)
+            b.op("wait", groups=iteration.waits[0].attrs["groups"])
+            self.maker = _Steps(b, iteration)
             self.maker.begin(0, self._at_start())
-            states = [self.maker.of(*piece) for piece in round_.pieces]
-        args = carry(round_.loops, states, [None] * len(states))
-        body = round_.body
-        scope = [op for op in body.ops if op not in round_.gone]
+            states = [self.maker.of(*piece) for piece in iteration.pieces]
+        args = carry(iteration.loops, states, [None] * len(states))
+        body = iteration.body
+        scope = [op for op in body.ops if op not in iteration.gone]
         end = scope.pop()
-        ahead = {*round_.copies, *round_.commits, *round_.waits}
+        ahead = {*iteration.copies, *iteration.commits, *iteration.waits}
         inside.ops = [op for op in scope if op not in ahead]
         with b.region(inside):
-            following = self._rounds(dict(zip(round_.pieces, args, strict=True)), end)
+            following = self._iterations(dict(zip(iteration.pieces, args, strict=True)), end)
         body.ops = [*inside.ops, end]
-        sums = {op.result: self.sums[op.operands[2]] for op in round_.products}
+        sums = {op.result: self.sums[op.operands[2]] for op in iteration.products}
         end.operands = [sums.get(v, v) for v in end.operands]
-        for op in round_.products:
+        for op in iteration.products:
             sums[op.result].stands_for(op.result)
-        hand_on(round_.loops, following)
-        round_.inner.attrs = round_.inner.attrs | {"stepped": True}
-        at = round_.block.ops.index(round_.loops[0])
-        round_.block.ops[at:at] = [*self.ahead.outermost.ops, *before.ops]
+        hand_on(iteration.loops, following)
+        iteration.inner.attrs = iteration.inner.attrs | {"stepped": True}
+        at = iteration.block.ops.index(iteration.loops[0])
+        iteration.block.ops[at:at] = [*self.ahead.outermost.ops, *before.ops]
 
     def _at_start(self) -> dict[Value, Value]:
-        """What the innermost loop's counter and what it carries are before the first round of all."""
+        """What the innermost loop's counter and what it carries are before the first iteration of all."""
         table: dict[Value, Value] = {}
-        for loop in self.round.loops:
+        for loop in self.iteration.loops:
             starts = [loop.operands[0], *loop.operands[3:]]
             table |= {arg: table.get(v, v) for arg, v in zip(loop.regions[0].args, starts, strict=True)}
         return table
 
     def _next(self, end: Op) -> dict[Value, Value]:
-        """The same in the next round."""
-        inner = self.round.inner
-        counter = self.round.body.args[0]
-        carried = dict(zip(self.round.body.args[1:], end.operands, strict=False))
+        """The same in the next iteration."""
+        inner = self.iteration.inner
+        counter = self.iteration.body.args[0]
+        carried = dict(zip(self.iteration.body.args[1:], end.operands, strict=False))
         scalars = {arg: v for arg, v in carried.items() if not arg.tile.shape}
         return scalars | {counter: self.b.value("add", counter, inner.operands[2])}
 
-    def _rounds(self, now: dict[Piece, Value], end: Op) -> list[Value]:
-        """All steps of a round, from the fragments of its first one; gives those of the next round's."""
-        round_, count = self.round, self.round.steps
-        self.sums = {op.operands[2]: op.operands[2] for op in round_.products}
-        last = {piece: i for i, op in enumerate(round_.products) for piece in round_.operands_of(op)}
-        waits_at = (count - 1) * len(round_.products) + (0 if self.early else min(last.values()) + 1)
+    def _iterations(self, now: dict[Piece, Value], end: Op) -> list[Value]:
+        """All steps of an iteration, from the fragments of its first one; gives those of the next iteration's."""
+        iteration, count = self.iteration, self.iteration.steps
+        self.sums = {op.operands[2]: op.operands[2] for op in iteration.products}
+        last = {piece: i for i, op in enumerate(iteration.products) for piece in iteration.operands_of(op)}
+        waits_at = (count - 1) * len(iteration.products) + (0 if self.early else min(last.values()) + 1)
         self.left = self._spread(waits_at)
         self.done, self.waited = 0, False
         self._bring()
@@ -363,9 +363,9 @@ class _Stepping:
                 self._wait()
             self.maker.begin((step + 1) % count, self._next(end) if is_last else {})
             if self.early:
-                following = {piece: self.maker.of(*piece) for piece in round_.pieces}
-            for i, op in enumerate(round_.products):
-                a, b = (now[piece] for piece in round_.operands_of(op))
+                following = {piece: self.maker.of(*piece) for piece in iteration.pieces}
+            for i, op in enumerate(iteration.products):
+                a, b = (now[piece] for piece in iteration.operands_of(op))
                 self.b.place = (op.loc or self.b.loc, None)
                 attrs = dict(op.attrs)
                 total = self.b.op("dot", [a, b, self.sums[op.operands[2]]], **attrs).result
@@ -374,21 +374,21 @@ class _Stepping:
                 self.done += 1
                 self._bring()
                 if not self.early:
-                    over = [piece for piece in dict.fromkeys(round_.operands_of(op)) if last[piece] == i]
+                    over = [piece for piece in dict.fromkeys(iteration.operands_of(op)) if last[piece] == i]
                     if is_last and over and not self.waited:
                         self._wait()
                     following |= {piece: self.maker.of(*piece) for piece in over}
             now = following
-        return [now[piece] for piece in round_.pieces]
+        return [now[piece] for piece in iteration.pieces]
 
     def _spread(self, places: int) -> list[tuple[int, Op, int, int]]:
         """Behind how many products each piece of a copy is issued: rows of which a thread copies 16 bytes."""
         pieces: list[tuple[Op, int, int]] = []
-        for copy in self.round.copies:
+        for copy in self.iteration.copies:
             source = operand(copy, "source")
             assert source is not None
             count, *row = source.tile.shape
-            at_once = self.round.function.threads * COPY_BYTES * 8 // (prod(row) * copy.operands[0].dtype.bits)
+            at_once = self.iteration.function.threads * COPY_BYTES * 8 // (prod(row) * copy.operands[0].dtype.bits)
             rows = min(count, max(1, at_once))
             pieces += [(copy, first, rows) for first in range(0, count, rows)]
         return [(i * places // len(pieces), *piece) for i, piece in enumerate(pieces)]
@@ -413,8 +413,8 @@ class _Stepping:
             make_copy(self.b, ring, stage, place, tensor, source, mask, copy.attrs["cache"], ahead)
 
     def _wait(self) -> None:
-        """Ends the group of this round's copies, and waits for that of the next round."""
+        """Ends the group of this iteration's copies, and waits for that of the next iteration."""
         assert not self.left
         self.left = []
         self.waited = True
-        self.b.block.ops += [*self.round.commits, *self.round.waits]
+        self.b.block.ops += [*self.iteration.commits, *self.iteration.waits]

@@ -1,4 +1,4 @@
-"""TMA copies that are the same in all rounds are done once, ahead of the loops, as those of the filters that all
+"""TMA copies that are the same in all iterations are done once, ahead of the loops, as those of the filters that all
 tiles of a block are multiplied by.
 
     for tile:                        copy sf, f[…]         number 0 of the pipeline
@@ -7,7 +7,7 @@ tiles of a block are multiplied by.
             copy sf, f[…]                    copy sx, x[tile, c]      numbers from 1 on
             …                                …
 
-Their tile is no ring. Nobody writes it again, so that each round may read it; number 0 is released as soon as it is
+Their tile is no ring. Nobody writes it again, so that each iteration may read it; number 0 is released as soon as it is
 there, since its stage of the rings has nothing.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.building.rounds import known_rounds
+from dsl.lowering.building.iterations import known_iterations
 from dsl.lowering.directives.slices import impure, leaves_of, made_anew, slice_of
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.fold import constant_of
@@ -43,23 +43,23 @@ def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op
             ONCE,
             "once",
             loc=loops[-1].loc,
-            because="all rounds of all loops around copy the same",
+            because="all iterations of all loops around copy the same",
         )
     return [copy for copy in copies if last.get(copy.operands[0])]
 
 
 def _may_last(loops: Sequence[Op], copy: Op) -> bool:
-    """Whether no loop's counter, and nothing that rounds hand on, decides which box is copied."""
+    """Whether no loop's counter, and nothing that iterations hand on, decides which box is copied."""
     if "box" not in copy.attrs:
         return False
     part = _part(loops, copy)
-    own = {arg for loop in loops for arg in loop.regions[0].args} - _of_one_round(loops).keys()
+    own = {arg for loop in loops for arg in loop.regions[0].args} - _of_one_iteration(loops).keys()
     return impure(part) is None and not own & leaves_of(part, _corners(copy))
 
 
-def _of_one_round(loops: Sequence[Op]) -> dict[Value, int]:
-    """Counters of loops that have a single round: what they are."""
-    starts = {loop.regions[0].args[0]: constant_of(loop.operands[0]) for loop in loops if known_rounds(loop) == 1}
+def _of_one_iteration(loops: Sequence[Op]) -> dict[Value, int]:
+    """Counters of loops that have a single iteration: what they are."""
+    starts = {loop.regions[0].args[0]: constant_of(loop.operands[0]) for loop in loops if known_iterations(loop) == 1}
     return {counter: int(start) for counter, start in starts.items() if start is not None}
 
 
@@ -74,7 +74,7 @@ def _part(loops: Sequence[Op], copy: Op) -> list[Op]:
 
 def copied_ahead(b: Builder, loops: Sequence[Op], copies: Sequence[Op]) -> None:
     """The same copies outside of the loops, where `b` makes operations: what they read their boxes say."""
-    table = {counter: b.constant(start, counter.dtype) for counter, start in _of_one_round(loops).items()}
+    table = {counter: b.constant(start, counter.dtype) for counter, start in _of_one_iteration(loops).items()}
     for copy in copies:
         part, box = _part(loops, copy), CopiedBox.of(copy)
         b.place = (copy.loc or b.loc, None)

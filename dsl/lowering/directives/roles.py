@@ -13,8 +13,8 @@ counters, dims and scalars alone. The other keeps all the rest. Each counts the 
 tile to tile.
 
 Loops around may copy, too, as a block that stays for several tiles copies the queries of each: then each such loop has
-a pipeline, all of them in one tile of barriers. What a round of such a loop has copied is free behind the last
-operation that reads it, so that the next one's comes while the rest of the round is done.
+a pipeline, all of them in one tile of barriers. What an iteration of such a loop has copied is free behind the last
+operation that reads it, so that the next one's comes while the rest of the iteration is done.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.building.rounds import carry, hand_on
+from dsl.lowering.building.iterations import carry, hand_on
 from dsl.lowering.directives.multicast import multicast
 from dsl.lowering.directives.resident import copied_ahead
 from dsl.lowering.directives.slices import located, without
@@ -95,7 +95,7 @@ def roles(function: Function, target: Target, levels: Sequence[Level]) -> Reside
 @dataclass(frozen=True, slots=True)
 class _RingPipeline:
     """A pipeline: its loop, the tile of all barriers and how many of these are ahead of its own, and the number that
-    goes through it in a round."""
+    goes through it in an iteration."""
 
     level: Level
     tile: Value
@@ -135,7 +135,7 @@ def _pipelines(b: Builder, tile: Value, levels: Sequence[Level], loops: list[Op]
     for level in reversed(levels):
         name = level.loop.regions[0].args[0].name or "loop"
         of_loops = loops[: loops.index(level.loop) + 1]
-        number = _numbered(b, of_loops, f"{name}_round", before, int(bool(level.head.resident)))
+        number = _numbered(b, of_loops, f"{name}_iteration", before, int(bool(level.head.resident)))
         pipelines.append(_RingPipeline(level, tile, base, number))
         base += 2 * level.stages
     return pipelines
@@ -162,7 +162,7 @@ def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> N
 
 
 def _numbered(b: Builder, loops: list[Op], name: str, before: Block, first: int) -> Value:
-    """The number of a round of the innermost loop, from the first on, which all loops around carry."""
+    """The number of an iteration of the innermost loop, from the first on, which all loops around carry."""
     behind, body = Block(), loops[-1].regions[0]
     with b.region(before):
         start = b.index(first)

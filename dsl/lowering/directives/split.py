@@ -1,4 +1,4 @@
-"""`split p: 4`: the rounds of a loop that only adds to sums are dealt to several blocks.
+"""`split p: 4`: the iterations of a loop that only adds to sums are dealt to several blocks.
 
     acc = zeros(…)                 acc = zeros(…)
     for p in range(…):             for p in part of range(…):
@@ -16,7 +16,7 @@ joined many at a time, each thread some of them, and then as a reduction joins t
 
 `split p: stream` has as many blocks as run at once (`blocks_per_sm`, else 1 a multiprocessor), each with a loop over
 tiles. While there are as many tiles as blocks, each block takes a whole one, so that neighbours are done at one time;
-of the tiles that are left the rounds, one tile's behind the other's, are dealt in equal shares. A tile that is one
+of the tiles that are left the iterations, one tile's behind the other's, are dealt in equal shares. A tile that is one
 block's is not left in memory. (Stream-K, with whole tiles first: Osama et al., PPoPP 2023.)
 
 Never by itself: sums come in another order, and more blocks help only where a grid has few.
@@ -48,7 +48,7 @@ Values = Sequence[Value]
 AXIS = 2
 """The axis of the grid along which the parts are."""
 MOST, AHEAD = 4, 4
-"""Elements a thread of the parts that the last block joins at a time, and rounds in one."""
+"""Elements a thread of the parts that the last block joins at a time, and iterations in one."""
 
 
 def split(function: Function) -> None:
@@ -70,7 +70,7 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
     try:
         _check_place(function, loops)
         if named == STREAM:
-            _check_rounds(function, loop)
+            _check_iterations(function, loop)
         sums = partial_sums(function, loop)
         _check_effects(function, loop)
         wrong = None
@@ -122,8 +122,8 @@ def _check_place(function: Function, loops: list[Op]) -> None:
         raise Unsplit("its step is no positive constant", "count up by a constant")
 
 
-def _check_rounds(function: Function, loop: Op) -> None:
-    """All tiles have as many rounds, which are known ahead of them, and are dealt to blocks one by one."""
+def _check_iterations(function: Function, loop: Op) -> None:
+    """All tiles have as many iterations, which are known ahead of them, and are dealt to blocks one by one."""
     if any(op.spec.elements.of_grid == "rank" for op in walk(function.body)):
         raise Unsplit("the blocks of a cluster take tiles together", "cluster 1, or a number of parts")
     before = function.body.ops[: function.body.ops.index(loop)]
@@ -131,7 +131,7 @@ def _check_rounds(function: Function, loop: Op) -> None:
     wrong = impure(part)
     what = "the number of the tile" if wrong is None else f"'{wrong.name}'{in_line(wrong)}"
     if wrong is not None or any(op.spec.elements.of_grid for op in part):
-        message = f"how many rounds it has comes from {what}, and each tile may have others"
+        message = f"how many iterations it has comes from {what}, and each tile may have others"
         raise Unsplit(message, "bounds of dims and constants, or a number of parts")
 
 
@@ -167,8 +167,8 @@ def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
 
 
 class _Meeting:
-    """The blocks of a tile, each with sums of some rounds of the loop. each: sums that a block leaves at most; at_once:
-    parts that the last block joins at a time."""
+    """The blocks of a tile, each with sums of some iterations of the loop. each: sums that a block leaves at most;
+    at_once: parts that the last block joins at a time."""
 
     each = 1
     at_once = 1
@@ -199,14 +199,14 @@ class _Meeting:
         ]
         self.arrived = self.function.workspace("arrived", U32, 1, zero=True)
 
-    def rounds(self) -> Value:
-        """How many rounds the loop has; of an empty one not above 0."""
+    def iterations(self) -> Value:
+        """How many iterations the loop has; of an empty one not above 0."""
         b, (start, stop, step) = self.b, self.loop.operands[:3]
         one = b.constant(1, start.dtype)
         return b.value("floordiv", b.value("add", b.value("sub", stop, start), b.value("sub", step, one)), step)
 
     def shorten(self, first: Value, count: Value) -> None:
-        """The loop goes through `count` rounds from round `first` on, as far as there are so many."""
+        """The loop goes through `count` iterations from iteration `first` on, as far as there are so many."""
         b, (start, stop, step) = self.b, self.loop.operands[:3]
         first, count = (b.value("mul", self._as(each, start.dtype), step) for each in (first, count))
         begin = b.value("add", start, first)
@@ -337,7 +337,7 @@ class _Split(_Meeting):
             part = self._divide()
             with b.region(head):
                 every = b.index(self.parts)
-                above = b.value("add", self._as(self.rounds(), INDEX), b.value("sub", every, b.index(1)))
+                above = b.value("add", self._as(self.iterations(), INDEX), b.value("sub", every, b.index(1)))
                 each = b.value("floordiv", above, every)
                 self.shorten(b.value("mul", part, each), each)
             with b.region(meeting):
@@ -405,7 +405,7 @@ def power_below(number: int) -> int:
 
 
 class _Stream(_Meeting):
-    """Whole tiles, and equal shares of all rounds of the tiles that are left, one tile's behind the other's.
+    """Whole tiles, and equal shares of all iterations of the tiles that are left, one tile's behind the other's.
 
     A block leaves two sums at most: of a tile that it begins, and of one that another block has begun.
     """
@@ -422,16 +422,16 @@ class _Stream(_Meeting):
             sizes = [in_ir(b, function, tree, place) for tree in function.grid]
             block, blocks = b.value("block_id", axis=0), b.value("grid_size", axis=0)
             plane = b.value("mul", sizes[0], sizes[1])
-            rounds = b.value("maximum", self._as(self.rounds(), INDEX), b.index(1))
+            iterations = b.value("maximum", self._as(self.iterations(), INDEX), b.index(1))
             tiles, one = b.value("mul", plane, sizes[2]), b.index(1)
             waves = b.value("floordiv", tiles, blocks)
             dealt = b.value("mul", waves, blocks)  # tiles that are whole
-            total = b.value("mul", b.value("sub", tiles, dealt), rounds)
+            total = b.value("mul", b.value("sub", tiles, dealt), iterations)
             share = b.value("maximum", self._above(total, blocks), one)
             low = b.value("minimum", b.value("mul", block, share), total)
             high = b.value("minimum", b.value("add", low, share), total)
-            begun = b.value("floordiv", low, rounds)  # the first one of which it has a part
-            parted = b.value("maximum", b.value("sub", self._above(high, rounds), begun), b.index(0))
+            begun = b.value("floordiv", low, iterations)  # the first one of which it has a part
+            parted = b.value("maximum", b.value("sub", self._above(high, iterations), begun), b.index(0))
             bounds = [
                 b.index(0),
                 b.value("add", waves, b.value("select", b.value("lt", low, high), parted, b.index(0))),
@@ -451,15 +451,15 @@ class _Stream(_Meeting):
             flat = b.value("mod", tile, plane)
             numbers = [b.value(name, flat, sizes[0]) for name in ("mod", "floordiv")]
             replace_grid(function, [*numbers, b.value("floordiv", tile, plane)], sizes)
-            origin = b.value("mul", number, rounds)
+            origin = b.value("mul", number, iterations)
             first = of(b.index(0), b.value("maximum", b.value("sub", low, origin), b.index(0)))
-            last = of(rounds, b.value("minimum", b.value("sub", high, origin), rounds))
+            last = of(iterations, b.value("minimum", b.value("sub", high, origin), iterations))
             self.shorten(first, b.value("sub", last, first))
             rest = [op for op in self.before if op not in ahead and not op.spec.allocates]
             meeting = Block()
             with b.region(meeting):
                 opening = of(block, b.value("floordiv", origin, share))  # the block of the tile's first part
-                end = b.value("add", origin, b.value("sub", rounds, one))
+                end = b.value("add", origin, b.value("sub", iterations, one))
                 self._meet(block, first, opening, of(block, b.value("floordiv", end, share)))
         body = Block([turn])
         body.ops = [*inside.ops, *rest, self.loop, *self.alone, *meeting.ops, self.end()]
@@ -472,7 +472,7 @@ class _Stream(_Meeting):
         return b.value("floordiv", b.value("add", number, b.value("sub", divisor, b.index(1))), divisor)
 
     def _meet(self, block: Value, first: Value, opening: Value, ending: Value) -> None:
-        """A block that has all rounds goes on; else the last one does, with the sums of all."""
+        """A block that has all iterations goes on; else the last one does, with the sums of all."""
         b, two, one = self.b, self.b.index(2), self.b.index(1)
         types = [*(result.type for result in self.results), TileType((), I1)]
         yes = b.constant(True, I1)

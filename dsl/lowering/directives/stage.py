@@ -14,7 +14,7 @@ A load that stands before a loop and is used in it is copied where it stands, an
 shared` keeps the queries of attention out of the registers. One that stands behind a loop is copied before it, and is
 there when the loop has ended: `stage z: shared` of what is added to sums.
 
-`pipeline` lets the copies run rounds ahead. By itself a load is staged that feeds a product: the fragments of an
+`pipeline` lets the copies run iterations ahead. By itself a load is staged that feeds a product: the fragments of an
 operand lie apart in memory, and each warp reads those of its row of warps once more. Where fewer than 4 aligned bytes
 are neighbours, there is no `cp.async` to hide anything, and loads stay as they are.
 """
@@ -383,7 +383,7 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
 
 def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
     """A load that stands behind a loop: its copy is issued before the loop, which lets it arrive meanwhile. Where the
-    loop is pipelined it goes with the copies of a later round, so that the first ones do not wait for it."""
+    loop is pipelined it goes with the copies of a later iteration, so that the first ones do not wait for it."""
     allocated, ahead, behind = Block(), Block(), Block()
     body, b = function.body, Builder(located(function, load))
     at = body.ops.index(load)
@@ -470,7 +470,8 @@ def _staged(
     function: Function, b: Builder, facts: Analysis, load: Op, taken: set[str], users: dict[Value, list[Op]],
     again: bool = True,
 ) -> Staged:  # fmt: skip
-    """The tile that a load goes through: `sa` of `a`, `sa2` of its second one. again: it is copied in each round."""
+    """The tile that a load goes through: `sa` of `a`, `sa2` of its second one. again: it is copied in each
+    iteration."""
     b.place = (load.loc or b.loc, None)
     offset, shape = operand(load, "offset"), load.result.tile.shape
     assert offset is not None

@@ -83,9 +83,9 @@ def copy(
     b: Builder, tile: Value, stage: Value | None, place: Value, tensor: Value, source: Value | None, mask: Value | None,
     cache: str | None = None, ahead: bool = False, box: CopiedBox | None = None,
 ) -> None:  # fmt: skip
-    """A copy from places of a tensor to places of a shared tile, or of a stage of a ring. ahead: it is of a round that
-    runs ahead by all stages of the ring but one, and past the last one copies nothing. box: where these places are one,
-    for one instruction to copy."""
+    """A copy from places of a tensor to places of a shared tile, or of a stage of a ring. ahead: it is of an iteration
+    that runs ahead by all stages of the ring but one, and past the last one copies nothing. box: where these places are
+    one, for one instruction to copy."""
     parts = {"memory": tile, "stage": stage, "offset": place, "tensor": tensor, "source": source, "mask": mask}
     more: dict[str, object] = {"ahead": True} if ahead else {}
     if box is not None:
@@ -131,9 +131,9 @@ def _is_one(function: Function, windows: list[Staged], halo: Halo) -> bool:
         {"joined": True, "apart": False},
         "joined",
         loc=load.loc,
-        because=f"{len(windows)} boxes of a round overlap",
+        because=f"{len(windows)} boxes of an iteration overlap",
         costs={"joined": halo.box.size * load.result.dtype.bytes, "apart": own},
-        unit="bytes a round",
+        unit="bytes an iteration",
     )
     return joined
 

@@ -4,9 +4,9 @@
                                   …
                                   tma_wait 0
 
-A thread that has begun a store waits for it by itself: before what it reads is written again, as in the next round of a
-loop, and at the kernel's end, since shared memory ends then. Barriers come as for any access (`insert_barriers`). Which
-thread begins one is known with the layouts (`lower_copies`): where a warp has made whole rows, one of its lanes.
+A thread that has begun a store waits for it by itself: before what it reads is written again, as in the next iteration
+of a loop, and at the kernel's end, since shared memory ends then. Barriers come as for any access (`insert_barriers`).
+Which thread begins one is known with the layouts (`lower_copies`): where a warp has made whole rows, one of its lanes.
 
 Parts of a tile take turns in the stages of one tile, two where nothing is said.
 """

@@ -60,7 +60,7 @@ def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -
 def _for(w: Writer, op: Op) -> None:
     packed = [v in w.words.held for v in op.operands[3:]]
     starts = _carried(w, op.operands[3:], packed)
-    if has_no_round(w, op):
+    if has_no_iteration(w, op):
         for result, registers, in_words in zip(op.results, starts, packed, strict=True):
             (w.words.held if in_words else w.registers)[result] = registers
         return
@@ -89,7 +89,7 @@ def _for(w: Writer, op: Op) -> None:
     w.at(op)
     following = w.let(f"add {llvm} {number}, {step}")
     if passes_the_last(w, op, down):
-        # Less than a step is left: no round follows, whatever the sum has become.
+        # Less than a step is left: no iteration follows, whatever the sum has become.
         left = w.let(f"sub {llvm} {f'{number}, {stop}' if down else f'{stop}, {number}'}")
         size = w.let(f"sub {llvm} 0, {step}") if down else step
         following = w.let(f"select i1 {w.let(f'icmp ule {llvm} {left}, {size}')}, {llvm} {stop}, {llvm} {following}")
@@ -102,7 +102,7 @@ def _for(w: Writer, op: Op) -> None:
         (w.words.held if in_words else w.registers)[result] = registers
 
 
-def has_no_round(w: Writer, loop: Op) -> bool:
+def has_no_iteration(w: Writer, loop: Op) -> bool:
     """True if this `for` is known not to begin. Nothing is written for it."""
     start, stop, step = loop.operands[:3]
     pace = w.facts.of(step)
@@ -126,7 +126,7 @@ def may_be_decided(w: Writer, op: Op) -> bool:
         return True
     start, stop = op.operands[:2]
     if (first := w.facts.of(start).high) is not None and (last := w.facts.of(stop).low) is not None and first < last:
-        return False  # it has a round
+        return False  # it has an iteration
     (more, _), (less, _) = linear(stop), linear(start)
     apart = {value: more.get(value, 0) - less.get(value, 0) for value in {*more, *less}}
     counted = [(value, _roots(value)) for value, factor in apart.items() if factor]
@@ -182,7 +182,7 @@ def unknown(w: Writer, register: str, llvm: str) -> str:
 
 
 def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
-    """True if the counter of this `for`, a step behind its last round, may pass the last number of its type."""
+    """True if the counter of this `for`, a step behind its last iteration, may pass the last number of its type."""
     if loop.attrs.get("exact"):
         return False
     start, stop, step = loop.operands[:3]
@@ -232,7 +232,7 @@ def _while(w: Writer, op: Op) -> None:
     w.loops -= 1
     w.at(op)
     following = _carried(w, body.ops[-1].operands)
-    if len(conditions) > 1:  # an element that is done keeps what it has, of which its condition is false each round
+    if len(conditions) > 1:  # an element that is done keeps what it has, of which its condition is false each iteration
         types, kept = [w.llvm(arg.dtype) for arg in test.args], _carried(w, test.args)
         following = [_chosen(w, conditions, *each) for each in zip(types, following, kept, strict=True)]
     _close(w, open_lines, following, w.text.label)

@@ -36,7 +36,7 @@ class Value:
     def stands_for(self, old: Value, in_turn: bool = False) -> Value:
         """This value is what `old` was, which a rewriter replaces or makes once more, and has its name.
 
-        `in_turn`: it is so in some of the rounds, and others are in the rest, in the order in which they are done.
+        `in_turn`: it is so in some of the iterations, and others are in the rest, in the order in which they are done.
         """
         self.name, self.origin, self.in_turn = old.name, old, in_turn
         return self
@@ -100,7 +100,7 @@ class Op:
 
 
 def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
-    """The scalar integers that a `for` carries: at its start, in its body, what the next round has, behind it."""
+    """The scalar integers that a `for` carries: at its start, in its body, what the next iteration has, behind it."""
     body = loop.regions[0]
     ends = body.ops[-1].operands
     for start, inside, following, behind in zip(loop.operands[3:], body.args[1:], ends, loop.results, strict=True):
@@ -112,7 +112,7 @@ def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
 class Reason:
     """Why a barrier stands before an access, or does not any more: which accesses need one in between.
 
-    earlier, later: the accesses. round_before: the earlier one is of a round before of a loop around both.
+    earlier, later: the accesses. earlier_iteration: the earlier one is of an iteration before of a loop around both.
     scope: "warp" or "block": how far apart the threads are that meet. doubt: why it is not known that they do; "" if
     they do. order: "acquire" or "release", if they meet not in memory, but because of what other blocks see.
     superfluous: it is gone, as others order the two. by: those that stand between them.
@@ -123,14 +123,14 @@ class Reason:
     later: Op
     scope: str
     doubt: str = ""
-    round_before: bool = False
+    earlier_iteration: bool = False
     order: str = ""
     once: bool = False
     superfluous: bool = False
     by: tuple[Op, ...] = ()
 
     def __str__(self) -> str:
-        before = f"{access_text(self.earlier)}{' of a round before' if self.round_before else ''}"
+        before = f"{access_text(self.earlier)}{' of an iteration before' if self.earlier_iteration else ''}"
         where = "within a warp" if self.scope == "warp" else "across warps"
         said = f"{before} and {access_text(self.later)} {'may meet' if self.doubt else 'meet'} {where}"
         if self.order:

@@ -118,7 +118,7 @@ class Analysis:
         self.bounds = Bounds(self)
         self.carried: dict[
             Value, tuple[Value, Value]
-        ] = {}  # in the body of a loop: the start, and what the next round has
+        ] = {}  # in the body of a loop: the start, and what the next iteration has
         for name, value in function.dims.items():
             self.known[value] = Facts(power_of_two_divisor(function.divisors.get(name, 1)), (), (), (), 0, None)
         for p in function.params:
@@ -156,7 +156,7 @@ class Analysis:
         return out
 
     def _carried(self, value: Value) -> Facts:
-        """A scalar that a loop carries: what holds of its start, and in the next round if it does in this one."""
+        """A scalar that a loop carries: what holds of its start, and in the next iteration if it does in this one."""
         start, following = self.carried[value]
         first = self.of(start)
         guess = Facts(first.every, (), (), (), first.low, None)
@@ -203,7 +203,7 @@ class Analysis:
             return unknown(shape)
         if op.spec.control.counters and not shape:
             inside = op.regions[0].args[op.spec.control.counters + op.results.index(value)]
-            return self.of(inside)  # at its head, when no round follows
+            return self.of(inside)  # at its head, when no iteration follows
         number = constant_of(value)
         if number is not None:
             every = power_of_two_divisor(int(number))

@@ -54,8 +54,8 @@ def keep_products(ptx: str) -> str:
     """A fence stands between products of warp groups that are alike: operands, and registers of the sums.
 
     ptxas takes the sums of `wgmma.mma_async` for its result alone and not for what it adds to, so that it does once
-    what stands there three times, or as A, B, A, B, or in a loop of four rounds. A commit does not help, a fence and a
-    wait do. Where a descriptor's register was loaded, 13.3 to 13.5 take another one in it for the same. What the
+    what stands there three times, or as A, B, A, B, or in a loop of four iterations. A commit does not help, a fence
+    and a wait do. Where a descriptor's register was loaded, 13.3 to 13.5 take another one in it for the same. What the
     compiler writes has a fence in front of each stage, in which no two are alike, and stays as it is; plug-ins'
     instructions may be otherwise. Of 32 texts with rows of them 17 were wrong on an H200, by ptxas 13.0 and the driver.
     """

@@ -9,8 +9,8 @@ from dsl.lowering.ir.function import Op
 from dsl.lowering.machine.formats import Array, number
 from dsl.lowering.meaning.run import Run, Undecided, meaning
 
-MOST_ROUNDS = 1 << 20
-"""Rounds of a `while` after which it is taken to wait for a block that has not run."""
+MOST_ITERATIONS = 1 << 20
+"""Iterations of a `while` after which it is taken to wait for a block that has not run."""
 
 
 def chosen(condition: np.ndarray, yes: Array, no: Array) -> Array:
@@ -44,7 +44,7 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
     passed: list[Array] | None = None
     going: np.ndarray | None = None  # elements that are still in the loop
     try:
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MOST_ITERATIONS):
             flag, *given = run.region(test, carried)
             if not np.ndim(flag):
                 if not flag:
@@ -64,7 +64,9 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
             carried = [chosen(going, n, o) for n, o in zip(following, given, strict=True)]
     finally:
         run.active = around
-    raise Undecided(op, f"a loop has not ended after {MOST_ROUNDS} rounds: it may wait for a block that comes later")
+    raise Undecided(
+        op, f"a loop has not ended after {MOST_ITERATIONS} iterations: it may wait for a block that comes later"
+    )
 
 
 @meaning("if")

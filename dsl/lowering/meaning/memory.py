@@ -198,7 +198,7 @@ def _launches(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("shared_alloc")
 def _shared_alloc(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """One tile for each place where it stands: it keeps what it holds from round to round."""
+    """One tile for each place where it stands: it keeps what it holds from iteration to iteration."""
     run.shared(op)
     return [None]
 
@@ -232,7 +232,7 @@ def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
     if run.noise is not None:
         left = run.noise.permutation(left)
     run.inexact |= dtype.is_float and action == "add"
-    while left.size:  # each round one element of each place
+    while left.size:  # each iteration one element of each place
         _, first = np.unique(a.at[left], return_index=True)
         now = left[np.sort(first)]
         there = load(a.memory.data[a.at[now]], dtype)

@@ -40,7 +40,7 @@ row("mark", 0, nothing, "number begins kind name line", acts="records")
 
 
 def handed_on(region: Block) -> list[Value]:
-    """What the end of a region hands on: to the next region or round, and to what is behind."""
+    """What the end of a region hands on: to the next region or iteration, and to what is behind."""
     end = region.ops[-1]
     return end.operands[end.spec.control.leading :]
 
@@ -66,7 +66,7 @@ def started(op: Op) -> Iterator[tuple[Value, Value]]:
 def parting(op: Op) -> Value | None:
     """The tile by which threads part at an operation, each for its own elements; None where all stay together.
 
-    It is known before a branch, and behind the first region of a loop in each round.
+    It is known before a branch, and behind the first region of a loop in each iteration.
     """
     if not op.spec.control.flows or op.spec.control.counters or op.spec.control.concurrent:
         return None

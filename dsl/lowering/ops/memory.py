@@ -145,9 +145,10 @@ def commutes(op: Op, used: Collection[Value]) -> str | None:
     return "store" if op.attrs.get("order") == "none" else None
 
 
-def counts_rounds(op: Op) -> bool:
-    """True of an atomic that needs no order among its own rounds in a loop of threads, each of which goes its own: one
-    without an order, whose action leaves the same in memory however they come. What it sees is what is there then."""
+def counts_iterations(op: Op) -> bool:
+    """True of an atomic that needs no order among its own iterations in a loop of threads, each of which goes its own:
+    one without an order, whose action leaves the same in memory however they come. What it sees is what is there
+    then."""
     return op.attrs.get("action") not in (None, "exchange", "cas") and op.attrs.get("order") == "relaxed"
 
 

@@ -3,7 +3,7 @@
 A pipeline is a ring that one role fills, and another one reads. What goes through it has numbers, from 0 on; number e
 lies in stage e mod stages. Each stage has two barriers in shared memory: `full`, which the bytes of copies complete,
 and `free`, at which each warp arrives that has read a number. The value of a pipeline is the tile that these lie in.
-Where groups of warps take turns at a part of each number's round, `pingpong` barriers more tell them when.
+Where groups of warps take turns at a part of each number's iteration, `pingpong` barriers more tell them when.
 
 Loops around that one may have pipelines, too, whose barriers are in the same tile, so many (`base`) behind its start;
 `outer` are their stages.

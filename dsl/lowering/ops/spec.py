@@ -104,7 +104,7 @@ class Control:
 
     @cached_property
     def flows(self) -> bool:
-        """Values go through its regions, from round to round or by one way of several."""
+        """Values go through its regions, from iteration to iteration or by one way of several."""
         return self.kind in ("counts", "repeats", "chooses", "parallel")
 
     @cached_property

@@ -35,7 +35,7 @@ from dsl.lowering.passes import (
     barriers,
     check_names,
     check_registers,
-    earlier_rounds,
+    earlier_iterations,
     fold_again,
     layouts,
     lower_copies,
@@ -97,7 +97,7 @@ def on_function(run: Callable[[Function], None]) -> Callable[[Function, Target],
 PASSES = (
     Pass("check_names", on_function(check_names.check_names)),
     # Before layouts and barriers, which take what directives make for written by hand. `pipeline` first of those that
-    # make loops anew: what is peeled or unrolled has its rounds in the right order then.
+    # make loops anew: what is peeled or unrolled has its iterations in the right order then.
     Pass("grid", on_function(grid.grid), reads=("l2_group", "persistent"), deals=grid.may_deal),
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("precompute", on_function(precompute.precompute), reads=("precompute",)),
@@ -107,20 +107,21 @@ PASSES = (
     Pass("loop", loop.loop, reads=("loop",), may_go=False),
     # Behind `subtile`, each of which is a product; before `stage`, which sees how operands lie.
     Pass("turned", on_function(turned.turned), reads=("instruction",), may_go=False),
-    # Before loops are made anew; behind `split`, which compares what a round does with the reduction behind the loop.
-    Pass("earlier_rounds", on_function(earlier_rounds.earlier_rounds)),
+    # Before loops are made anew; behind `split`, which compares what an iteration does with the reduction behind the
+    # loop.
+    Pass("earlier_iterations", on_function(earlier_iterations.earlier_iterations)),
     Pass("stage", stage.stage, reads=("stage",)),
     # Before `pipeline`, which takes what is left of shared memory.
     Pass("tma_stores", tma_stores.tma_stores, reads=("stage",), may_go=False),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",), needed=pipeline.copies_halos),
-    # Behind `pipeline`, whose rounds go on from the first of the loops that it makes to the second.
+    # Behind `pipeline`, whose iterations go on from the first of the loops that it makes to the second.
     Pass("peel", on_function(peel.peel), reads=("peel",)),
-    # Behind `peel`, which compares loops with those of the other role; before rounds become several in one.
+    # Behind `peel`, which compares loops with those of the other role; before iterations become several in one.
     Pass("pingpong", on_function(pingpong.pingpong), reads=("pingpong",)),
     # Before layouts, since peeled and unrolled code is what they are chosen for; peel first, so that unroll_loops sees
-    # a loop of whole rounds, and fold_again then drops the masks of both.
+    # a loop of whole iterations, and fold_again then drops the masks of both.
     Pass("peel_loops", on_function(peel_loops.peel_loops), reads=("peel",)),
-    # Before `unroll_loops`: what rounds carry from one to the next stays in its registers in rounds of several.
+    # Before `unroll_loops`: what iterations carry from one to the next stays in its registers in iterations of several.
     Pass("prefetch_fragments", on_function(prefetch_fragments.prefetch_fragments), reads=("prefetch_fragments",)),
     Pass("unroll_loops", on_function(unroll_loops.unroll_loops), reads=("unroll",)),
     Pass("fold_again", on_function(fold_again.fold_again)),

@@ -12,8 +12,8 @@ from dsl.lowering.ir.targets import MOST_REGISTERS, Target
 
 def check_registers(function: Function, target: Target) -> None:
     """TileError `registers` for the first loaded or converted tile that is larger, or whose sums one instruction cannot
-    have, and for a loop whose rounds hand on more. Integer tiles are mostly index arithmetic, of which a thread keeps
-    little."""
+    have, and for a loop whose iterations hand on more. Integer tiles are mostly index arithmetic, of which a thread
+    keeps little."""
     has = _most_of_thread(function, target)
     for op in walk(function.body):
         if ATTRIBUTE in op.attrs:
@@ -57,21 +57,21 @@ def _most_of_thread(function: Function, target: Target) -> int:
 
 
 def _check_carried(loop: Op, has: int) -> None:
-    """All that rounds hand on is held at once, as the sums of two products are."""
+    """All that iterations hand on is held at once, as the sums of two products are."""
     held: Counter[str] = Counter()  # parts of a tile have its name
     for arg in loop.regions[-1].args[loop.spec.control.counters :]:
         held[arg.name or "others"] += _registers(arg)
     if sum(held.values()) > has:
         told = ", ".join(f"{count} of '{name}'" for name, count in held.items() if count)
-        message = f"rounds hand on {sum(held.values())} registers of a thread, {told}; there are {has}"
+        message = f"iterations hand on {sum(held.values())} registers of a thread, {told}; there are {has}"
         hint = "more warps, or smaller tiles" if has == MOST_REGISTERS else "smaller tiles"
         raise TileError("registers", loop.loc, message, hint)
 
 
 def _check_beside(function: Function, loop: Op, has: int) -> None:
     """What the instructions of a product take, its sums and a left operand in registers, does not leave these while
-    they run, and what the round hands on lies beside them. ptxas 13.0 spills much there, or gives up (C7600): of 136
-    registers with 96, of 160 with 112."""
+    they run, and what the iteration hands on lies beside them. ptxas 13.0 spills much there, or gives up (C7600): of
+    136 registers with 96, of 160 with 112."""
     body = loop.regions[-1]
     has = min(has, function.number("maxnreg") or has) if not _is_lifted(function) else has
     for at, op in enumerate(body.ops):
@@ -84,7 +84,7 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
         if beside and sums + left + beside > has:
             message = (
                 f"a product takes {sums + left} registers of a thread, {sums} for its sums and {left} for its left "
-                f"operand, beside {beside} that rounds hand on; there are {has}"
+                f"operand, beside {beside} that iterations hand on; there are {has}"
             )
             raise TileError("registers", op.loc, message, "smaller tiles, or sums that the product adds to itself")
 

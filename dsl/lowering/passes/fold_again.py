@@ -1,4 +1,5 @@
-"""Folds what the bounds of loops decide that were made anew: a peeled loop has no partial round, so its masks go."""
+"""Folds what the bounds of loops decide that were made anew: a peeled loop has no partial iteration, so its masks
+go."""
 
 from __future__ import annotations
 

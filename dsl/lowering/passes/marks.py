@@ -102,9 +102,9 @@ def _in_block(
             inside = [each for each in ranges if not _is_in(each, line_of(function, op))]
             if LOOPS in kinds and op.spec.control.loops and region is op.regions[-1]:
                 ends = 0, len(region.ops) - 2
-                round = Stretch(*ends, LOOPS, f"round of {_loop_name(op)}", line_of(function, op), op.loc)
+                iteration = Stretch(*ends, LOOPS, f"iteration of {_loop_name(op)}", line_of(function, op), op.loc)
                 _in_block(function, region, kinds, inside, mark)
-                region.ops = [mark(round, True), *region.ops[:-1], mark(round, False), region.ops[-1]]
+                region.ops = [mark(iteration, True), *region.ops[:-1], mark(iteration, False), region.ops[-1]]
             else:
                 _in_block(function, region, kinds, inside, mark)
     stretches = [each for lines in ranges for each in _runs(function, block, lines)]

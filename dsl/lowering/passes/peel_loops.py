@@ -1,7 +1,7 @@
-"""Does the last round of loops that the schedule names apart, `peel p`: all others are whole, and need no mask.
+"""Does the last iteration of loops that the schedule names apart, `peel p`: all others are whole, and need no mask.
 
-`for p in range(0, k, 64)` becomes a loop that ends where a whole step is left no more, and a loop of one round at most.
-In the first, `p + arange(64) < k` always holds.
+`for p in range(0, k, 64)` becomes a loop that ends where a whole step is left no more, and a loop of one iteration at
+most. In the first, `p + arange(64) < k` always holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dsl.lowering.passes.unroll_loops import Splitter
 
 
 def peel_loops(function: Function) -> None:
-    """Loops that are to be peeled and may have a round that is not whole."""
+    """Loops that are to be peeled and may have an iteration that is not whole."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     pipelined = {loop: len(nest) for nest, _ in nests(function.body) for loop in nest}
     if not any(constant_of(loop.operands[2]) != 1 or loop in pipelined for loop in loops):
@@ -36,8 +36,8 @@ def peel_loops(function: Function) -> None:
 
 
 def _chosen(function: Function, facts: Analysis, loop: Op, depth: int) -> bool:
-    """Whether a loop is peeled: the schedule says so, or a choice; one whose rounds are all whole is not, and none of
-    several whose rounds are one pipeline. depth: how many these are."""
+    """Whether a loop is peeled: the schedule says so, or a choice; one whose iterations are all whole is not, and none
+    of several whose iterations are one pipeline. depth: how many these are."""
     name, step = loop.regions[0].args[0].name or "loop", constant_of(loop.operands[2])
     named = function.by_subject("peel", int).get(name)
     if step is None or step < 1:
@@ -45,9 +45,9 @@ def _chosen(function: Function, facts: Analysis, loop: Op, depth: int) -> bool:
             raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is peeled")
         return False
     if depth > 1 or (named and depth):
-        why = "the loop is pipelined: of its round that is not whole the copies alone have a mask"
+        why = "the loop is pipelined: of its iteration that is not whole the copies alone have a mask"
         return function.choices.choose("peel", name, {"off": False}, "off", loc=loop.loc, because=why)
-    if _rounds_are_whole(facts, loop, int(step)):
+    if _iterations_are_whole(facts, loop, int(step)):
         return False
     return function.choices.choose(
         "peel",
@@ -60,7 +60,7 @@ def _chosen(function: Function, facts: Analysis, loop: Op, depth: int) -> bool:
     )
 
 
-def _rounds_are_whole(facts: Analysis, loop: Op, step: int) -> bool:
+def _iterations_are_whole(facts: Analysis, loop: Op, step: int) -> bool:
     """True if the distance from the start to the stop is known to be a multiple of the step."""
     start, stop = loop.operands[:2]
     apart = gcd(facts.divisor(start), facts.divisor(stop))

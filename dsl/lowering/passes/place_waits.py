@@ -1,7 +1,7 @@
 """Products of warp groups begin as soon as their operands are there, and are waited for where their sums are needed.
 
-A round of a pipelined loop waits for its operands, starts the copies of a later round, and multiplies. Behind the
-barrier the products go first: copies are started while they run. That these go elsewhere is known then: they stood
+An iteration of a pipelined loop waits for its operands, starts the copies of a later iteration, and multiplies. Behind
+the barrier the products go first: copies are started while they run. That these go elsewhere is known then: they stood
 between the barrier and the loads, and `insert_barriers` has found nothing to order.
 
 A product that adds to the sums of the one before it begins behind that, and both are waited for once, as the taps of a
@@ -174,7 +174,7 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
 
 
 def _registers(function: Function, value: Value) -> int:
-    """Of a thread, for a value that goes from round to round, or sums."""
+    """Of a thread, for a value that goes from iteration to iteration, or sums."""
     tile = value.type if isinstance(value.type, TileType) else None
     return 0 if tile is None else prod(tile.shape) * tile.dtype.bytes // (4 * function.threads)
 

@@ -1,6 +1,7 @@
-"""Unrolls the loops that the schedule names: `unroll i: 4` makes rounds of four, and a loop for what is left.
+"""Unrolls the loops that the schedule names: `unroll i: 4` makes iterations of four, and a loop for what is left.
 
-Where the number of rounds is constant, what is left is straight-line code; so is all of it below two rounds of four.
+Where the number of iterations is constant, what is left is straight-line code; so is all of it below two iterations of
+four.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from dsl.lowering.building.loop_forms import rounds_of
-from dsl.lowering.building.rounds import known_rounds, several_rounds
+from dsl.lowering.building.iterations import known_iterations, several_iterations
+from dsl.lowering.building.loop_forms import iterations_of
 from dsl.lowering.directives.slices import slice_of, without
 from dsl.lowering.directives.tile_loads import adds_products
 from dsl.lowering.ir.budget import Budget
@@ -36,30 +37,30 @@ def unroll_loops(function: Function) -> None:
 
 USUAL = (1, 2, 4, 8)
 MOST_SLOTS = 4
-"""Rounds of one for each stage: on an H200 those of three make products of 4096 10% faster, of f16 and of bytes; a loop
-that does more needs its registers (attention in rounds of two: 6% slower)."""
+"""Iterations of one for each stage: on an H200 those of three make products of 4096 10% faster, of f16 and of bytes; a
+loop that does more needs its registers (attention in iterations of two: 6% slower)."""
 STEPPED = 2
-"""On an H200 products of 4096 take 293, 286 and 296 microseconds in rounds of one, two and three (f16); 2288, 2242 and
-2300 of 8192."""
+"""On an H200 products of 4096 take 293, 286 and 296 microseconds in iterations of one, two and three (f16); 2288, 2242
+and 2300 of 8192."""
 MOST_SUMS = 128
-"""Of a thread: with 192 a round of two spills 150 bytes, and products of 8192 take 2470 microseconds, not 2264."""
+"""Of a thread: with 192 an iteration of two spills 150 bytes, and products of 8192 take 2470 microseconds, not 2264."""
 
 
 def _choose(function: Function, loop: Op) -> None:
-    """Sets how many rounds of a loop become one."""
+    """Sets how many iterations of a loop become one."""
     rule, name = loop.attrs["unroll"], loop.regions[0].args[0].name or "loop"
     why = "the schedule unrolls what it names"
-    rounds = known_rounds(loop) if "stages" in loop.attrs else None
+    iterations = known_iterations(loop) if "stages" in loop.attrs else None
     if loop.attrs.get("few"):
-        why = "it has the last rounds of a tile alone"
-    elif ("unroll", name) not in function.lines and rounds and rounds < loop.attrs["stages"]:
-        rule, why = max(rounds, 2), "all its rounds are copied ahead: there is nothing left to copy in them"
+        why = "it has the last iterations of a tile alone"
+    elif ("unroll", name) not in function.lines and iterations and iterations < loop.attrs["stages"]:
+        rule, why = max(iterations, 2), "all its iterations are copied ahead: there is nothing left to copy in them"
     elif ("unroll", name) not in function.lines and loop.attrs.get("stepped"):
-        rule, why = _stepped(function, loop), "its rounds are products alone, step by step"
+        rule, why = _stepped(function, loop), "its iterations are products alone, step by step"
     elif ("unroll", name) not in function.lines and "stages" in loop.attrs and adds_products(loop):
         rule, why = (
             min(loop.attrs["stages"], MOST_SLOTS),
-            "a round for each stage of the ring: their places are numbers",
+            "an iteration for each stage of the ring: their places are numbers",
         )
     step = constant_of(loop.operands[2])
     in_flight = "tiles" in loop.attrs and any(op.spec.leaves for op in walk(loop.regions[0]))
@@ -77,7 +78,8 @@ def _choose(function: Function, loop: Op) -> None:
 
 
 def _stepped(function: Function, loop: Op) -> int:
-    """How many rounds of a loop that goes step by step become one: its sums leave room for what they share, or not."""
+    """How many iterations of a loop that goes step by step become one: its sums leave room for what they share, or
+    not."""
     sums = [v for v in loop.results if v.tile.shape and v.dtype.bits == 32]
     return STEPPED if sum(prod(v.tile.shape) for v in sums) <= MOST_SUMS * function.threads else 1
 
@@ -108,12 +110,12 @@ def _copies(loop: Op) -> int:
     factor, start, stop = loop.attrs["unroll"], constant_of(loop.operands[0]), constant_of(loop.operands[1])
     if start is None or stop is None:
         return factor + 1
-    rounds = rounds_of(int(start), int(stop), constant_step(loop))
-    return rounds if rounds < 2 * factor else factor + rounds % factor
+    iterations = iterations_of(int(start), int(stop), constant_step(loop))
+    return iterations if iterations < 2 * factor else factor + iterations % factor
 
 
 class Splitter(Rewriter):
-    """Makes loops anew as one of some rounds at once, and what is left."""
+    """Makes loops anew as one of some iterations at once, and what is left."""
 
     def __init__(self, facts: Analysis):
         super().__init__()
@@ -132,12 +134,12 @@ class Splitter(Rewriter):
         def cast(value: Value, to: DType) -> Value:
             return made("cast", [value], to, to=to, saturate=False, rounding=None) if value.dtype is not to else value
 
-        round_ = made("constant", [], unsigned, value=by, dtype=unsigned)
-        rounds = cast(made("floordiv", [cast(distance, unsigned), round_], unsigned), type.dtype)
-        return made("mul", [rounds, made("constant", [], type.dtype, value=by, dtype=type.dtype)], type.dtype)
+        iteration = made("constant", [], unsigned, value=by, dtype=unsigned)
+        iterations = cast(made("floordiv", [cast(distance, unsigned), iteration], unsigned), type.dtype)
+        return made("mul", [iterations, made("constant", [], type.dtype, value=by, dtype=type.dtype)], type.dtype)
 
     def straight(self, loop: Op, body: Block, counters: Sequence[Value], values: list[Value]) -> list[Value]:
-        """The last rounds of a loop one after another, without a loop. Copies that run ahead past the end go."""
+        """The last iterations of a loop one after another, without a loop. Copies that run ahead past the end go."""
         ahead = 0 if loop.attrs.get("goes_on") else loop.attrs.get("stages", 1) - 1
         for left, counter in zip(reversed(range(len(counters))), counters, strict=True):
             ops: list[Op] = []
@@ -148,7 +150,7 @@ class Splitter(Rewriter):
         return values
 
     def split(self, op: Op, factor: int, step: int, whole: bool = False) -> None:
-        """A loop by rounds of `factor` of its own. `whole`: by those alone that have a whole step to the end."""
+        """A loop by iterations of `factor` of its own. `whole`: by those alone that have a whole step to the end."""
         start, stop = self[op.operands[0]], self[op.operands[1]]
         carried = [self[v] for v in op.operands[3:]]
         body = self.block(op.regions[0], self.visit)
@@ -164,34 +166,37 @@ class Splitter(Rewriter):
         first_turn, end = constant_of(start), constant_of(stop)
         turns = range(int(first_turn), int(end), step) if first_turn is not None and end is not None else None
 
-        count = 0 if turns is None else rounds_of(turns.start, turns.stop, step)
+        count = 0 if turns is None else iterations_of(turns.start, turns.stop, step)
         if turns is not None and count < 2 * factor:
             self.map.update(zip(op.results, self.straight(op, body, [*map(number, turns)], carried), strict=True))
             return
         if step * factor > int_range(type.dtype)[1]:
             raise TileError(
-                "schedule", op.loc, f"rounds of {factor} steps of {step} pass what {type.dtype} holds", "unroll it less"
+                "schedule",
+                op.loc,
+                f"iterations of {factor} steps of {step} pass what {type.dtype} holds",
+                "unroll it less",
             )
-        round_ = number(step * factor)
+        iteration = number(step * factor)
         at_once = count // factor * factor
         if turns is not None and whole:
             at_once = (turns.stop - turns.start) // step
         if turns is not None:
             middle = number(turns.start + at_once * step)
         elif type.dtype.kind == "index":  # a difference of indices does not overflow
-            rounds = join("floordiv", join("sub", stop, start), round_)
-            middle = join("add", start, join("mul", join("maximum", rounds, number(0)), round_))
+            iterations = join("floordiv", join("sub", stop, start), iteration)
+            middle = join("add", start, join("mul", join("maximum", iterations, number(0)), iteration))
         else:
             covered = self.covered(join("sub", join("maximum", start, stop), start), step * factor, op)
             middle = join("add", start, covered)
-        main = several_rounds(op, body, type, factor, step)
+        main = several_iterations(op, body, type, factor, step)
         if factor > 1:
             loads_first(main)
         attrs = op.attrs | {"unroll": 1}
         later = {"unroll": op.attrs["unroll"]} if whole else {}
         types = [r.type for r in op.results]
         first = self.emit(
-            Op(op.spec, [start, middle, round_, *carried], types, {**attrs, "exact": True, **later}, [main], op.loc)
+            Op(op.spec, [start, middle, iteration, *carried], types, {**attrs, "exact": True, **later}, [main], op.loc)
         )
         if turns is not None:
             rest = self.straight(op, body, [*map(number, turns[at_once:])], first.results)
@@ -210,14 +215,15 @@ class Splitter(Rewriter):
 
 
 def _copies_past_the_end(attrs: dict[str, Any], factor: int) -> bool:
-    """Whether all that the last rounds copy ahead is past the end, and goes: those that rounds of `factor` leave, where
-    they are fewer than stages, and no other loop goes on with the ring. A loop that goes step by step reads the first
-    fragments of a stage more, which it does not use: it must have been written, so there must be one stage more."""
+    """Whether all that the last iterations copy ahead is past the end, and goes: those that iterations of `factor`
+    leave, where they are fewer than stages, and no other loop goes on with the ring. A loop that goes step by step
+    reads the first fragments of a stage more, which it does not use: it must have been written, so there must be one
+    stage more."""
     return not attrs.get("goes_on") and factor <= attrs.get("stages", 1) - bool(attrs.get("stepped"))
 
 
 def loads_first(body: Block) -> None:
-    """Loads of global memory stand ahead of what is done with them, in rounds that write nothing. Where a stride is
+    """Loads of global memory stand ahead of what is done with them, in iterations that write nothing. Where a stride is
     known at run time alone, ptxas would keep each load behind what uses the one before it: one is in flight."""
     effects = [effect for op in walk(body) for effect in op.spec.access.effects(op)]
     if any(effect.kind != "read" for effect in effects):

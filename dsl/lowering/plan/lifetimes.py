@@ -145,7 +145,7 @@ class Lifetimes:
         """The tiles that are still to be read before a block, of those behind it."""
         for op in reversed(self.steps(block)):
             if op.spec.control.loops:
-                live = self.rounds(op, live)
+                live = self.iterations(op, live)
             elif op.spec.control.concurrent:
                 live = self.backward(op.regions[-1], live)
             elif op.spec.control.flows:
@@ -164,7 +164,7 @@ class Lifetimes:
                 live &= ~(1 << tile)
         return live | 1 << tile if "read" in kinds else live
 
-    def rounds(self, op: Op, live: int) -> int:
+    def iterations(self, op: Op, live: int) -> int:
         head = 0
         while True:
             before = live | self.backward(op.regions[-1], head)

@@ -1,8 +1,9 @@
 """Inserts the barriers that the order of accesses within a block needs, at the narrowest scope, and no others.
 
 1. What each operation touches: which elements of which memory, by which threads (`touches.py`).
-2. The program is walked with what no barrier has ordered (`walking.py`, `state.py`, `steps.py`), loops round by round
-   (`rounds.py`). Where an access meets another one (`conflicts.py`, `threads.py`), a barrier is put before it
+2. The program is walked with what no barrier has ordered (`walking.py`, `state.py`, `steps.py`), loops iteration by
+   iteration
+   (`iterations.py`). Where an access meets another one (`conflicts.py`, `threads.py`), a barrier is put before it
    (`insert.py`). Touching what a copy in flight touches is an error (`copies.py`).
 3. Barriers that others have made superfluous go (`remove.py`).
 4. Each one, with the reason why it stands or went, is a choice (`choose.py`).
@@ -17,8 +18,8 @@ from dsl.lowering.passes.barriers.choose import choose
 from dsl.lowering.passes.barriers.conflicts import Comparisons, meeting
 from dsl.lowering.passes.barriers.copies import CopiesInFlight, groups_kept
 from dsl.lowering.passes.barriers.insert import insert
+from dsl.lowering.passes.barriers.iterations import LoopIterations
 from dsl.lowering.passes.barriers.remove import remove_superfluous
-from dsl.lowering.passes.barriers.rounds import LoopRounds
 from dsl.lowering.passes.barriers.steps import Steps
 from dsl.lowering.passes.barriers.touches import Touches
 from dsl.lowering.passes.barriers.walking import Order
@@ -39,4 +40,4 @@ def order_of(function: Function) -> Order:
     steps = Steps(function, Touches(ops, forms, by_hand))
     meetings = Comparisons(steps.accesses, lambda pending, touch: meeting(pending, touch, warps))
     copies = CopiesInFlight(steps, forms, groups_kept(ops))
-    return Order(warps, steps, LoopRounds(steps, forms), meetings, copies, by_hand)
+    return Order(warps, steps, LoopIterations(steps, forms), meetings, copies, by_hand)

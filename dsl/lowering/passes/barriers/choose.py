@@ -70,7 +70,7 @@ class _Reasons:
     def of(self, placed: Placed, superfluous: bool) -> Reason:
         need = placed.need
         later = need.op if self.steps.accesses_of(need.op) else self.inside(need.op, need.later)
-        earlier, round_before = self.owner(need.earlier, later)
+        earlier, earlier_iteration = self.owner(need.earlier, later)
         past, touch = self.touches[need.earlier], self.touches[need.later]
         first, second = doer(earlier, past), doer(later, touch)
         return Reason(
@@ -78,11 +78,11 @@ class _Reasons:
             second,
             need.scope,
             doubt=self.doubt(first, past, second, touch),
-            round_before=round_before,
+            earlier_iteration=earlier_iteration,
             order=next((t.bond for t in (past, touch) if t.bond is not None), ""),
             once=placed.before is not need.op,
             superfluous=superfluous,
-            by=self.between(earlier, later, round_before) if superfluous else (),
+            by=self.between(earlier, later, earlier_iteration) if superfluous else (),
         )
 
     def inside(self, branch: Op, access: int) -> Op:
@@ -93,9 +93,9 @@ class _Reasons:
 
     def owner(self, access: int, later: Op) -> tuple[Op, bool]:
         """The operation of an access that another one meets, whatever loops and barriers have made of it since; and
-        whether it was done in a round before. Of several that became one, the last one before `later`."""
+        whether it was done in an iteration before. Of several that became one, the last one before `later`."""
         accesses = self.steps.accesses
-        followed = {access: False}  # as a round made it of what it was before
+        followed = {access: False}  # as an iteration made it of what it was before
         seen: set[int] = set()
         while followed:
             found = [
@@ -104,8 +104,8 @@ class _Reasons:
                 for op in self.of_access.get(number, ())
             ]
             if found:
-                same_round, _, op = max(found, key=lambda each: each[:2])
-                return op, not same_round
+                same_iteration, _, op = max(found, key=lambda each: each[:2])
+                return op, not same_iteration
             seen |= followed.keys()
             followed = {
                 old: past or (old, new) in accesses.followed
@@ -116,14 +116,14 @@ class _Reasons:
         raise AssertionError("an access of no operation")
 
     def is_past(self, earlier: Op, later: Op, followed: bool) -> bool:
-        """Whether an access is one of a round before, of a loop that has both."""
+        """Whether an access is one of an iteration before, of a loop that has both."""
         both = any(loop in self.loops[earlier] for loop in self.loops[later])
         return both and (followed or self.position[earlier] >= self.position[later])
 
-    def between(self, earlier: Op, later: Op, round_before: bool) -> tuple[Op, ...]:
-        """The barriers that stand on the way from one operation to another, or from it on to a next round."""
+    def between(self, earlier: Op, later: Op, earlier_iteration: bool) -> tuple[Op, ...]:
+        """The barriers that stand on the way from one operation to another, or from it on to a next iteration."""
         first, last = self.position[earlier], self.position[later]
-        if not round_before:
+        if not earlier_iteration:
             return tuple(b for b in self.standing if first < self.position[b] < last)
         around = [loop for loop in self.loops[later] if loop in self.loops[earlier]]
         return tuple(b for b in self.standing if around[-1] in self.loops[b] and not last <= self.position[b] <= first)
@@ -139,7 +139,9 @@ class _Reasons:
             masked = [op for op, of in ((later, touch), (earlier, past)) if self.is_masked(op, of)]
             return f"{subject_of(masked[0])} is masked" if masked else ""
         if met.doubt is Doubt.PLACE:
-            return self.unplaced(later, touch) or self.unplaced(earlier, past) or "in which earlier round, is not told"
+            return (
+                self.unplaced(later, touch) or self.unplaced(earlier, past) or "in which earlier iteration, is not told"
+            )
         if met.doubt is Doubt.BASE and past.offsets is not None and touch.offsets is not None:
             return self.counted_from(past.offsets.terms, touch.offsets.terms)
         return met.doubt.value
@@ -155,7 +157,7 @@ class _Reasons:
             return ""
         offset = self.steps.touches.offset_of(op, touch)
         if self.steps.touches.place(offset) is not None:
-            return f"where {subject_of(op)} is changes from round to round"
+            return f"where {subject_of(op)} is changes from iteration to iteration"
         source = self.steps.touches.source_of_doubt(offset)
         told = "what a loop carries" if source is None else _told(source)
         return f"where {subject_of(op)} is hangs on {told}"
@@ -168,8 +170,8 @@ class _Reasons:
         return f"one counts from {apart[0]}, the other from {apart[1]}"
 
     def named(self, value: int, factor: int) -> str:
-        found = self.order.rounds.forms.values.get(value) or self.steps.touches.affines.scalars.get(value)
-        told = "a round's number" if found is None else _named(found)
+        found = self.order.iterations.forms.values.get(value) or self.steps.touches.affines.scalars.get(value)
+        told = "an iteration's number" if found is None else _named(found)
         return told if factor == 1 else f"{factor} * {told}"
 
 

@@ -29,16 +29,17 @@ from dsl.lowering.passes.barriers.threads import (
 from dsl.lowering.passes.barriers.touches import Stage, Touch, along
 
 # Beyond, an access counts as being anywhere: a barrier too many, never one too few.
-MAX_ROUNDS_BACK = 64  # rounds of a loop looked at one by one
+MAX_ROUNDS_BACK = 64  # iterations of a loop looked at one by one
 UNPLACED, APART = Meeting("block", Doubt.PLACE), Meeting("block", Doubt.BASE)
 
 
 def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
-    """How a pending access meets another one, in any round that it stands for: in the widest scope, and known to."""
+    """How a pending access meets another one, in any iteration that it stands for: in the widest scope, and known
+    to."""
     if touch.combines is not None and touch.combines == pending.combines:
         return None
     strongest: Meeting | None = None
-    for earlier in earlier_rounds(pending, touch):
+    for earlier in earlier_iterations(pending, touch):
         met = conflict(earlier, touch, warps)
         if met is None or (met.scope == "warp" and pending.warp_ordered):
             continue
@@ -48,10 +49,10 @@ def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
 
 
 def collision(flying: Touch, touch: Touch) -> Meeting | None:
-    """None if a copy in flight and an access touch different elements, in all rounds that the copy stands for."""
+    """None if a copy in flight and an access touch different elements, in all iterations that the copy stands for."""
     if touch.combines is not None and touch.combines == flying.combines:
         return None
-    for earlier in earlier_rounds(flying, touch):
+    for earlier in earlier_iterations(flying, touch):
         if not disjoint(earlier, touch):
             return IN_BLOCK
     return None
@@ -77,31 +78,31 @@ def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
     return met if known else Meeting(met.scope, Doubt.SLOT)
 
 
-def earlier_rounds(a: Touch, b: Touch) -> list[Touch]:
-    """The accesses that `a` stands for, one for each earlier round that may meet `b`."""
+def earlier_iterations(a: Touch, b: Touch) -> list[Touch]:
+    """The accesses that `a` stands for, one for each earlier iteration that may meet `b`."""
     if a.before is None:
         return [a]
     stage, offset = a.before
-    rounds: Iterable[int] | None = None
+    iterations: Iterable[int] | None = None
     if _comparable(a, b) and offset and a.offsets is not None and b.offsets is not None:
         low_a, high_a = a.offsets.reach(a.shape)
         low_b, high_b = b.offsets.reach(b.shape)
         first, last = low_a - high_b, high_a - low_b  # of the distance by which `a` is moved back
         if offset < 0:
             first, last = -last, -first
-        rounds = range(max(0, -(-first // abs(offset))), last // abs(offset) + 1)
+        iterations = range(max(0, -(-first // abs(offset))), last // abs(offset) + 1)
     elif stage and (both := _comparable_stages(a, b)) is not None:
         back = along(stage, both[0].axes) if both[0].axes else stage
         if not back:  # in all of them at the same place along these axes
             return [a.without(False, bool(offset)).along(both[0].axes)]
         if both[0].modulus:
-            rounds = range(both[0].modulus)
+            iterations = range(both[0].modulus)
         else:
             away, rest = divmod(both[0].constant - both[1].constant, back)
-            rounds = [away] if away >= 0 and not rest else []
-    if rounds is None or len(list(rounds)) > MAX_ROUNDS_BACK:
+            iterations = [away] if away >= 0 and not rest else []
+    if iterations is None or len(list(iterations)) > MAX_ROUNDS_BACK:
         return [a.without(bool(stage), bool(offset))]
-    return [a.shifted(k * stage, k * offset) for k in rounds]
+    return [a.shifted(k * stage, k * offset) for k in iterations]
 
 
 def disjoint(a: Touch, b: Touch) -> bool:

@@ -105,8 +105,8 @@ class CopiesInFlight:
         return self.steps.origin(flying, begun)
 
     def _same_stage(self, copy: Op, flying: Touch, op: Op, touch: Touch) -> str | None:
-        """Which two stages of a ring are one: that of a copy in flight, told by the round of the access, and that of
-        the access. None where they are not known, or have one index."""
+        """Which two stages of a ring are one: that of a copy in flight, told by the iteration of the access, and that
+        of the access. None where they are not known, or have one index."""
         ring = touch.stage.modulus if touch.stage is not None else None
         index, to = operand(op, "stage"), operand(copy, "stage")
         if not ring or flying.stage is None or index is None or to is None:
@@ -116,13 +116,13 @@ class CopiesInFlight:
         if [factor for _, factor in began.terms] != [1]:
             return None
         order = [each for each in walk(self.steps.function.body) if each is op or each is copy]
-        rounds = (began.constant - flying.stage.constant) % ring
-        if not rounds and order[0] is op:  # the copy comes behind the access: it is of an earlier round
-            rounds = ring
-        here, there = self._stage_text(index), self._stage_text(to, rounds)
+        iterations = (began.constant - flying.stage.constant) % ring
+        if not iterations and order[0] is op:  # the copy comes behind the access: it is of an earlier iteration
+            iterations = ring
+        here, there = self._stage_text(index), self._stage_text(to, iterations)
         if here is None or there is None or here == there:
             return None
-        before = f", {rounds} round{'s' * (rounds > 1)} before," if rounds else ""
+        before = f", {iterations} iteration{'s' * (iterations > 1)} before," if iterations else ""
         return f"stage {here} here and stage {there} of the copy{before} are the same in a ring of {ring}"
 
     def _stage_text(self, index: Value, less: int = 0) -> str | None:

@@ -1,7 +1,7 @@
 """Takes out barriers that others have made superfluous.
 
-In a loop, a barrier put in later, for the next round, may order all that an earlier one was put in for. And one before
-the loop may order all that one in it was put in for, but once and not in each round.
+In a loop, a barrier put in later, for the next iteration, may order all that an earlier one was put in for. And one
+before the loop may order all that one in it was put in for, but once and not in each iteration.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def remove_superfluous(order: Order, inserted: list[Placed]) -> RemovalOutcome:
             for each in inside:
                 removal.take_out(each)
     # After the others: a barrier before the loop costs once, so it is worth trying only against what is left in each
-    # round.
+    # iteration.
     for block, loop in order.steps.loops(body):
         inside = removal.inside(loop)
         if inside and len(inside) <= MAX_DROPS:

@@ -104,7 +104,7 @@ class OpenAccesses:
         self.of_global = 0
         self.acquires = 0
         self.earlier: dict[int, list[int]] = defaultdict(list)  # by number: as what a loop or a barrier changed it from
-        self.followed: set[tuple[int, int]] = set()  # those of `earlier`, old and new, that a round is between
+        self.followed: set[tuple[int, int]] = set()  # those of `earlier`, old and new, that an iteration is between
         self.behind_warp_barrier = self.changing(lambda touch: replace(touch, warp_ordered=True))
 
     def number(self, touch: Touch) -> int:
@@ -144,13 +144,13 @@ class OpenAccesses:
 
     def changing(self, change: Callable[[Touch], Touch], follows: bool = False) -> Callable[[int], int]:
         """`change` of accesses as a function of sets; of each set it is found once. follows: it makes of them what they
-        are in the next round of a loop."""
+        are in the next iteration of a loop."""
 
         @cache
         def changed(accesses: int) -> int:
             if not accesses & (accesses - 1):
                 return 1 << self.changed(accesses.bit_length() - 1, change, follows) if accesses else 0
-            return reduce(or_, map(changed, _parts(accesses)))  # from round to round, most parts stay the same
+            return reduce(or_, map(changed, _parts(accesses)))  # from iteration to iteration, most parts stay the same
 
         return changed
 

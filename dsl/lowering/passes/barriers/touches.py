@@ -1,6 +1,6 @@
 """What an operation touches: which elements of which memory, by which threads.
 
-Where an access is, is known relative to scalars that the kernel computes, and to the numbers of the rounds of loops
+Where an access is, is known relative to scalars that the kernel computes, and to the numbers of the iterations of loops
 (`dsl/lowering/building/loop_forms.py`).
 """
 
@@ -19,7 +19,7 @@ from dsl.lowering.known.affine import Affine, AffineOffsets, Terms
 from dsl.lowering.known.listed_offsets import Listed, ListedOffsets
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.ops import operand
-from dsl.lowering.ops.memory import BONDS, commutes, counts_rounds, place_of
+from dsl.lowering.ops.memory import BONDS, commutes, counts_iterations, place_of
 
 Change = Callable[[Form, int], Form | None]
 """A form told otherwise, under the modulus for which it is needed; None where it is not known any more."""
@@ -91,12 +91,12 @@ class Touch:
     layout: of the tile; None for a scalar. one_thread: each element is touched by one of the threads that hold it, a
         scalar by thread 0.
     combines: what it does if such accesses need no order among themselves (`dsl/lowering/ops/memory.py`).
-    polls: the atomic that it is, if that needs no order among its own rounds in a loop of threads.
+    polls: the atomic that it is, if that needs no order among its own iterations in a loop of threads.
     joint: the lanes of a warp do it together, each for others too. grouped: the warps of a group do, by the
         asynchronous proxy, whose fence goes with barriers of the block.
     warp_ordered: a warp barrier came after, so only other warps can still meet it.
-    age: rounds of loops that moved it since.
-    before: it stands for earlier rounds too, each this much (stage, offset) further back.
+    age: iterations of loops that moved it since.
+    before: it stands for earlier iterations too, each this much (stage, offset) further back.
     """
 
     memory: Value
@@ -167,7 +167,7 @@ class Touch:
         return self.expressed(lambda form, _: None if form[0].keys() & values else form)
 
     def without(self, stage: bool, offsets: bool) -> Touch:
-        """The same access without its stage or its offsets. What is left may still move from round to round."""
+        """The same access without its stage or its offsets. What is left may still move from iteration to iteration."""
         if not (stage or offsets):
             return self
         before = self.before and (self.before[0] * (not stage), self.before[1] * (not offsets))
@@ -295,6 +295,6 @@ class Touches:
             combines = commutes(op, self.used)
             grouped = op.attrs.get("in_place", False)
             touch = Touch(memory, write, form, where, layout, one, in_stage, combines, op.spec.joint, grouped)
-            touch = replace(touch, polls=op) if counts_rounds(op) else touch
+            touch = replace(touch, polls=op) if counts_iterations(op) else touch
             out.append(touch.expressed(self.forms.canonical))
         return out

@@ -16,7 +16,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ops.control import parting
 from dsl.lowering.passes.barriers.conflicts import Comparisons
 from dsl.lowering.passes.barriers.copies import CopiesInFlight, told_line
-from dsl.lowering.passes.barriers.rounds import LoopRounds
+from dsl.lowering.passes.barriers.iterations import LoopIterations
 from dsl.lowering.passes.barriers.state import State, members
 from dsl.lowering.passes.barriers.steps import Steps, doer
 from dsl.lowering.passes.barriers.threads import Scope
@@ -41,7 +41,7 @@ class Order:
 
     warps: int
     steps: Steps
-    rounds: LoopRounds
+    iterations: LoopIterations
     meetings: Comparisons
     copies: CopiesInFlight
     by_hand: bool
@@ -107,15 +107,16 @@ class BarrierWalk:
         return state
 
     def _loop(self, op: Op, state: State) -> State:
-        """The body is walked until a round brings nothing new to its head, and again after each barrier put into it."""
+        """The body is walked until an iteration brings nothing new to its head, and again after each barrier put into
+        it."""
         outer, self.in_while = self.in_while, not op.spec.control.counters
-        leaving = self._rounds(op, state)
+        leaving = self._iterations(op, state)
         self.in_while = outer
         return leaving
 
-    def _rounds(self, op: Op, state: State) -> State:
-        rounds = self.order.rounds.of(op)
-        entry = state.each(rounds.entering)
+    def _iterations(self, op: Op, state: State) -> State:
+        iterations = self.order.iterations.of(op)
+        entry = state.each(iterations.entering)
         while True:
             head, count = entry, self.barriers
             while True:
@@ -126,9 +127,9 @@ class BarrierWalk:
                 if self.barriers != count:
                     break
                 following = head.copy()
-                following.merge(end.each(rounds.following))
+                following.merge(end.each(iterations.following))
                 if following == head:
-                    return leaves.each(rounds.leaving)
+                    return leaves.each(iterations.leaving)
                 head = following
 
     def _branch_of_threads(self, block: Block, op: Op, state: State) -> None:
@@ -138,7 +139,7 @@ class BarrierWalk:
         inside = self._loop(op, inside) if op.spec.control.loops else self._one_after_the_other(op, inside)
         accesses, self.branch = self.branch, None
         self._need(block, op, members(accesses), state)
-        state.pending |= self.order.rounds.of(op).leaving(inside.pending)
+        state.pending |= self.order.iterations.of(op).leaving(inside.pending)
         state.copies, state.stores, state.sent = inside.flying
 
     def _one_after_the_other(self, op: Op, state: State) -> State:
@@ -186,7 +187,7 @@ class BarrierWalk:
 
     def _before(self, access: int, pending: int) -> int:
         """Those of what is pending that an access must have an order with: in a loop of threads an atomic that polls
-        needs none with its own rounds."""
+        needs none with its own iterations."""
         touches = self.steps.accesses.touches
         polls = touches[access].polls
         if polls is None or self.branch is None or not self.in_while:

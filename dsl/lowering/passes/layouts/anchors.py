@@ -308,7 +308,7 @@ class _Anchors:
         self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None
     ) -> Mma | Warpgroups:
         """Of those that fit: the one that is named, by warp groups or at `named`, else the rule. Products of one name,
-        as parts and rounds of one are, and those whose sums lie as theirs, go one way, that of the first."""
+        as parts and iterations of one are, and those whose sums lie as theirs, go one way, that of the first."""
         way = self.by_groups.get(op.result, self.by_groups.get(subject))
         groups = None if way is False else groups
         found = found if groups is None or way is None else []

@@ -75,7 +75,7 @@ class Rebuilding:
         if key not in self.made:
             if self.is_cheap(value):
                 return self.materialise(value, layout)
-            # Where the value is made, not where it is used: a use in a loop would exchange it again in each round.
+            # Where the value is made, not where it is used: a use in a loop would exchange it again in each iteration.
             home = self.home[value] if self.home[value] in self.out else self.current
             converted = Op(
                 EXCHANGE,

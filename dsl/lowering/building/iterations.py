@@ -1,18 +1,18 @@
-"""Rounds of a loop made once more: what is done in several of them at once, or in a loop of its own."""
+"""Iterations of a loop made once more: what is done in several of them at once, or in a loop of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsl.lowering.building.loop_forms import rounds_of
+from dsl.lowering.building.loop_forms import iterations_of
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Op, Value, clone
 from dsl.lowering.ir.types import TileType
 from dsl.lowering.ops import OPS
 
 
-def several_rounds(op: Op, body: Block, type: TileType, factor: int, step: int) -> Block:
-    """The body of a loop that does `factor` rounds of another one at once."""
+def several_iterations(op: Op, body: Block, type: TileType, factor: int, step: int) -> Block:
+    """The body of a loop that does `factor` iterations of another one at once."""
     main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
     values = main.args[1:]
     for i in range(factor):
@@ -28,8 +28,8 @@ def several_rounds(op: Op, body: Block, type: TileType, factor: int, step: int) 
 
 
 def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | None]) -> list[Value]:
-    """Lets loops in one another, the outermost first, carry values from round to round; gives them as the innermost one
-    has them. What it hands on is for `hand_on`."""
+    """Lets loops in one another, the outermost first, carry values from iteration to iteration; gives them as the
+    innermost one has them. What it hands on is for `hand_on`."""
     for loop in loops:
         args = [Value(v.type, name=n) for v, n in zip(states, names, strict=True)]
         loop.operands += states
@@ -40,15 +40,15 @@ def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | No
 
 
 def hand_on(loops: Sequence[Op], following: Sequence[Value]) -> None:
-    """What the innermost loop's next round has of what was last made to be carried."""
+    """What the innermost loop's next iteration has of what was last made to be carried."""
     for loop in reversed(loops):
         loop.regions[0].ops[-1].operands += following
         following = loop.results[len(loop.results) - len(following) :]
 
 
-def known_rounds(loop: Op) -> int | None:
-    """How many rounds a loop has, where that is known."""
+def known_iterations(loop: Op) -> int | None:
+    """How many iterations a loop has, where that is known."""
     start, stop, step = (constant_of(v) for v in loop.operands[:3])
     if start is None or stop is None or not step:
         return None
-    return rounds_of(int(start), int(stop), int(step))
+    return iterations_of(int(start), int(stop), int(step))

@@ -1,8 +1,9 @@
-"""Decides comparisons of a place that a loop carries with this round's: what a round before took lies before it.
+"""Decides comparisons of a place that a loop carries with this iteration's: what an iteration before took lies before
+it.
 
     for i in range(0, n, 64):
         j = i + arange(64)
-        take = (w > v) | (w == v) & (j < k)      # j < k never holds: k is 0, or the j of a round before
+        take = (w > v) | (w == v) & (j < k)      # j < k never holds: k is 0, or the j of an iteration before
         v, k = where(take, w, v), where(take, j, k)
 
 Of equal elements the first one is kept then without a comparison. On an H100, argmax along rows of 4096 f16 took 1.28
@@ -25,8 +26,8 @@ from dsl.lowering.ops.control import handed_on, started
 from dsl.lowering.passes.fold_again import Folder
 
 
-def earlier_rounds(function: Function) -> None:
-    """Loops that count up by a number and carry an index that is what it was or one of the round's."""
+def earlier_iterations(function: Function) -> None:
+    """Loops that count up by a number and carry an index that is what it was or one of the iteration's."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     if not any(_carries_places(loop) for loop in loops):
         return
@@ -42,7 +43,7 @@ def _carries_places(loop: Op) -> bool:
 
 
 def _decided(loop: Op, facts: Analysis) -> Iterator[tuple[Op, bool]]:
-    """Comparisons in a loop, and how they end in all of its rounds."""
+    """Comparisons in a loop, and how they end in all of its iterations."""
     step = constant_of(loop.operands[2])
     if step is None or step < 1:
         return

@@ -1,6 +1,7 @@
-"""What a loop makes of accesses: on the way into it, from one round to the next, on the way out.
+"""What a loop makes of accesses: on the way into it, from one iteration to the next, on the way out.
 
-What was at k * round + c in one round is at k * round + c - k in the next (`dsl/lowering/building/loop_forms.py`).
+What was at k * iteration + c in one iteration is at k * iteration + c - k in the next
+(`dsl/lowering/building/loop_forms.py`).
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from dsl.lowering.passes.barriers.steps import Steps
 from dsl.lowering.passes.barriers.touches import Change, Stage, Touch, along, terms_of
 
 MAX_ENTERED = (
-    256  # places from before a loop that its numbers tell apart: rounds of an outer loop may add more and more
+    256  # places from before a loop that its numbers tell apart: iterations of an outer loop may add more and more
 )
-# Few, since the walk through a loop ends when a round adds nothing new: places that are told apart for ever are as many
-# as the rounds.
-EXACT_ROUNDS = 2  # rounds after which an access that no barrier has ordered stands for all earlier rounds too
+# Few, since the walk through a loop ends when an iteration adds nothing new: places that are told apart for ever are as
+# many as the iterations.
+EXACT_ROUNDS = 2  # iterations after which an access that no barrier has ordered stands for all earlier iterations too
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class Iterations:
     """The changes of sets of accesses by one loop."""
 
     entering: Callable[[int], int]
@@ -36,14 +37,14 @@ class Rounds:
     leaving: Callable[[int], int]
 
 
-class LoopRounds:
+class LoopIterations:
     """What the loops of one function make of accesses."""
 
     def __init__(self, steps: Steps, forms: LoopForms):
         self.steps, self.forms = steps, forms
-        self.known: dict[Op, Rounds] = {}
+        self.known: dict[Op, Iterations] = {}
 
-    def of(self, loop: Op) -> Rounds:
+    def of(self, loop: Op) -> Iterations:
         known = self.known.get(loop)
         if known is None:
             changing = self.steps.accesses.changing
@@ -55,11 +56,11 @@ class LoopRounds:
                 return self.forms.canonical(substituted(form, behind), modulus)
 
             leaving = changing(lambda t: _renamed(t, leave).forget(inside))
-            following = changing(next_round(carried, inside), follows=True)
+            following = changing(next_iteration(carried, inside), follows=True)
             if loop.attrs.get("tiles"):
                 following = self._next_tile(following)
-            entering = changing(self._first_round(loop, carried))
-            known = self.known[loop] = Rounds(entering, following, leaving)
+            entering = changing(self._first_iteration(loop, carried))
+            known = self.known[loop] = Iterations(entering, following, leaving)
         return known
 
     def _next_tile(self, following: Callable[[int], int]) -> Callable[[int], int]:
@@ -70,7 +71,7 @@ class LoopRounds:
         return lambda accesses: following(accesses & ~reduce(or_, (of_memory[memory] for memory in given), 0))
 
     def _at_first(self, block: Block) -> Iterator[Touch]:
-        """The accesses of a block, those of loops in it in the first round."""
+        """The accesses of a block, those of loops in it in the first iteration."""
         for op in self.steps.of(block):
             for access in self.steps.accesses_of(op):
                 yield self.steps.accesses.touches[access]
@@ -79,8 +80,8 @@ class LoopRounds:
                 for touch in self._at_first(region):
                     yield touch.expressed(lambda form, m: self.forms.canonical(substituted(form, starts), m))  # noqa: B023
 
-    def _first_round(self, op: Op, carried: list[Carried]) -> Callable[[Touch], Touch]:
-        """Stages and offsets relative to what the loop carries, which has its start in the first round."""
+    def _first_iteration(self, op: Op, carried: list[Carried]) -> Callable[[Touch], Touch]:
+        """Stages and offsets relative to what the loop carries, which has its start in the first iteration."""
         starts = {c.inside: c.start for c in carried}
         # Factors of what is carried, in the body's accesses of a memory.
         stages: dict[Value, dict[int, int]] = defaultdict(dict)
@@ -130,14 +131,14 @@ def _defined_in(op: Op, forms: LoopForms) -> set[int]:
 
 
 def _new(value: int) -> int:
-    """The identity of what a value becomes in the next round, beside its own, as long as both stand in one form."""
+    """The identity of what a value becomes in the next iteration, beside its own, as long as both stand in one form."""
     return ~value
 
 
-def next_round(carried: list[Carried], inside: set[int]) -> Callable[[Touch], Touch]:
-    """An access of one round of a loop as the next one sees it. inside: what a round computes anew."""
-    # What keeps its name from round to round, and what a round adds to it; what the next round knows by another name;
-    # what a round adds to that only the run knows.
+def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch], Touch]:
+    """An access of one iteration of a loop as the next one sees it. inside: what an iteration computes anew."""
+    # What keeps its name from iteration to iteration, and what an iteration adds to it; what the next iteration knows
+    # by another name; what an iteration adds to that only the run knows.
     steps = {c.inside: c.next[1] for c in carried if c.next[0] == {c.inside: 1} and c.modulus == EXACT}
     renamed: dict[int, Form] = {}
     added: dict[int, tuple[Form, int]] = {}
@@ -151,7 +152,8 @@ def next_round(carried: list[Carried], inside: set[int]) -> Callable[[Touch], To
     unknown = inside - steps.keys() - renamed.keys() - added.keys()
 
     def follow(form: Form, modulus: int) -> Form | None:
-        """A form by the names of the next round, which have become more; None where not all that they have is in it."""
+        """A form by the names of the next iteration, which have become more; None where not all that they have is in
+        it."""
         left: set[int] = set()
         for value, (more, under) in added.items():
             factor = form[0].get(value)
@@ -171,7 +173,7 @@ def next_round(carried: list[Carried], inside: set[int]) -> Callable[[Touch], To
         offset = sum(k * steps.get(v, 0) for v, k in touch.offsets.terms) if touch.offsets is not None else 0
         if not (stage or offset) or touch.before == (stage, offset):
             return touch
-        if touch.before is not None:  # another loop made it stand for rounds of its own
+        if touch.before is not None:  # another loop made it stand for iterations of its own
             return touch.without(bool(stage), bool(offset))
         ring = (stage and touch.stage is not None and touch.stage.modulus) or 0
         if 0 < ring <= MAX_ROUNDS_BACK and not offset:  # it comes round again
@@ -183,9 +185,9 @@ def next_round(carried: list[Carried], inside: set[int]) -> Callable[[Touch], To
 
 
 def _renamed(touch: Touch, follow: Change) -> Touch:
-    """An access by the names of the next round, or of what is behind a loop. Names that come round again, each time
-    with another constant (a pair exchanged and counted on), would go on for ever: after a few rounds such a place is
-    not known any more. The stages of a ring come round again themselves."""
+    """An access by the names of the next iteration, or of what is behind a loop. Names that come round again, each time
+    with another constant (a pair exchanged and counted on), would go on for ever: after a few iterations such a place
+    is not known any more. The stages of a ring come round again themselves."""
     out = touch.expressed(follow)
     known = touch.stage if out.stage is None or touch.stage is None else touch.stage.along(out.stage.axes)
     stage = out.stage is not None and not out.stage.modulus and _moved(known, out.stage)

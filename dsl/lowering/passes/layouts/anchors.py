@@ -130,16 +130,7 @@ class _Anchors:
         values = [v for op in self.ops for v in defined_tiles(op)]
         pins = self.function.pins = {name: pin for name, pin in self.function.pins.items() if self.keeps(name, pin)}
         products = self.products()
-        # What is no product, but has the name of one, lies as that does: sums of products that blocks have joined.
-        named = {(v.name, v.tile.shape): layout for v, layout in products.items()}
-        for value in values:
-            if value.name in pins and value.tile.shape:
-                pin = pins[value.name]
-                self.layouts.pinned.add(value)
-                if pin.is_of_product and (value.name, value.tile.shape) in named:
-                    self.layouts.found[value] = products.get(value, named[value.name, value.tile.shape])
-                else:
-                    self.layouts.found[value] = self.pinned_layout(value, pin)
+        self.take_pins([value for value in values if value.name in pins and value.tile.shape], products)
         # Products before accesses: another layout of a product is an exchange through shared memory, another one of an
         # access is only a narrower access. `access=own` costs 44 to 53 % of a product of 4096 (docs/measurements.md).
         for op in self.dots:
@@ -152,15 +143,25 @@ class _Anchors:
             spread = product_of(op, self.layouts.found[op.result])
             self.layouts.give(op.operands[0], spread.a)
             self.layouts.give(op.operands[1], spread.b)
-        for op in self.ops:
-            if not op.spec.access.kind:
-                continue
+        for op in (op for op in self.ops if op.spec.access.kind):
             moved = moved_by(op)
             if moved.tile.shape and moved not in self.layouts.found and not self.layouts.is_cheap(moved):
                 self.layouts.give(moved, self.access_layout(op, moved))
         for value in values:
             if value.tile.shape and value not in self.layouts.found and not self.layouts.is_cheap(value):
                 self.layouts.give(value, self.default_layout(value))
+
+    def take_pins(self, values: list[Value], products: dict[Value, Layout]) -> None:
+        """The layouts of values that the schedule pins."""
+        # What is no product, but has the name of one, lies as that does: sums of products that blocks have joined.
+        named = {(v.name, v.tile.shape): layout for v, layout in products.items()}
+        for value in values:
+            pin = self.function.pins[value.name or ""]
+            self.layouts.pinned.add(value)
+            if pin.is_of_product and (value.name, value.tile.shape) in named:
+                self.layouts.found[value] = products.get(value, named[value.name, value.tile.shape])
+            else:
+                self.layouts.found[value] = self.pinned_layout(value, pin)
 
     def access_layout(self, op: Op, moved: Value) -> Layout:
         """The layout of what an access brings or takes: as wide as it can be, or narrower as a choice says."""
@@ -247,45 +248,11 @@ class _Anchors:
                 joined = self.layouts.joined(op.result)
                 together |= dict.fromkeys(joined, joined)
             joined = together[op.result]
-            names = {v.name for v in joined if v.name}
-            named_by = [(n, i) for n, i in self.function.instructions.items() if n in names]
-            shape, modifier, loc = op.attrs["shape"], op.attrs["modifier"], op.loc
-            if shape is None and named_by:
-                (shape, modifier), loc = named_by[0][1].name, named_by[0][1].loc
-            groups = self.by_warpgroups(op, shape, loc)
-            shape = None if groups is not None else shape
-            a, b, c = (o.tile for o in op.operands)
-            pinned = [self.function.pins[n] for n in sorted(names & self.function.pins.keys())]
-            pin = next((p for p in pinned if p.is_of_product), None)
-            own = next((self.function.pins.get(v.name) for v in (op.result, op.operands[2]) if v.name), None)
-            given = out.get(op.result)
-            if given is None and pin is None and own is not None:
-                given = resolve_pin(own, c.shape, self.warps)
-            (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
-            found = fitting(self.target, a, b, c, None, modifier, loc)
-            admitted = [i for i in found if self.admits(i, c.shape, a.shape[1], given, pin)]
-            if shape is None and given is not None and rule not in admitted and admitted:
-                rule = admitted[0]  # another product whose result is this one's accumulator has chosen the layout
-            found = [i for i in found if i is rule or i in admitted]
-            subject = op.result.name or op.operands[2].name or min(names, default="product")
-            instruction = self.choose_instruction(op, subject, found, rule, groups, None if shape is None else loc)
-            way = isinstance(instruction, Warpgroups)
-            self.by_groups = dict.fromkeys(joined, way) | {subject: way} | self.by_groups
-            if isinstance(instruction, Warpgroups):
-                instruction.mark(op)
-                mixed = instruction.left is None and is_loaded(op.operands[0])
-                instruction = rule  # of each warp, as far as layouts go
-                given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
-            op.attrs["instruction"] = instruction
+            layout, split = self.product_layout(op, joined, out.get(op.result))
             if op.result in out:
                 continue
-            layout = given
-            if layout is None:
-                split = self.split_of_warps(op, subject, instruction, pin)
-                near = (1, 1) if pin is None else said_of_product(pin, self.warps)[1]
-                layout = accumulator_layout(instruction, c.shape, split, near, self.warps, pin)
-                if pin is None or "contiguous" not in pin.parts:
-                    free[op] = split
+            if split is not None:
+                free[op] = split
             out |= dict.fromkeys(joined, layout)
         self.check_together()
         for op, split in free.items():
@@ -294,6 +261,62 @@ class _Anchors:
             if better is not None:
                 out |= dict.fromkeys(joined, better)
         return out
+
+    def product_layout(self, op: Op, joined: set[Value], given: Layout | None) -> tuple[Layout, Pair | None]:
+        """Gives a product its instruction. Returns the layout of its accumulator, and the split of its warps where no
+        pin says which elements a thread has. given: the layout that another product has chosen for the accumulator."""
+        names = {v.name for v in joined if v.name}
+        shape, modifier, loc = self.asked_instruction(op, names)
+        groups = self.by_warpgroups(op, shape, loc)
+        shape = None if groups is not None else shape
+        pinned = [self.function.pins[n] for n in sorted(names & self.function.pins.keys())]
+        pin = next((p for p in pinned if p.is_of_product), None)
+        c = op.operands[2].tile
+        if given is None and pin is None:
+            given = self.pinned_accumulator(op)
+        rule, found = self.instructions_for(op, (shape, modifier, loc), given, pin)
+        subject = op.result.name or op.operands[2].name or min(names, default="product")
+        instruction = self.choose_instruction(op, subject, found, rule, groups, None if shape is None else loc)
+        way = isinstance(instruction, Warpgroups)
+        self.by_groups = dict.fromkeys(joined, way) | {subject: way} | self.by_groups
+        if isinstance(instruction, Warpgroups):
+            instruction.mark(op)
+            mixed = instruction.left is None and is_loaded(op.operands[0])
+            instruction = rule  # of each warp, as far as layouts go
+            given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
+        op.attrs["instruction"] = instruction
+        if given is not None:
+            return given, None
+        split = self.split_of_warps(op, subject, instruction, pin)
+        near = (1, 1) if pin is None else said_of_product(pin, self.warps)[1]
+        layout = accumulator_layout(instruction, c.shape, split, near, self.warps, pin)
+        return layout, split if pin is None or "contiguous" not in pin.parts else None
+
+    def asked_instruction(self, op: Op, names: set[str]) -> tuple[str | None, str, Loc | None]:
+        """Shape and modifier of the instruction that the text or the schedule names for a product, and where."""
+        shape, modifier = op.attrs["shape"], op.attrs["modifier"]
+        named_by = [named for name, named in self.function.instructions.items() if name in names]
+        if shape is None and named_by:
+            return *named_by[0].name, named_by[0].loc
+        return shape, modifier, op.loc
+
+    def pinned_accumulator(self, op: Op) -> Layout | None:
+        """The layout that the schedule pins on a product's accumulator."""
+        pins = (self.function.pins.get(v.name) for v in (op.result, op.operands[2]) if v.name)
+        own = next(pins, None)
+        return None if own is None else resolve_pin(own, op.operands[2].tile.shape, self.warps)
+
+    def instructions_for(
+        self, op: Op, asked: tuple[str | None, str, Loc | None], given: Layout | None, pin: Pin | None
+    ) -> tuple[Mma, list[Mma]]:
+        """The instruction by the rule, and all that fit; asked: shape, modifier, and where."""
+        (shape, modifier, loc), (a, b, c) = asked, (o.tile for o in op.operands)
+        (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
+        found = fitting(self.target, a, b, c, None, modifier, loc)
+        admitted = [i for i in found if self.admits(i, c.shape, a.shape[1], given, pin)]
+        if shape is None and given is not None and rule not in admitted and admitted:
+            rule = admitted[0]  # another product whose result is this one's accumulator has chosen the layout
+        return rule, [i for i in found if i is rule or i in admitted]
 
     def check_together(self) -> None:
         """TileError `instruction` for a product of single warps, one of whose operands nobody loads."""

@@ -68,29 +68,31 @@ def _over(b: Builder, value: Value, by: int) -> Value:
 def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
     """What boxes of tiles of rows and columns see together, if that is less than they see one by one, and a box."""
     first = boxes[0]
-    along_rows = [axis for axis in first.axes if axis.along == 0]
-    if len(boxes) < 2 or any(box.walks for box in boxes) or not along_rows:
-        return None
-    apart = [_distances(first, box) for box in boxes]
-    distances = [each for each in apart if each is not None]
-    if len(distances) < len(apart):
+    rows = [i for i, axis in enumerate(first.axes) if axis.along == 0]
+    is_plain = len(boxes) > 1 and rows and not any(box.walks for box in boxes)
+    distances = _all_distances(boxes) if is_plain else []
+    if not distances:
         return None
     low, high = ([of(each) for each in zip(*distances, strict=True)] for of in (min, max))
     if any(axis.along != 0 and (low[i] or high[i]) for i, axis in enumerate(first.axes)):
         return None
-    axes, step = [], 1
-    for i, axis in enumerate(first.axes):
-        if axis.along == 0:
-            axis = replace(axis, first=boxes[[each[i] for each in distances].index(low[i])].axes[i].first)
-            axis = replace(axis, extent=axis.extent + high[i] - low[i], step=step)
-            step *= axis.extent
-        axes.append(axis)
-    own = prod(axis.extent for axis in along_rows)
-    if step >= own * len(boxes) or any(axis.extent > MOST_OF_BOX for axis in axes):
+    axes, step = list(first.axes), 1
+    for i in rows:
+        begin = boxes[[each[i] for each in distances].index(low[i])].axes[i].first
+        axes[i] = replace(axes[i], first=begin, extent=axes[i].extent + high[i] - low[i], step=step)
+        step *= axes[i].extent
+    extents = tuple(first.axes[i].extent for i in rows)
+    if step >= prod(extents) * len(boxes) or any(axis.extent > MOST_OF_BOX for axis in axes):
         return None
-    rows = [i for i, axis in enumerate(first.axes) if axis.along == 0]
     starts = tuple(tuple(each[i] - low[i] for i in rows) for each in distances)
-    return Halo(replace(first, axes=tuple(axes)), starts, tuple(axis.extent for axis in along_rows))
+    return Halo(replace(first, axes=tuple(axes)), starts, extents)
+
+
+def _all_distances(boxes: Sequence[CopiedBox]) -> list[list[int]]:
+    """How much further than the first box each one begins; nothing where that is not known of one of them."""
+    found = [_distances(boxes[0], box) for box in boxes]
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(found) else []
 
 
 def _distances(first: CopiedBox, box: CopiedBox) -> list[int] | None:

@@ -33,7 +33,7 @@ from dsl.lowering.directives.staged import copy as make_copy
 from dsl.lowering.directives.tile_loads import feeds_product, is_load
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, clone, replace_uses, uses, walk
-from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
 from dsl.lowering.known.facts import Analysis, Facts, facts_now
@@ -219,24 +219,13 @@ def _stages(
     if wrong is not None and nest.loops[0].attrs.get("tiles") and len(nest.loops) > 1:
         nest.leave_tiles()
         wrong = _misfit(function, facts, nest)
-    if wrong is not None and named is not None and named > 1:
-        raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
-    if named is not None and named * nest.head.bytes > target.shared:
-        message = f"{named} stages of loop '{name}' take {named * nest.head.bytes} bytes of shared memory"
-        most = max(1, target.shared // nest.head.bytes)
-        raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
+    if named is not None:
+        _check_named(nest, named, wrong, target, loc)
     held = _held(function, nest) + sum((said.get(each.name, 1) - 1) * each.head.bytes for each in others)
     room = target.shared - held - target.shared // SPARE
     fits = [] if wrong is not None else [n for n in range(2, MOST + 1) if n * nest.head.bytes <= room]
     options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})
-    staged = all(copy.operands[0].op.attrs.get("staged") for copy in nest.head.copies)  # type: ignore[union-attr]
-    usual = [n for n in USUAL if staged and n in fits]
-    taken = {n: held + n * nest.head.bytes for n in usual}
-    blocks = max((target.blocks(each) for each in taken.values()), default=0)
-    good = [
-        n for n, each in taken.items() if target.blocks(each) == blocks or target.has_enough(function.threads, each)
-    ]
-    rule = named or max(good, default=1)
+    rule = named or _usual_slots(function, target, nest, fits, held)
     because = f"{nest.head.bytes} bytes a stage, {max(room, 0)} free" if wrong is None else wrong[0]
     iterations = known_iterations(nest.inner) if len(nest.loops) == 1 else None
     if iterations and rule > iterations + 1:  # in a stage more than there are iterations would be nothing
@@ -255,6 +244,30 @@ def _stages(
         line=f"pipeline {name}: {{option}}",
     )
     return stages
+
+
+def _check_named(nest: Nest, named: int, wrong: tuple[str, str] | None, target: Target, loc: Loc | None) -> None:
+    """Raises TileError where a loop nest cannot have as many stages as its line says."""
+    name, bytes = nest.name, named * nest.head.bytes
+    if wrong is not None and named > 1:
+        raise TileError("schedule", loc or nest.inner.loc, f"loop '{name}' cannot be pipelined: {wrong[0]}", wrong[1])
+    if bytes > target.shared:
+        message = f"{named} stages of loop '{name}' take {bytes} bytes of shared memory"
+        most = max(1, target.shared // nest.head.bytes)
+        raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
+
+
+def _usual_slots(function: Function, target: Target, nest: Nest, fits: list[int], held: int) -> int:
+    """The most stages with which enough blocks run on a multiprocessor, or as many as with any number of stages. 1
+    unless all copies write staged tiles."""
+    if not all(copy.operands[0].op.attrs.get("staged") for copy in nest.head.copies):  # type: ignore[union-attr]
+        return 1
+    taken = {n: held + n * nest.head.bytes for n in USUAL if n in fits}
+    blocks = max((target.blocks(each) for each in taken.values()), default=0)
+    good = [
+        n for n, each in taken.items() if target.blocks(each) == blocks or target.has_enough(function.threads, each)
+    ]
+    return max(good, default=1)
 
 
 def _held(function: Function, nest: Nest) -> int:

@@ -75,21 +75,32 @@ def _tabulate(function: Function, value: Value, around: Around, counter: str, lo
         raise refuse(
             f"the loop over '{counter}' has {len(iterations)} iterations; a word has {max(WORDS)} bits", "compute it"
         )
-    scope = [op for each, _ in around for op in each.regions[0].ops if not op.spec.control.counters]
-    part = slice_of(scope, [value])
-    wrong = impure(part)
+    part, wrong = _part_of(value, around, level)
     if wrong is not None:
-        raise refuse(f"it comes from '{wrong.name}'", "a flag of numbers and counters")
-    moving = {v for op, _ in around[level + 1 :] for v in op.regions[0].args} | set(loop.regions[0].args[1:])
-    by = sorted(v.name or "a value" for v in leaves_of(part, [value]) & moving)
-    if by:
-        raise refuse(f"it hangs on '{by[0]}', too", f"a flag that changes with '{counter}' alone")
+        raise refuse(*wrong)
     used = function.choices.choose(
         "precompute", name, WAYS, "bits", loc=value.op.loc if value.op else None, pinned=loc,
         because=f"{len(iterations)} iterations", line=f"precompute {name}: {counter}",
     )  # fmt: skip
     if used and iterations:
         _make_bits(function, value, around[: level + 1], part, iterations)
+
+
+def _part_of(value: Value, around: Around, level: int) -> tuple[list[Op], tuple[str, str] | None]:
+    """The operations that compute a flag in the loop of this level. If the loop's counter does not decide it alone:
+    why, and what would fit."""
+    loop = around[level][0]
+    scope = [op for each, _ in around for op in each.regions[0].ops if not op.spec.control.counters]
+    part = slice_of(scope, [value])
+    wrong = impure(part)
+    if wrong is not None:
+        return part, (f"it comes from '{wrong.name}'", "a flag of numbers and counters")
+    moving = {v for op, _ in around[level + 1 :] for v in op.regions[0].args} | set(loop.regions[0].args[1:])
+    by = sorted(v.name or "a value" for v in leaves_of(part, [value]) & moving)
+    if by:
+        counter = loop.regions[0].args[0].name
+        return part, (f"it hangs on '{by[0]}', too", f"a flag that changes with '{counter}' alone")
+    return part, None
 
 
 def _make_bits(function: Function, value: Value, around: Around, part: list[Op], iterations: range) -> None:

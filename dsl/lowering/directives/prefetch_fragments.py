@@ -245,13 +245,21 @@ class _Iteration:
                 made.update(op.results)
             elif op not in ahead and not op.spec.pure:
                 return f"an iteration does '{op.name}' besides", "leave it out of the loop"
+        return self._misfit_of_sums(made) or self._misfit_of_places(loads)
+
+    def _misfit_of_sums(self, made: set[Value]) -> tuple[str, str] | None:
+        """Each accumulator is carried by the loop, and only its product reads it. made: what depends on the loads."""
         sums = {p.operands[2] for p in self.products}
-        results = [v for v in end.operands if v in made]
+        results = [v for v in self.body.ops[-1].operands if v in made]
         if not sums <= set(self.body.args) or sorted(map(id, results)) != sorted(id(p.result) for p in self.products):
             return "they are no sums that the loop carries", "acc = dot(a, b, acc), once an iteration"
         readers = [op for op in self.body.ops if sums.intersection(op.operands)]
         if len(readers) > len(self.products):
             return "an iteration reads the sums", "read them behind the loop"
+        return None
+
+    def _misfit_of_places(self, loads: set[Op]) -> tuple[str, str] | None:
+        """The places of the loads do not depend on what is loaded."""
         places = [v for load in loads for v in load.operands[1:]]
         wrong = impure(slice_of([op for op in self.body.ops if op not in self.gone], places))
         return None if wrong is None else (f"places come from '{wrong.name}'", "compute them from the counter")

@@ -122,33 +122,43 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
     """The rows of a region: its first access, and all that lies alike; step: None for 16 bytes of the widest elements.
     TileError `schedule` for what has none."""
     affines, found = AffineOffsets(), _accesses(region)
-    told = _SUMS.of(_offset(found[0])) if found else None
-    if told is None or told[1] != 1:
-        said = f"its columns{where(found[0])} are no neighbours" if found else "nothing of them is loaded or stored"
-        raise region.about.refused(said, "columns that are counted: x[r, 0 : COLS]")
-    start, offset = told[0], _offset(found[0])
-    if set(slice_of(region.block.ops, [value for value, _ in start])) & region.sinks.keys():
-        raise region.about.refused("where they begin hangs on what is computed of them", "leave them as they are")
+    start = _start_of(region, found)
+    offset = _offset(found[0])
     _check_frame(region, offset.shape)
     numbers = {v for op in slices(_wides(region)) for v in op.results if v.dtype is INDEX and v.shape == offset.shape}
     offsets = {v for v in numbers | {offset} if affines.offsets(v) == affines.offsets(offset)}
-    ends: dict[tuple[Value, Terms], None] | None = None
-    for op in found:
-        if _offset(op) in offsets:
-            mine = _ends_of(region, operand(op, "mask"), step is not None)
-            ends = dict.fromkeys(end for end in (mine if ends is None else ends) if end is not None and end in mine)
-    if not ends:
-        raise region.about.refused("nothing says where they end", "a slice, or a mask of each access: c < cols")
-    end = next(iter(ends))
+    mine = [op for op in found if _offset(op) in offsets]
+    end = _end_of(region, mine, step is not None)
     inside = {flag for flag in _all_flags(region) if _ENDS.told(flag) == end}
     beyond = Beyond(region, inside)
     for sink in region.sinks:
         if not sink.results and not inside & set(_flags(operand(sink, "mask"))):
             raise region.about.refused(f"a store{where(sink)} goes on behind their end", "a mask: c < cols")
     leave = {sink for sink in region.sinks if sink.results and beyond.leaves(sink)}
-    widest = max(op.operands[0].dtype.bytes for op in found if _offset(op) in offsets)
+    widest = max(op.operands[0].dtype.bytes for op in mine)
     step = MAX_BYTES // widest if step is None else step
     return AnyRows(region, step, start, offsets, end, inside, offset.shape[:-1], leave)
+
+
+def _start_of(region: WideRegion, found: list[Op]) -> Terms:
+    """Where the rows of the first access begin."""
+    told = _SUMS.of(_offset(found[0])) if found else None
+    if told is None or told[1] != 1:
+        said = f"its columns{where(found[0])} are no neighbours" if found else "nothing of them is loaded or stored"
+        raise region.about.refused(said, "columns that are counted: x[r, 0 : COLS]")
+    start = told[0]
+    if set(slice_of(region.block.ops, [value for value, _ in start])) & region.sinks.keys():
+        raise region.about.refused("where they begin hangs on what is computed of them", "leave them as they are")
+    return start
+
+
+def _end_of(region: WideRegion, accesses: list[Op], said: bool) -> tuple[Value, Terms]:
+    """Where the rows end: the masks of all these accesses say so."""
+    first, *others = (_ends_of(region, operand(op, "mask"), said) for op in accesses)
+    ends = [end for end in first if all(end in each for each in others)]
+    if not ends:
+        raise region.about.refused("nothing says where they end", "a slice, or a mask of each access: c < cols")
+    return ends[0]
 
 
 def _accesses(region: WideRegion) -> list[Op]:

@@ -64,25 +64,27 @@ def stage(function: Function, target: Target) -> None:
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op)]
     said = function.by_subject("stage", str)
-    users = uses(function.body)
-    inside = {op for loop in loops for op in walk(loop.regions[0])}
-    once = [op for op in function.body.ops if is_load(op) and inside.intersection(users.get(op.result, ()))]
-    behind = [op for op in _behind_loops(function.body) if said.get(op.operands[0].name or "", TMA) != TMA]
-    behind = [op for op in behind if op not in once]
+    once = _used_in_loops(function, loops)
+    behind = [op for op in _behind_loops(function.body, said) if op not in once]
     stores = [op for op in walk(function.body) if is_store(op)]
     subjects = [*(load for _, load in found), *once, *behind, *stores]
     _check_subjects(function, said, {op.operands[0].name for op in subjects})
     _stage_results(function, target, stores, said)
-    if not found and not once and not behind:
-        return
-    choosing = _Choosing(function, target, said)
+    if found or once or behind:
+        _stage_loads(function, _Choosing(function, target, said), found, once, behind)
+
+
+def _stage_loads(
+    function: Function, choosing: _Choosing, found: list[tuple[Op, Op]], once: list[Op], behind: list[Op]
+) -> None:
+    """found: loads with their loops; once: loads ahead of the loops that use them; behind: loads behind loops."""
     chosen: dict[Op, list[Op]] = {}
     for loop, load in found:
         if way := choosing.way(load, loop.regions[0]):
             chosen.setdefault(loop, []).append(load)
             load.attrs[TMA] = way == TMA
     for load in once:
-        if load.operands[0].name in said and choosing.way(load, None):
+        if load.operands[0].name in choosing.said and choosing.way(load, None):
             _stage_once(function, choosing.facts, load)
     for load in behind:
         if choosing.way(load, None):
@@ -98,55 +100,28 @@ def unstage(function: Function, names: Collection[str]) -> None:
         function.attrs["stage"] = {name: word for name, word in said.items() if name not in names}
 
 
-def _behind_loops(body: Block) -> list[Op]:
-    """Loads that stand behind a loop."""
+def _used_in_loops(function: Function, loops: list[Op]) -> list[Op]:
+    """Loads ahead of loops, of which these use what is loaded."""
+    users = uses(function.body)
+    inside = {op for loop in loops for op in walk(loop.regions[0])}
+    return [op for op in function.body.ops if is_load(op) and inside.intersection(users.get(op.result, ()))]
+
+
+def _behind_loops(body: Block, said: dict[str, str]) -> list[Op]:
+    """Loads that stand behind a loop, but for those that the schedule gives to TMA."""
     loops = [i for i, op in enumerate(body.ops) if op.spec.control.counters]
-    return [op for op in body.ops[loops[0] + 1 :] if is_load(op)] if loops else []
+    found = [op for op in body.ops[loops[0] + 1 :] if is_load(op)] if loops else []
+    return [op for op in found if said.get(op.operands[0].name or "", TMA) != TMA]
 
 
 def _stage_results(function: Function, target: Target, stores: list[Op], said: dict[str, str]) -> None:
     """Stores of tensors that the schedule names, and of narrow results of products, through one tile a shape."""
     tiles: dict[tuple[str | None, tuple[int, ...]], Value] = {}
-    chosen: dict[str | None, bool] = {}
-    facts, head, taken = facts_now(function), Block(), taken_names(function.body)
-    starts = {arg: start for op in walk(function.body) if op.spec.control.counters for start, arg in started(op)}
+    choosing, head, taken = _ChoosingResults(function, target, said), Block(), taken_names(function.body)
     for op in stores:
         name, value = op.operands[0].name, operand(op, "value")
         assert value is not None
-        if name not in chosen:
-            in_bulk = said.get(name or "") == TMA
-            is_box = in_bulk and not flaw_of_box(function, target, facts, op)
-            part = part_of_rows(function, facts, op) if is_box else None
-            if in_bulk and part is None:
-                chosen[name] = False  # `tma_stores` does it, or says why it cannot
-                continue
-            bytes = prod(value.shape) * value.dtype.bytes
-            if said.get(name or "") == "shared" and bytes > target.shared:
-                message = f"'{name}' cannot be staged: its tile has {bytes} bytes, and {target.arch} {target.shared}"
-                where = function.lines.get(("stage", name or "")) or op.loc
-                raise TileError("shared", where, f"{message} of shared memory", "a smaller tile, or parts of it")
-            is_apart = op.operands[0].dtype.bits == 16 and _is_across(facts, value, starts)
-            wide = neighbours(facts, op, op.spec.access.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
-            if name not in said and not (is_apart and wide):
-                continue
-            fits, asked = "shared" if bytes <= target.shared else "registers", function.lines.get(("stage", name or ""))
-            because = f"not 'tma': {part}" if in_bulk else "a thread has 4 bytes of a row of a product, and stores 16"
-            chosen[name] = function.choices.choose(
-                "stage",
-                name or "tensor",
-                WAYS if bytes <= target.shared else {"registers": False},
-                fits if in_bulk else said.get(name or "", fits),
-                loc=asked if in_bulk else op.loc,
-                because=because,
-                costs={"shared": bytes, "registers": 0} if in_bulk else None,
-                unit="bytes of shared memory" if in_bulk else "",
-                pinned=None if in_bulk else asked,
-                line=f"stage {name}: {{option}}",
-            )
-            if in_bulk:
-                said = {**said, name or "": fits}
-                function.attrs["stage"] = dict(said)
-        if not chosen[name]:
+        if not choosing.is_staged(op, value):
             continue
         b = Builder(located(function, op))
         if (name, value.shape) not in tiles:
@@ -155,6 +130,84 @@ def _stage_results(function: Function, target: Target, stores: list[Op], said: d
                 tiles[name, value.shape] = shared_tile(b, f"s{name}", taken, type)
         _through(function, op, tiles[name, value.shape])
     function.body.ops[:0] = head.ops
+
+
+class _ChoosingResults:
+    """Which stores go through shared memory: one choice a tensor."""
+
+    def __init__(self, function: Function, target: Target, said: dict[str, str]):
+        self.function, self.target, self.said = function, target, said
+        self.facts = facts_now(function)
+        loops = [op for op in walk(function.body) if op.spec.control.counters]
+        self.starts = {arg: start for op in loops for start, arg in started(op)}
+        self.chosen: dict[str | None, bool] = {}
+
+    def is_staged(self, op: Op, value: Value) -> bool:
+        name = op.operands[0].name
+        if name not in self.chosen:
+            word = self.said.get(name or "")
+            found = self._of_tma(op, value) if word == TMA else self._of_rows(op, value)
+            if found is None:
+                return False  # another store of the tensor may be
+            self.chosen[name] = found
+        return self.chosen[name]
+
+    def _of_tma(self, op: Op, value: Value) -> bool:
+        """Of a store that the schedule gives to TMA. Where it is a box that rows of a product do not fill, it is
+        staged instead; else `tma_stores` does it, or says why it cannot."""
+        function, name = self.function, op.operands[0].name
+        is_box = not flaw_of_box(function, self.target, self.facts, op)
+        part = part_of_rows(function, self.facts, op) if is_box else None
+        if part is None:
+            return False
+        bytes = prod(value.shape) * value.dtype.bytes
+        fits = self._rule(bytes)
+        chosen: bool = function.choices.choose(
+            "stage",
+            name or "tensor",
+            self._options(bytes),
+            fits,
+            loc=function.lines.get(("stage", name or "")),
+            because=f"not 'tma': {part}",
+            costs={"shared": bytes, "registers": 0},
+            unit="bytes of shared memory",
+            line=f"stage {name}: {{option}}",
+        )
+        self.said = {**self.said, name or "": fits}
+        function.attrs["stage"] = dict(self.said)
+        return chosen
+
+    def _of_rows(self, op: Op, value: Value) -> bool | None:
+        """Of any other store: what the schedule says, else by whether a thread then stores 16 bytes instead of 4. None
+        where nothing is to be decided."""
+        function, name = self.function, op.operands[0].name
+        bytes = prod(value.shape) * value.dtype.bytes
+        word, asked = self.said.get(name or ""), function.lines.get(("stage", name or ""))
+        if word == "shared" and bytes > self.target.shared:
+            message = f"'{name}' cannot be staged: its tile has {bytes} bytes, and {self.target.arch} "
+            message += f"{self.target.shared} of shared memory"
+            raise TileError("shared", asked or op.loc, message, "a smaller tile, or parts of it")
+        is_apart = op.operands[0].dtype.bits == 16 and _is_across(self.facts, value, self.starts)
+        wide = neighbours(self.facts, op, op.spec.access.under_mask) * op.operands[0].dtype.bytes == MAX_BYTES
+        if name not in self.said and not (is_apart and wide):
+            return None
+        chosen: bool = function.choices.choose(
+            "stage",
+            name or "tensor",
+            self._options(bytes),
+            self.said.get(name or "", self._rule(bytes)),
+            loc=op.loc,
+            because="a thread has 4 bytes of a row of a product, and stores 16",
+            pinned=asked,
+            line=f"stage {name}: {{option}}",
+        )
+        return chosen
+
+    def _rule(self, bytes: int) -> str:
+        return "shared" if bytes <= self.target.shared else "registers"
+
+    def _options(self, bytes: int) -> dict[str, bool]:
+        return WAYS if bytes <= self.target.shared else {"registers": False}
 
 
 def _through(function: Function, store: Op, tile: Value) -> None:

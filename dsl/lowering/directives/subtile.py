@@ -15,7 +15,7 @@ part needs next is read while the others are multiplied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -167,6 +167,8 @@ class _Cut:
     of_tile: set[Op] = field(default_factory=set)  # in none but the loop over tiles, of which each has its own elements
     written: list[Value] = field(default_factory=list)  # by each operation that writes, what
     users: dict[Value, list[Op]] = field(default_factory=dict)
+    around: dict[Op, Op] = field(default_factory=dict)
+    work: list[Wide] = field(default_factory=list)  # whose operations and users are not looked at yet
     b: Builder = field(init=False)
 
     def refused(self, message: str, hint: str) -> TileError:
@@ -192,58 +194,64 @@ class _Cut:
 
     def grow(self, value: Value) -> None:
         """Finds all that is done in parts with it. TileError `schedule` for what cannot be."""
-        self.users = users = uses(self.function.body)
-        around = parents(self.function.body)
+        self.users, self.around = uses(self.function.body), parents(self.function.body)
         self.home = {a: op for op in walk(self.function.body) for region in op.regions for a in region.args}
-        work: list[Wide] = []
+        self.work = []
+        self._add(self.axis, value)
+        while self.work:
+            value, axis = self.work.pop()
+            op = value.op or self.home.get(value)
+            if op is None:
+                raise self.refused(f"'{name_of(value)}' is no tile that the kernel computes", "leave it whole")
+            self._grow_to_operands(op, value, axis)
+            if value in self.wide:
+                for user in dict.fromkeys(self.users.get(value, ())):
+                    self._grow_to_user(user, value, axis)
 
-        def spread(value: Value, axis: int) -> None:
+    def _grow_to_operands(self, op: Op, value: Value, axis: int) -> None:
+        """The operands of the operation that makes a value are needed in parts, too."""
+        if op.spec.control.flows:
+            self._add(axis, *self._carried_with(op, value))
+            return
+        if op.spec.access.kind:
+            self._add(axis, value)
+        for other, along in self._along(op, value, axis).items():
+            if other in op.operands:
+                self._need(other, along)
+
+    def _grow_to_user(self, user: Op, value: Value, axis: int) -> None:
+        """An operation that takes a value in parts is done in parts, too."""
+        if user.spec.control.ends:
+            self._add(axis, *self._carried_with(self.around[user], value))
+        elif user.spec.control.flows:
+            self._add(axis, *self._carried_with(user, value))
+        elif user.spec.access.kind == "write":
+            self.sinks[user] = axis
+            for v in user.operands:
+                if _is_tile(v):
+                    self._need(v, axis)
+        else:
+            for other, along in self._along(user, value, axis).items():
+                if other in user.results:
+                    self._add(along, other)
+                else:
+                    self._need(other, along)
+
+    def _add(self, axis: int, *values: Value) -> None:
+        """These values are made in parts along an axis, and never whole."""
+        for value in values:
             if value in self.wide and self.wide[value] != axis:
                 raise self.refused(f"'{name_of(value)}' has parts along two of its axes", "leave it whole")
             if value not in self.wide:
                 self.wide[value] = axis
                 self.needed[value, axis] = None
-                work.append((value, axis))
+                self.work.append((value, axis))
 
-        def need(value: Value, axis: int) -> None:
-            if (value, axis) not in self.needed:
-                self.needed[value, axis] = None
-                work.append((value, axis))
-
-        spread(value, self.axis)
-        while work:
-            value, axis = work.pop()
-            op = value.op or self.home.get(value)
-            if op is None:
-                raise self.refused(f"'{name_of(value)}' is no tile that the kernel computes", "leave it whole")
-            if op.spec.control.flows:
-                for each in self._carried_with(op, value):
-                    spread(each, axis)
-            elif op.spec.access.kind:
-                spread(value, axis)
-            for other, along in ({} if op.spec.control.flows else self._along(op, value, axis)).items():
-                if other in op.operands:
-                    need(other, along)
-            if value not in self.wide:
-                continue
-            for user in dict.fromkeys(users.get(value, ())):
-                if user.spec.control.ends:
-                    for each in self._carried_with(around[user], value):
-                        spread(each, axis)
-                elif user.spec.control.flows:
-                    for each in self._carried_with(user, value):
-                        spread(each, axis)
-                elif user.spec.access.kind == "write":
-                    self._sink(user, axis, need)
-                else:
-                    for other, along in self._along(user, value, axis).items():
-                        (spread if other in user.results else need)(other, along)
-
-    def _sink(self, op: Op, axis: int, need: Callable[[Value, int], None]) -> None:
-        self.sinks[op] = axis
-        for v in op.operands:
-            if _is_tile(v):
-                need(v, axis)
+    def _need(self, value: Value, axis: int) -> None:
+        """Parts of a value are needed. Other operations may need the whole."""
+        if (value, axis) not in self.needed:
+            self.needed[value, axis] = None
+            self.work.append((value, axis))
 
     def _carried_with(self, loop: Op, value: Value) -> list[Value]:
         """What a loop carries, or a branch gives, at the place where it has a value."""

@@ -90,13 +90,18 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
         found = flaw_of_result(op, result, type, with_layouts)
         if found is not None:
             return found
-    if with_layouts and spec.placement.exchange is None and (found := flaw_of_picks(op)) is not None:
+    return (with_layouts and flaw_of_layouts(op)) or flaw_of_regions(op, with_layouts)
+
+
+def flaw_of_layouts(op: Op) -> str | None:
+    """What is wrong with the layouts of an operation's values, seen together."""
+    if op.spec.placement.exchange is None and (found := flaw_of_picks(op)) is not None:
         return found
-    if with_layouts and spec.access.kind and not op.attrs.get("in_place"):
+    if op.spec.access.kind and not op.attrs.get("in_place"):
         moved = [value.tile.layout for value in (*op.operands, *op.results) if isinstance(value.type, TileType)]
         if len({layout for layout in moved if layout is not None}) > 1:
             return "places, mask and what is moved are in different layouts"
-    return flaw_of_regions(op, with_layouts)
+    return None
 
 
 def flaw_of_picks(op: Op) -> str | None:

@@ -206,6 +206,17 @@ def _places(layout: Layout, axis: int, bits: int) -> str:
     return "; ".join(out)
 
 
+def _first_lane_bit(layout: Layout, stride: int, bits: int) -> int | None:
+    """The first of the lane bits that count elements `stride` apart, where so many neighbouring ones do and nothing
+    else does: each register would need a lane of its own."""
+    low = [i for i, b in enumerate(layout.lane) if b == stride]
+    first = low[0] if low else 0
+    if bits and (not low or any(layout.lane[first + k : first + k + 1] != (stride << k,) for k in range(bits))):
+        return None
+    others = (*layout.lane[:first], *layout.lane[first + bits :], *layout.register, *layout.warp)
+    return None if any(basis & ((1 << bits) - 1) * stride for basis in others) else first
+
+
 @rule("shuffle")
 def _shuffle(w: Writer, op: Op) -> None:
     """One `shfl.sync` an element, or a renaming of registers; else an error that says where the bits lie."""
@@ -233,12 +244,8 @@ def _shuffle(w: Writer, op: Op) -> None:
         moved = [source[r ^ registers] for r in range(len(source))]
         w.registers[op.result] = [shuffle(w, v, dtype, "bfly", str(lanes)) for v in moved] if lanes else moved
         return
-    low = [i for i, b in enumerate(layout.lane) if b == stride]
-    first = low[0] if low else 0
-    if bits and (not low or any(layout.lane[first + k : first + k + 1] != (stride << k,) for k in range(bits))):
-        raise refuse()
-    others = (*layout.lane[:first], *layout.lane[first + bits :], *layout.register, *layout.warp)
-    if any(basis & (width - 1) * stride for basis in others):  # each register would need a lane of its own
+    first = _first_lane_bit(layout, stride, bits)
+    if first is None:
         raise refuse()
     lane = str((distance or 0) << first)
     inside: str | None = None  # a distance known only at run time may leave the segment: each keeps its own

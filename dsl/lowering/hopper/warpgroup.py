@@ -234,20 +234,12 @@ def in_registers(left: Value) -> bool:
 
 
 def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -> StagedOperand | str:
-    """Of an operand, whose elements have `size` bytes."""
+    """How an operand lies in shared memory; or why warp groups cannot read it there. size: bytes of an element."""
     ops = chain(value)
-    if any(len(users.get(op.result, ())) > 1 for op in ops[1:]) or not all(
-        user.spec.product and user.operands[right] is value for user in users.get(value, ())
-    ):
-        return "is used by others, too"
-    op = ops[-1] if ops else None
-    if op is not None and op.spec.access.kind != "read":
-        return made_in_registers(op)
-    if op is None or op.spec.access.kind != "read" or space_of(op.operands[0]) != "shared" or operand(op, "mask"):
-        return (
-            "is no load of a staged tile, whole: say 'stage NAME: shared' or 'tma'; its rows are multiples of 16 "
-            "bytes, and 'fragments' whole"
-        )
+    wrong = _misfit_of_load(value, ops, users, right)
+    if wrong is not None:
+        return wrong
+    op = ops[-1]
     across = sum(map(is_turn, ops)) % 2 != right
     memory, offset = op.operands[0], operand(op, "offset")
     assert isinstance(memory.type, SharedType) and offset is not None
@@ -270,6 +262,21 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     if across and "window" in op.attrs:
         return "lies across K in a box with its halo, where rows of eight are not together"
     return StagedOperand(op, Panels(width, rows, across, start * memory.dtype.bytes, eights))
+
+
+def _misfit_of_load(value: Value, ops: list[Op], users: dict[Value, list[Op]], right: bool) -> str | None:
+    """Why an operand cannot be read where it lies: because of its users, or of the operations that make it."""
+    others = any(len(users.get(op.result, ())) > 1 for op in ops[1:])
+    if others or not all(user.spec.product and user.operands[right] is value for user in users.get(value, ())):
+        return "is used by others, too"
+    if ops and ops[-1].spec.access.kind != "read":
+        return made_in_registers(ops[-1])
+    if not ops or space_of(ops[-1].operands[0]) != "shared" or operand(ops[-1], "mask"):
+        return (
+            "is no load of a staged tile, whole: say 'stage NAME: shared' or 'tma'; its rows are multiples of 16 "
+            "bytes, and 'fragments' whole"
+        )
+    return None
 
 
 def made_in_registers(op: Op) -> str:

@@ -74,46 +74,55 @@ def fitting(
     Raises TileError: `type` if no instruction has these types, `target` if the target has none, `shape` if none fits.
     """
 
-    def fail(code: str, message: str, hint: str | None = None) -> TileError:
-        return TileError(code, loc, message, hint)
-
     types = (a.dtype.name, b.dtype.name, c.dtype.name)
-    typed = [i for i in instructions() if (i.a, i.b, i.c) == types]
-    if not typed:
-        known = accumulators(a.dtype, b.dtype)
-        if known:
-            hint = "start it with zeros(" + " or ".join(f"{t}[…]" for t in known) + ")"
-            raise fail("type", f"no tensor core adds products of {types[0]} and {types[1]} to {types[2]}", hint)
-        raise fail("type", f"no tensor core multiplies {types[0]} and {types[1]}", type_hint(a.dtype, b.dtype))
-    named = [i for i in typed if i.modifier == modifier]
-    if not named:
-        words = ", ".join(dict.fromkeys(i.modifier for i in typed if i.modifier))
-        if not modifier:
-            names = " or ".join(f"mma.sync.{typed[0].shape}.{word}" for word in words.split(", "))
-            raise fail("type", "which product of bits is meant, and their sum?", f"name it: {names}")
-        raise fail("type", f"'{modifier}' does not go with {types[0]} and {types[1]}", words and f"known: {words}")
+    found = _of_modifier(_of_types(a.dtype, b.dtype, types, loc), modifier, types, loc)
     if shape is not None:
-        of_shape = [i for i in named if i.shape == shape]
-        if not of_shape:
-            known = list(dict.fromkeys(i.shape for i in named))
+        known = list(dict.fromkeys(i.shape for i in found))
+        found = [i for i in found if i.shape == shape]
+        if not found:
             message = f"no instruction {shape} multiplies {types[0]} and {types[1]} into {types[2]}"
-            raise fail("type", message, "shapes: " + ", ".join(known))
-        named = of_shape
-    there = [i for i in named if i.row.available(target.arch)]
+            raise TileError("type", loc, message, "shapes: " + ", ".join(known))
+    there = [i for i in found if i.row.available(target.arch)]
     if not there:
-        least = min(named, key=lambda i: i.row.arch).row.target
+        least = min(found, key=lambda i: i.row.arch).row.target
         what = f"mma.sync.{shape} of {types[0]}" if shape else f"tensor-core product of {types[0]} and {types[1]}"
-        raise fail("target", f"{target.arch} has no {what}: it needs {least}")
+        raise TileError("target", loc, f"{target.arch} has no {what}: it needs {least}")
     m, n, k = *c.shape, a.shape[1]
-    found = [i for i in there if i.m <= m and i.n <= n and i.k <= k]
-    if found:
-        return found
+    small = [i for i in there if i.m <= m and i.n <= n and i.k <= k]
+    if small:
+        return small
     least_one = min(there, key=lambda i: i.m * i.n * i.k)
-    raise fail(
+    raise TileError(
         "shape",
+        loc,
         f"a product of {m} x {k} and {k} x {n} is smaller than mma.sync.{least_one.shape}",
         f"tiles of at least {least_one.m} rows, {least_one.n} columns and {least_one.k} products a sum",
     )
+
+
+def _of_types(a: DType, b: DType, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
+    """The instructions whose operands and accumulator have these types."""
+    found = [i for i in instructions() if (i.a, i.b, i.c) == types]
+    if found:
+        return found
+    known = accumulators(a, b)
+    if known:
+        hint = "start it with zeros(" + " or ".join(f"{t}[…]" for t in known) + ")"
+        raise TileError("type", loc, f"no tensor core adds products of {types[0]} and {types[1]} to {types[2]}", hint)
+    raise TileError("type", loc, f"no tensor core multiplies {types[0]} and {types[1]}", type_hint(a, b))
+
+
+def _of_modifier(typed: list[Mma], modifier: str, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
+    """Those of them that have this modifier: products of bits have no other."""
+    found = [i for i in typed if i.modifier == modifier]
+    if found:
+        return found
+    words = list(dict.fromkeys(i.modifier for i in typed if i.modifier))
+    if not modifier:
+        names = " or ".join(f"mma.sync.{typed[0].shape}.{word}" for word in words)
+        raise TileError("type", loc, "which product of bits is meant, and their sum?", f"name it: {names}")
+    hint = f"known: {', '.join(words)}" if words else None
+    raise TileError("type", loc, f"'{modifier}' does not go with {types[0]} and {types[1]}", hint)
 
 
 def type_hint(a: DType, b: DType) -> str:

@@ -6,10 +6,12 @@ value that is gone says nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dsl.lowering.directives.grid import TILE
-from dsl.lowering.directives.subjects import listed, names_in, unknown_subjects
+from dsl.lowering.directives.subjects import NamesThere, listed, names_in, unknown_subjects
 from dsl.lowering.ir.function import Function
-from dsl.lowering.ir.location import Errors, TileError, closest
+from dsl.lowering.ir.location import Errors, Loc, TileError, closest
 
 OF_LOOPS = ("prefetch_fragments", "peel", "pipeline", "split", "unroll")
 """Properties whose subject is the counter of a loop."""
@@ -22,32 +24,45 @@ def check_names(function: Function) -> None:
     """
     named = names_in(function)
     errors = unknown_subjects(function, named)
+    errors += [error for each in (_of_pins, _of_instructions, _of_loops) for error in each(function, named)]
+    if errors:
+        raise errors[0] if len(errors) == 1 else Errors(errors)
+
+
+def _of_pins(function: Function, named: NamesThere) -> Iterator[TileError]:
     for name, pin in function.pins.items():
-        if name not in named.laid_out and name in function.in_branches:
-            function.void.append((name, pin.loc))
-        elif name not in named.laid_out:
+        if name not in named.laid_out and not _is_void(function, name, pin.loc):
             message = f"kernel '{function.name}' has no value '{name}' to lay out"
             tiles = {each for each in named.laid_out if each in named.tiles or each.endswith(".copy")}
             hint = closest(name, tiles) or listed("tiles", tiles)
-            errors.append(TileError("layout", pin.loc, message, hint))
+            yield TileError("layout", pin.loc, message, hint)
+
+
+def _of_instructions(function: Function, named: NamesThere) -> Iterator[TileError]:
     for name, instruction in function.instructions.items():
-        if name not in named.laid_out and name in function.in_branches:
-            function.void.append((name, instruction.loc))
-        elif name not in named.matrices:
+        if name not in named.laid_out and _is_void(function, name, instruction.loc):
+            continue
+        if name not in named.matrices:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
             hint = closest(name, named.products) or listed("products", named.products)
-            errors.append(TileError("name", instruction.loc, message, hint))
+            yield TileError("name", instruction.loc, message, hint)
+
+
+def _of_loops(function: Function, named: NamesThere) -> Iterator[TileError]:
     for (row, name), loc in function.lines.items():
         is_of_tiles = (row, name) == ("pipeline", TILE) and "persistent" in function.attrs
         if row not in OF_LOOPS or is_of_tiles or (row == "unroll" and name in function.written_out):
             continue
-        if name not in named.counters and name in function.in_branches:
-            function.void.append((name, loc))
-        elif name not in named.counters:
+        if name not in named.counters and not _is_void(function, name, loc):
             hint = f"{listed('loops', named.counters)}; one 'for static' is unrolled as it is"
             hint = closest(name, named.counters) or hint
             if name in function.written_out:
                 hint = f"'unroll {name}: all' leaves no loop"
-            errors.append(TileError("name", loc, f"the kernel has no loop over '{name}'", hint))
-    if errors:
-        raise errors[0] if len(errors) == 1 else Errors(errors)
+            yield TileError("name", loc, f"the kernel has no loop over '{name}'", hint)
+
+
+def _is_void(function: Function, name: str, loc: Loc) -> bool:
+    """Whether a name stands in a branch that the constants leave out; the line is noted then."""
+    if name in function.in_branches:
+        function.void.append((name, loc))
+    return name in function.in_branches

@@ -19,7 +19,7 @@ from dsl.lowering.known.facts import facts_of
 from dsl.lowering.ops import OPS, operand, space_of
 from dsl.lowering.ops.control import handed_on, names, parting
 from dsl.lowering.shared.access_width import stage_bytes
-from dsl.lowering.shared.shared_map import SharedMaps, access_bytes
+from dsl.lowering.shared.shared_map import SharedMap, SharedMaps, access_bytes
 from dsl.ptx_templates import instruction
 
 ROW = 16  # bytes
@@ -183,6 +183,10 @@ class _MatrixLowering:
             return NoMatrixAccess.INDICES
         if not map.all_multiples(ROW):
             return NoMatrixAccess.START
+        return self.is_transposed(op, map, size)
+
+    def is_transposed(self, op: Op, map: SharedMap, size: int) -> bool | NoMatrixAccess:
+        """The same, by the layout alone; size: bytes of an element."""
         bits = (4 // size).bit_length() - 1
         if map.register[:bits] == tuple(size << i for i in range(bits)) and map.lane[:2] == (4, 8):
             rest = (*map.register[bits:], *map.lane[2:], *map.warp)

@@ -20,13 +20,7 @@ def _sink(block: Block, loop: Op, users: dict[Value, list[Op]]) -> None:
     at = block.ops.index(loop)
     ahead, behind = block.ops[:at], block.ops[at + 1 :]
     later = {inner for op in behind for inner in (op, *(each for region in op.regions for each in walk(region)))}
-    given, needed, stays = _given(ahead), set[Op](), set[Op]()
-    for op in reversed(ahead):
-        readers = [user for result in op.results for user in users.get(result, ())] if op in given else []
-        if any(user in later or user in needed for user in readers):
-            needed.add(op)
-        if any(user not in later and (user not in needed or user in stays) for user in readers):
-            stays.add(op)
+    needed, stays = _needed(ahead, later, users)
     made: list[Op] = []
     anew: dict[Value, Value] = {}
     for op in (op for op in ahead if op in needed):
@@ -40,6 +34,19 @@ def _sink(block: Block, loop: Op, users: dict[Value, list[Op]]) -> None:
     for op in later:
         op.operands = [anew.get(v, v) for v in op.operands]
     block.ops = [*(op for op in ahead if op not in needed or op in stays), loop, *made, *behind]
+
+
+def _needed(ahead: list[Op], later: set[Op], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
+    """Of the operations ahead of a loop: those needed behind it; and those needed ahead of it or inside it."""
+    needed, stays = set[Op](), set[Op]()
+    given = _given(ahead)
+    for op in reversed(ahead):
+        readers = [user for result in op.results for user in users.get(result, ())] if op in given else []
+        if any(user in later or user in needed for user in readers):
+            needed.add(op)
+        if any(user not in later and (user not in needed or user in stays) for user in readers):
+            stays.add(op)
+    return needed, stays
 
 
 def _given(ops: list[Op]) -> set[Op]:

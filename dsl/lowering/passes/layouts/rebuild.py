@@ -217,14 +217,8 @@ class Rebuilding:
     # ---- loops and branches ----
 
     def control(self, op: Op) -> None:
-        outer, decides, layout = self.branch, parting(op), None
-        if decides is not None:
-            layout = self.branch_layout(op, decides)
-            loads = any(o.spec.access.kind == "read" for region in op.regions for o in walk(region))
-            if layout.count == 1 or op.spec.control.loops or loads:
-                self.branch = layout
-            if layout.count > 1:
-                mask_loads(self, op, decides, layout)
+        outer, decides = self.branch, parting(op)
+        layout = None if decides is None else self.enter_branch(op, decides)
         results = [self.chosen(r) for r in op.results]
         first = op.spec.control.leading
         operands = [self.get(o, layout) for o in op.operands[:first]]
@@ -242,9 +236,7 @@ class Rebuilding:
             attrs["types"] = types
         made = Op(op.spec, operands, types, attrs, op.regions, op.loc)
         if decides is not None and layout is not None and layout.count > 1:
-            exchanges = any(o.spec is EXCHANGE for region in op.regions for o in walk(region))
-            if exchanges or any(result != layout for result in results):
-                self.refuse_branch(op, decides, layout)
+            self.check_branch(op, decides, layout, results)
         for old, new in zip(op.results, made.results, strict=True):
             new.stands_for(old)
             self.map[old] = new
@@ -252,6 +244,23 @@ class Rebuilding:
         for old, new in zip(op.results, made.results, strict=True):
             if old in self.pinned and new.tile.layout != self.layouts[old]:
                 self.map[old] = self.get(old, self.layouts[old])
+
+    def enter_branch(self, op: Op, decides: Value) -> Layout:
+        """The layout of a condition by which threads part. What the branch does takes it, too, where a thread has one
+        element of the condition, in a loop, and where the branch loads. With several elements, loads get masks."""
+        layout = self.branch_layout(op, decides)
+        loads = any(o.spec.access.kind == "read" for region in op.regions for o in walk(region))
+        if layout.count == 1 or op.spec.control.loops or loads:
+            self.branch = layout
+        if layout.count > 1:
+            mask_loads(self, op, decides, layout)
+        return layout
+
+    def check_branch(self, op: Op, decides: Value, layout: Layout, results: list[Layout | None]) -> None:
+        """Refuses a branch in which threads meet, or whose results have another layout than its condition."""
+        exchanges = any(o.spec is EXCHANGE for region in op.regions for o in walk(region))
+        if exchanges or any(result != layout for result in results):
+            self.refuse_branch(op, decides, layout)
 
     def rebuild_region(self, region: Block, results: list[Layout | None], condition: Layout | None) -> None:
         outer, self.current = self.current, region

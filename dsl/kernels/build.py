@@ -5,7 +5,7 @@ Rebinding a name in a loop makes it loop-carried; branches join what they bind d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import lcm, prod
 
@@ -334,58 +334,86 @@ class KernelBuilder(Tiles):
         return types
 
     def _if(self, node: ast.If) -> None:
-        condition = self.expr(node.condition)
-        if isinstance(condition, Value) and not condition.tile.shape and (known := constant_of(condition)) is not None:
-            condition = known
+        condition = self.condition(node)
         if not isinstance(condition, Value):
-            if not isinstance(condition, bool | int | float):
-                self.error("type", node.condition.loc, f"{describe(condition)} is no condition")
             self.chosen += 1
             self.statements(node.then if condition else node.otherwise)
             return
-        if condition.dtype is not I1:
-            self.error("type", node.condition.loc, f"'if' takes i1; this is {condition.tile}", "compare with '!= 0'")
         before = self.copied_names(node.condition.loc)
-        outcomes = []
-        with self.branch_of(condition):
-            for body in (node.then, node.otherwise):
-                block = Block()
-                with self.ir.region(block):
-                    self.scope.names = dict(before)
-                    self.statements(body)
-                    outcomes.append((block, self.scope.names))
-                if condition.tile.shape:
-                    self.check_effects(condition, block, node.loc)
-        (then, a), (otherwise, b) = outcomes
+        (then, a), (otherwise, b) = self.branches(node, condition, before)
         self.scope.names = before
         merged: list[Merged] = []
         for name in sorted(assigned_names([node])):
             x, y = a.get(name), b.get(name)
             if x is None or y is None or (x is not y and (isinstance(x, SharedTile) or isinstance(y, SharedTile))):
-                self.scope.names.pop(name, None)  # known on one side only: unknown after
-                self.left_behind[name] = "in one branch of an 'if'"
+                self.leave_behind(name, "in one branch of an 'if'")
                 continue
             self.spend(elements(x, self.ir.budget.steps), node.loc)
             if x is y or (not isinstance(x, Value) and not isinstance(y, Value) and same(x, y)):
                 self.scope.names[name] = x
                 continue
-            pairs = self.pairs(x, y, name, node.loc)
-            both = [self.unify(then, u, otherwise, v, name, node.loc) for u, v in pairs]
-            if condition.tile.shape:
-                both = [
-                    (self.by_element(condition, then, u), self.by_element(condition, otherwise, v)) for u, v in both
-                ]
-                if any(prod(u.tile.shape) != prod(condition.tile.shape) for u, _ in both):
-                    self.scope.names.pop(name, None)  # only a layout could say which elements are of which side
-                    self.left_behind[name] = "in a branch of threads that decide about tiles of another shape"
-                    continue
-            merged.append((name, x, [u for u, _ in both], [v for _, v in both]))
+            both = self.outcomes(condition, (then, otherwise), self.pairs(x, y, name, node.loc), name, node.loc)
+            if both is None:
+                self.leave_behind(name, "in a branch of threads that decide about tiles of another shape")
+            else:
+                merged.append((name, x, [u for u, _ in both], [v for _, v in both]))
         types = self.types_of_branches(merged, node.loc)
         self.end(then, [u for _, _, left, _ in merged for u in left])
         self.end(otherwise, [v for _, _, _, right in merged for v in right])
         self.place(node.condition.loc)
         made = self.ir.op("if", [condition], [then, otherwise], types=types)
         self.name_results([(name, x) for name, x, _, _ in merged], made.results)
+
+    def condition(self, node: ast.If) -> Value | int | float | bool:
+        """The condition of an `if`: a number where it is known when the kernel is compiled."""
+        found = self.expr(node.condition)
+        if isinstance(found, Value) and not found.tile.shape and (known := constant_of(found)) is not None:
+            return known
+        if isinstance(found, Value):
+            if found.dtype is not I1:
+                self.error("type", node.condition.loc, f"'if' takes i1; this is {found.tile}", "compare with '!= 0'")
+        elif not isinstance(found, bool | int | float):
+            self.error("type", node.condition.loc, f"{describe(found)} is no condition")
+        return found
+
+    def branches(
+        self, node: ast.If, condition: Value, before: Mapping[str, Binding]
+    ) -> list[tuple[Block, dict[str, Binding]]]:
+        """Both branches, each with the values of names at its end."""
+        made = []
+        with self.branch_of(condition):
+            for body in (node.then, node.otherwise):
+                block = Block()
+                with self.ir.region(block):
+                    self.scope.names = dict(before)
+                    self.statements(body)
+                    made.append((block, self.scope.names))
+                if condition.tile.shape:
+                    self.check_effects(condition, block, node.loc)
+        return made
+
+    def leave_behind(self, name: str, where: str) -> None:
+        """From here on, a name has no value. where: the only place in which it has one."""
+        self.scope.names.pop(name, None)
+        self.left_behind[name] = where
+
+    def outcomes(
+        self,
+        condition: Value,
+        branches: tuple[Block, Block],
+        pairs: Sequence[tuple[Binding, Binding]],
+        name: str,
+        loc: Loc,
+    ) -> list[tuple[Value, Value]] | None:
+        """The values of a name at the end of both branches, for each element of a tuple. None where only a layout could
+        say which elements belong to which branch."""
+        then, otherwise = branches
+        both = [self.unify(then, u, otherwise, v, name, loc) for u, v in pairs]
+        if condition.tile.shape:
+            both = [(self.by_element(condition, then, u), self.by_element(condition, otherwise, v)) for u, v in both]
+            if any(prod(u.tile.shape) != prod(condition.tile.shape) for u, _ in both):
+                return None
+        return both
 
     def check_effects(self, condition: Value, branch: Block, loc: Loc) -> None:
         """A thread takes a branch for its element of the condition, and does inside what belongs to that element.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
 
 from dsl.kernels.variant import source_digest
 from dsl.lowering.emit.pipelines import BARRIER
 from dsl.lowering.emit.shared_address import tile_offset
 from dsl.lowering.hopper.boxes import is_of_box, map_of, maps_of
-from dsl.lowering.ir.function import Function, walk
+from dsl.lowering.ir.function import Function, Parameter, walk
 from dsl.lowering.ops.pipelines import base_of, rings_of
 from dsl.lowering.text.level import Level
 from dsl.runtime.header import (
@@ -30,39 +29,6 @@ from dsl.runtime.tensor_map import Window
 def make_header(level: Level) -> Header:
     """What a launch needs to know of a variant that all passes have run on."""
     function = level.function
-    params: list[Any] = []
-    for p in function.params:
-        if p.kind == "tensor":
-            params.append(
-                HeaderTensor(
-                    p.name,
-                    p.dtype.name,
-                    tuple(p.dims),
-                    p.strided,
-                    p.access or "r",  # type: ignore[arg-type]
-                    min(p.align, 16),
-                    p.optional,
-                    p.value is not None,
-                )
-            )
-        elif p.kind == "scalar":
-            params.append(Scalar(p.name, p.dtype.name))
-        else:
-            params.append(HeaderTable(p.name, p.dtype.name, p.length))
-    arguments: list[Argument] = []
-    for p in function.params:
-        if p.kind == "tensor" and p.value is not None:
-            arguments.append(Argument("pointer", p.name))
-            arguments += [Argument("stride", p.name, axis) for axis in range(len(p.strides))]
-    arguments += [Argument("scalar", p.name) for p in function.params if p.kind == "scalar" and p.value is not None]
-    arguments += [Argument("table", p.name) for p in function.params if p.kind == "table"]
-    arguments += [Argument("dim", name) for name in function.dims]
-    arguments += [Argument("workspace", workspace.name) for workspace in function.workspaces]
-    for map in maps_of(function.body):
-        window = Window(*zip(*map.walks, strict=True)) if map.walks else None
-        arguments.append(Argument("map", map.tensor, axes=map.axes, box=map.box, swizzle=map.swizzle, window=window))
-    own: tuple[tuple[str, Literal["record", "timeline"]], ...] = (("record", "record"), ("marks", "timeline"))
-    arguments += [Argument(kind) for attribute, kind in own if function.attrs.get(attribute)]
     given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
     dims = dict.fromkeys(d for p in given for d in p.dims if isinstance(d, str))
     return Header(
@@ -77,8 +43,8 @@ def make_header(level: Level) -> Header:
         shared_bytes=function.number("shared_bytes"),
         maxnreg=level.target.cap(function.number("maxnreg"), function.launched) or None,
         dims=tuple(dims),
-        params=tuple(params),
-        arguments=tuple(arguments),
+        params=tuple(map(_passed, function.params)),
+        arguments=tuple(_arguments(function)),
         grid=tuple(function.grid),  # type: ignore[arg-type]
         index_bits=function.index_bits,  # type: ignore[arg-type]
         workspaces=tuple(HeaderWorkspace(w.name, w.dtype.name, w.each, w.zero) for w in function.workspaces),
@@ -87,6 +53,44 @@ def make_header(level: Level) -> Header:
         overlaps=bool(function.attrs.get("overlaps")),
         requires=(*(Requirement(c.expr, c.text, c.line, c.hint) for c in level.requires), *whole_clusters(function)),
     )
+
+
+def _passed(p: Parameter) -> HeaderTensor | Scalar | HeaderTable:
+    """What a caller passes for a parameter."""
+    if p.kind == "scalar":
+        return Scalar(p.name, p.dtype.name)
+    if p.kind != "tensor":
+        return HeaderTable(p.name, p.dtype.name, p.length)
+    return HeaderTensor(
+        p.name,
+        p.dtype.name,
+        tuple(p.dims),
+        p.strided,
+        p.access or "r",  # type: ignore[arg-type]
+        min(p.align, 16),
+        p.optional,
+        p.value is not None,
+    )
+
+
+def _arguments(function: Function) -> Iterator[Argument]:
+    """The arguments of the entry, in order."""
+    present = [p for p in function.params if p.value is not None]
+    for p in present:
+        if p.kind == "tensor":
+            yield Argument("pointer", p.name)
+            yield from (Argument("stride", p.name, axis) for axis in range(len(p.strides)))
+    yield from (Argument("scalar", p.name) for p in present if p.kind == "scalar")
+    yield from (Argument("table", p.name) for p in function.params if p.kind == "table")
+    yield from (Argument("dim", name) for name in function.dims)
+    yield from (Argument("workspace", workspace.name) for workspace in function.workspaces)
+    for map in maps_of(function.body):
+        window = Window(*zip(*map.walks, strict=True)) if map.walks else None
+        yield Argument("map", map.tensor, axes=map.axes, box=map.box, swizzle=map.swizzle, window=window)
+    if function.attrs.get("record"):
+        yield Argument("record")
+    if function.attrs.get("marks"):
+        yield Argument("timeline")
 
 
 def whole_clusters(function: Function) -> Iterator[Requirement]:

@@ -616,6 +616,13 @@ def settings_of(
         raise TileError("schedule", line.loc, row.usage, row.example)
     if row.subject is None:
         return {(row.name, None): Setting(row, None, values, line.loc, None, caller)}
+    return _of_subjects(row, line, subjects, values, caller)
+
+
+def _of_subjects(
+    row: PropertyRow, line: ast.Property, subjects: list[ast.Expr], values: list[ast.Expr], caller: Loc | None
+) -> dict[tuple[str, str | None], Setting]:
+    """The same of a property with subjects."""
     if line.is_static and not isinstance(row.takes, PartsSetting):
         raise TileError("schedule", line.loc, row.usage, row.example)
     if isinstance(row.takes, PartsSetting):

@@ -109,11 +109,7 @@ def resolve_schedule(
     if name is not None:
         said = said_by(program, kernel.name, program.schedule(kernel.name, name))
     mistakes = said.mistakes
-    for constant in kernel.constants:
-        if constant.default is not None:
-            default = Definition(constant.name, constant.loc, [constant.default])
-            written = said.definitions.get(constant.name)
-            said.definitions[constant.name] = default if written is None else written.over(default)
+    _add_defaults(kernel, said)
     said.definitions |= by_rule(program, kernel, said, overrides)
     known: dict[str, Any] = {"warps": DEFAULT_WARPS, **facts, **dims, **types, **scalars}
     names = Names(program, known, said.definitions, overrides, dim_names(kernel))
@@ -124,16 +120,40 @@ def resolve_schedule(
                 out.constants[constant.name] = names.value(constant.name, constant.loc)
     with mistakes.of_a_line():
         _warps(kernel, out, said, names)
+    _force_choices(out, said, names, overrides)
+    _settings(kernel, out, said, names, mistakes)
+    _sort_names(out, said, names, overrides)
+    for contract, caller in (each for found in said.contracts.values() for each in found):
+        with mistakes.of_a_line():
+            out.contracts.append(stated(contract, caller, names, names.option))
+    mistakes.tell()
+    return out
+
+
+def _add_defaults(kernel: ast.KernelDef, said: Said) -> None:
+    """The default of a constant is a definition, too. One of the schedule goes before it."""
+    for constant in kernel.constants:
+        if constant.default is not None:
+            default = Definition(constant.name, constant.loc, [constant.default])
+            written = said.definitions.get(constant.name)
+            said.definitions[constant.name] = default if written is None else written.over(default)
+
+
+def _force_choices(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:
+    """The choices that lines of the schedule, a tuned entry or the caller force."""
     for name, definition in said.definitions.items():
         if is_key(name):
             at = definition.loc.under(definition.caller)
             by = TUNED if definition.is_tuned else "the caller" if name in overrides else str(at)
-            with mistakes.of_a_line():
+            with said.mistakes.of_a_line():
                 out.choices[name] = Forced(names.value(name, definition.loc), by, at)
     for name, option in overrides.items():
         if is_key(name) and name not in out.choices:
             out.choices[name] = Forced(str(option), "the caller")
-    _settings(kernel, out, said, names, mistakes)
+
+
+def _sort_names(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:
+    """Sorts the names: tuned, constant, derived from these, or never used; each kind in the order of definition."""
     order = names.in_order(said.definitions)
     tuned = names.in_order([each for each in said.definitions if each in names.tuned])
     out.tune = {each: names.tuned[each] for each in tuned if each in names.tuned}
@@ -145,11 +165,6 @@ def resolve_schedule(
     out.unasked = {each: said.definitions[each] for each in said.definitions if each not in order and not is_key(each)}
     decided = out.tune.keys() | overrides.keys()
     out.definitions = {each: said.definitions[each] for each in order if each not in decided and not is_key(each)}
-    for contract, caller in (each for found in said.contracts.values() for each in found):
-        with mistakes.of_a_line():
-            out.contracts.append(stated(contract, caller, names, names.option))
-    mistakes.tell()
-    return out
 
 
 def stated(

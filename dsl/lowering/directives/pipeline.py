@@ -26,7 +26,7 @@ from dsl.lowering.building.iterations import carry, hand_on, known_iterations
 from dsl.lowering.directives.grid import TILE
 from dsl.lowering.directives.places import Split, also, is_linear, split
 from dsl.lowering.directives.resident import choose_resident
-from dsl.lowering.directives.roles import Level, around, roles
+from dsl.lowering.directives.roles import PipelinedLoop, around, roles
 from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, slice_of, without
 from dsl.lowering.directives.staged import CopyHead
 from dsl.lowering.directives.staged import copy as make_copy
@@ -113,13 +113,13 @@ def pipeline(function: Function, target: Target) -> None:
         raise TileError("schedule", loc, message, "stage NAMES: tma, of what a tile loads ahead of its loops")
     for nest in found:
         nest.drop_single_iterations(function)
-    facts, levels = facts_now(function), list[Level]()
+    facts, levels = facts_now(function), list[PipelinedLoop]()
     boxes, copies = ([nest for nest in found if nest.head.is_bulk is which] for which in (True, False))
     for number, nest in enumerate(boxes, 1):
         if number == len(boxes):
             nest.head.resident = choose_resident(function, around(function, nest.inner), nest.head.copies)
         stages = _stages(function, target, facts, nest, said, [*boxes[number:], *copies])
-        levels.append(Level(nest.inner, nest.head, stages))
+        levels.append(PipelinedLoop(nest.inner, nest.head, stages))
     resident = roles(function, target, levels) if levels else None
     copies = _remaining(function, copies, said) if levels else copies
     while copies:

@@ -46,7 +46,7 @@ MOST_OF_ROLE = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class PipelinedLoop:
     """A loop that copies at the head of its body, and how many stages the ring of these copies has."""
 
     loop: Op
@@ -54,7 +54,7 @@ class Level:
     stages: int
 
 
-def roles(function: Function, target: Target, levels: Sequence[Level]) -> Resident | None:
+def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -> Resident | None:
     """Parts the copies at the heads of loops' bodies from all the rest; the loops are in one another, the innermost one
     last. What is copied once is not waited for yet. TileError `instruction` where they cannot be parted."""
     inner = levels[-1]
@@ -97,7 +97,7 @@ class _RingPipeline:
     """A pipeline: its loop, the tile of all barriers and how many of these are ahead of its own, and the number that
     goes through it in an iteration."""
 
-    level: Level
+    level: PipelinedLoop
     tile: Value
     base: int
     number: Value
@@ -128,7 +128,9 @@ class Resident:
         self.main.ops[at:at] = made.ops
 
 
-def _pipelines(b: Builder, tile: Value, levels: Sequence[Level], loops: list[Op], before: Block) -> list[_RingPipeline]:
+def _pipelines(
+    b: Builder, tile: Value, levels: Sequence[PipelinedLoop], loops: list[Op], before: Block
+) -> list[_RingPipeline]:
     """Those of the loops, the innermost one first, whose barriers are the first ones."""
     pipelines: list[_RingPipeline] = []
     base = 0
@@ -180,7 +182,7 @@ def _name_of(copy: Op) -> str:
     return tensor.name or "" if tensor is not None else ""
 
 
-def _misfit(function: Function, levels: Sequence[Level], loops: list[Op]) -> tuple[str, str] | None:
+def _misfit(function: Function, levels: Sequence[PipelinedLoop], loops: list[Op]) -> tuple[str, str] | None:
     """Why copies cannot be parted from the rest, and what would fit; None if they can."""
     copies = [copy for level in levels for copy in level.head.copies]
     for copy in copies:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from dsl.command.trace import write_trace
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.shapes import UNKNOWN, LaunchFacts, examine, find_example
 from dsl.kernels.compile import level_after
-from dsl.kernels.levels import LEVELS, level
+from dsl.kernels.levels import LEVELS, Lines, annotate_ir, level
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.choices import Asked
 from dsl.lowering.ir.location import TileError, closest
@@ -36,19 +36,15 @@ from dsl.text.program import Program, dim_names, load, type_parameters
 @click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
 @ARCH
 @click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
-@click.option("--after", metavar="PASS", help="Show the IR after this pass, or 'build', as text to edit.")
+@click.option("--after", multiple=True, metavar="PASS", help="Show the IR after this pass, or 'build'; repeatable.")
 @click.option("--trace", metavar="DIR", help="Write the IR after each pass to DIR, with differences.")
-@click.option("--print-after", multiple=True, metavar="PASS", help="Print the IR after this pass.")
 @CHOOSE
 @SKIP_PASS
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
 def command(file: str, values: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Compile the kernels of FILE (.tile) and show a level. Dims, types and constants come from its example and from
     NAME=VALUE."""
-    emit, annotate = "ir" if options["after"] is not None else options["emit"], options["annotate"]
-    passes: dict[str, Any] = {}
-    if options["print_after"]:
-        passes["print_after"] = options["print_after"]
+    emit, annotate = "ir" if options["after"] else options["emit"], options["annotate"]
     try:
         asked = Asked(choices_of(options["choose"], options["skip_pass"]))
         program = load(file)
@@ -68,14 +64,11 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             return 0
         texts = []
         for request in requests:
-            if options["after"] is not None:
-                texts.append(printed(level_after(program, request, options["after"])))
-                continue
-            text, after = level(program, request, emit, annotate, asked, **passes)
-            texts.append(text)
-            if after:
-                click.echo(after, nl=False)
-        if len(requests) > 1 and options["after"] is None:
+            if options["after"]:
+                texts.append(texts_after(program, request, options["after"], annotate))
+            else:
+                texts.append(level(program, request, emit, annotate, asked))
+        if len(requests) > 1 and not options["after"]:
             asked.check()
         if output is not None:
             write_text(Path(output), texts[0])
@@ -87,6 +80,16 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
     except Exception as error:
         return show(error, file)
     return 0
+
+
+def texts_after(program: Program, request: Request, names: Sequence[str], annotate: bool) -> str:
+    """The IR after each of these passes; of one alone it is text to edit. TileError for a pass that is none."""
+    texts = []
+    for name in names:
+        text = printed(level_after(program, request, name))
+        text = annotate_ir(text, Lines(program.source)) if annotate else text
+        texts.append(f"// after {name}\n{text}" if len(names) > 1 else text)
+    return "".join(texts)
 
 
 COMMENT = {"ptx": "//", "sass": "//", "ir": "//", "llvm": ";"}

@@ -167,8 +167,7 @@ class Recorded:
         return max(span.end - span.begin - self.cost * (1 + span.inner), 0.0) * self.scale.rate
 
     def life(self, warp: WarpRecord) -> MarkedSpan:
-        kinds: list[str] = [mark.kind for mark in self.header.timeline]
-        number = kinds.index(LIFE)
+        number = next(i for i, mark in enumerate(self.header.timeline) if mark.kind == LIFE)
         return MarkedSpan(number, warp.begin[1], end_of(warp), len(warp.events) + warp.dropped)
 
 

@@ -15,7 +15,7 @@ from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import Loc, Source, TileError
 from dsl.lowering.passes import Pass, blamed, check_complete, named, passes_of, run_passes
 from dsl.lowering.text.level import Level
-from dsl.lowering.text.mlir import to_mlir
+from dsl.lowering.text.printer import printed
 from dsl.text.program import Program
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ class Compiled:
     body: str
     ptx: str
     generated: Generated
-    seconds: dict[str, float] = field(default_factory=dict)
-    printed: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float]
+    level: Level
 
     @property
     def ir(self) -> str:
-        """The tile IR after all passes, in MLIR's generic form, with each operation's line."""
-        return to_mlir(self.variant.function, annotate=True)
+        """The tile IR after all passes, as text that is read back."""
+        return printed(self.level)
 
 
 @dataclass(slots=True)
@@ -51,7 +51,6 @@ class Lowered:
 
     variant: Variant
     seconds: dict[str, float]
-    printed: dict[str, str]
     passes: list[str] = field(default_factory=list)
 
     def level(self, program: Program) -> Level:
@@ -65,7 +64,6 @@ def lower(
     program: Program,
     request: Request,
     passes: Sequence[Pass] | None = None,
-    print_after: tuple[str, ...] = (),
     check: bool = False,
     budget: Budget | None = None,
     resolved: Resolved | None = None,
@@ -75,11 +73,11 @@ def lower(
     start = time.perf_counter()
     variant = build_variant(program, request, budget, resolved)
     built = time.perf_counter()
-    trace = run_passes(variant.function, variant.target, passes, print_after, check)
+    trace = run_passes(variant.function, variant.target, passes, check)
     check_complete(variant.function)
     record_access(variant.function)
-    seconds = {"build": built - start, **trace.seconds}
-    return Lowered(variant, seconds, trace.printed, list(trace.seconds))
+    seconds = {"build": built - start, **trace}
+    return Lowered(variant, seconds, list(trace))
 
 
 def compile_variant(program: Program, request: Request, **options: Any) -> Compiled:
@@ -92,12 +90,13 @@ def compile_lowered(
     program: Program, lowered: Lowered, llvm_level: int | None = None, known: Mapping[str, str] | None = None
 ) -> Compiled:
     """PTX for a variant that is lowered. `known`: PTX without header by LLVM's text, of the same target."""
-    made = generate(lowered.level(program), llvm_level, known)
+    level = lowered.level(program)
+    made = generate(level, llvm_level, known)
     pairs = in_place_pairs(program.kernel(lowered.variant.request.kernel), lowered.variant.function)
     made.header = replace(made.header, in_place=pairs)
     lowered.seconds |= made.seconds
     texts = (made.llvm, made.body, made.ptx)
-    return Compiled(lowered.variant, made.header, *texts, made, lowered.seconds, lowered.printed)
+    return Compiled(lowered.variant, made.header, *texts, made, lowered.seconds, level)
 
 
 @dataclass(slots=True)
@@ -196,7 +195,7 @@ def levels_of(program: Program, request: Request) -> Iterator[tuple[str, float, 
     """A variant as it is built, then after each pass: what was done, in how many seconds, and the level, which the next
     pass changes."""
     start = time.perf_counter()
-    level = Lowered(build_variant(program, request), {}, {}).level(program)
+    level = Lowered(build_variant(program, request), {}).level(program)
     yield BUILT, time.perf_counter() - start, level
     for each in passes_of(program.plugins):
         start = time.perf_counter()
@@ -217,7 +216,7 @@ def level_after(program: Program, request: Request, name: str) -> Level:
 
 def go_through(level: Level, passes: Sequence[Pass]) -> bool:
     """Runs passes on a kernel that was read; false if choices left out all of them."""
-    run = run_passes(level.function, level.target, passes).seconds
+    run = run_passes(level.function, level.target, passes)
     level.passes += run
     return bool(run)
 

@@ -51,11 +51,11 @@ def headers_of(ptx: str) -> dict[str, Header]:
 
 def ptx_from(file: str, choose: Mapping[str, str]) -> str:
     """The PTX that a file of the IR's text goes on to with these options, or of LLVM IR; PTX as it is."""
-    from dsl.lowering.text.level import form_of
+    from dsl.lowering.text.level import is_ir
     from dsl.text.files import MAX_TEXT, read_text
 
     text = read_text(Path(file), MAX_TEXT)
-    if form_of(text) is not None:
+    if is_ir(text):
         from dsl.kernels.compile import finish
         from dsl.lowering.text.reader import read
 

@@ -11,12 +11,13 @@ from types import NoneType
 from typing import Any
 
 from dsl.kernels.compile import compile_lowered, compile_variant, lower
+from dsl.kernels.plain_rows import split_place
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.choices import Asked
 from dsl.lowering.ir.function import Function, walk
 from dsl.lowering.ir.location import Loc, Source, printable
 from dsl.lowering.ir.types import SharedType, TileType
-from dsl.lowering.text.mlir import to_mlir
+from dsl.lowering.text.printer import printed
 from dsl.text.files import is_file, read_text
 from dsl.text.program import LIBRARY, STD, Program
 
@@ -25,38 +26,32 @@ LEVELS = ("ast", "ir", "layout", "llvm", "ptx", "sass")
 
 def level(
     program: Program, request: Request, name: str, annotate: bool = False, asked: Asked | None = None, **options: Any
-) -> tuple[str, str]:
-    """(text of the level, IR after the passes that `print_after=` names: with each operation's line, or the source line
-    above it). `asked` notes the kernel's choices. Options as for `lower`.
+) -> str:
+    """The text of a level; with `annotate`, the source lines stand above what comes from them. `asked` notes the
+    kernel's choices. Options as for `lower`.
 
     Raises TileError, and for sass LaunchError or DeviceError.
     """
     if name == "ast":
-        return tree(program.kernels[request.kernel]), ""
+        return tree(program.kernels[request.kernel])
     if name in ("ir", "layout"):
         lowered = lower(program, request, **options)
         function = lowered.variant.function
         if asked is not None and asked.options:
             compile_lowered(program, lowered)  # the emission chooses, too
             asked.note(function.choices)
-        text = to_mlir(function, annotate=annotate) if name == "ir" else layouts(function)
-        printed = lowered.printed
+        text = printed(lowered.level(program)) if name == "ir" else layouts(function)
     else:
         compiled = compile_variant(program, request, **options)
         if asked is not None:
             asked.note(compiled.variant.function.choices)
-        text, printed = (compiled.generated.llvm_text if name == "llvm" else compiled.ptx), compiled.printed
+        text = compiled.generated.llvm_text if name == "llvm" else compiled.ptx
         if name == "sass":
             from dsl.runtime import assemble, sass
 
             header = compiled.header
             text = sass(assemble(text, header.arch, header.entry, header.maxnreg).cubin)
-    if annotate:
-        text = ANNOTATORS[name](text, Lines(program.source)) if name in ANNOTATORS else text
-    if annotate:
-        printed = {after: annotate_ir(ir, Lines(program.source)) for after, ir in printed.items()}
-    after = "".join(f"// after {level_name}\n{ir}" for level_name, ir in printed.items())
-    return text, after
+    return ANNOTATORS[name](text, Lines(program.source)) if annotate and name in ANNOTATORS else text
 
 
 # ---- syntax trees -----------------------------------------------------------------------------------------
@@ -162,14 +157,14 @@ def _read_lines(file: str) -> list[str]:
 
 
 def annotate_ir(text: str, lines: Lines) -> str:
+    files = dict(re.findall(r'^source (\d+) "(.*)"$', text, re.M))
     out = []
     for row in text.splitlines():
-        body, _, place = row.rpartition("  // ")
-        file, _, line = place.rpartition(":")
-        if body and line.isdigit():
-            indent = " " * (len(body) - len(body.lstrip()))
-            out += [indent + c for c in lines.comment("//", file, int(line))]
-            row = body
+        _, place = split_place(row)
+        if place and row.startswith(" "):
+            *source, line, _ = place.partition("+")[0].split(":")
+            comments = lines.comment("//", files.get("".join(source) or "0", "?"), int(line))
+            out += [" " * (len(row) - len(row.lstrip())) + each for each in comments]
         out.append(row)
     return "\n".join(out) + "\n"
 

@@ -138,7 +138,7 @@ class _Emulated:
         variant.function.choices.force(forced or {}, "verify")
         run_passes(variant.function, variant.target, passes)
         record_access(variant.function)
-        compiled = compile_lowered(self.program, Lowered(variant, {}, {}))
+        compiled = compile_lowered(self.program, Lowered(variant, {}))
         self.rules = {k: c for k, c in variant.function.choices.keyed().items() if c.kind == "rule"}
         copies: dict[int, Any] = {}  # an array that is given twice stays one
         values: dict[str, Any] = {}

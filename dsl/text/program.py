@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from dsl.lowering.ir.choices import is_key
 from dsl.lowering.ir.location import Errors, Loc, Source, TileError, closest
 from dsl.lowering.ir.plugins import Plugins, current
-from dsl.lowering.text.level import form_of
+from dsl.lowering.text.level import is_ir
 from dsl.text import tree as ast
 from dsl.text.branches import expand
 from dsl.text.files import is_file, read_text, resolved
@@ -187,7 +187,7 @@ def load(path: str | Path, name: str | None = None, plugins: Plugins | None = No
     place of what the command's line says."""
     path = Path(path)
     text = read_text(path)
-    if form_of(text) is not None:
+    if is_ir(text):
         message = f"{path} is a kernel's IR; this takes the program that it was made of"
         raise TileError("file", None, message, f"dsl run FILE.tile --from {path}")
     program = parse_program(text, name or str(path), resolved(path).parent)

@@ -173,7 +173,7 @@ ELIFS = "if n == 0:\n    v = v + 1.0\n" + "".join(f"elif n == {i + 1}:\n    v = 
 def test_the_deepest_chain_of_elifs_compiles(condition: str) -> None:
     source = program(ELIFS.replace("n ==", condition))
     compiled = compile_variant(parse_program(source), Request("k", "s", {}))
-    assert compiled.ir.count("tile.if") == 198
+    assert compiled.ir.count(" = if(") == 198
 
 
 def test_regions_of_functions_in_functions_are_counted() -> None:

@@ -380,7 +380,7 @@ OPTIONS = {
     "run": ["--device", "--schedule", "--counters", "--explain", "--from", "--json", "--example", "--all", "--seed",
             "--time-limit", "--strict-bounds", "--arch"],
     "check": ["--json"],
-    "compile": ["--emit", "--annotate", "--kernel", "--schedule", "--arch", "--example", "--print-after",
+    "compile": ["--emit", "--annotate", "--kernel", "--schedule", "--arch", "--example", "--after",
                 "--skip-pass", "--after"],
     "opt": ["--pass"],
     "layout": ["--kernel", "--schedule", "--value", "--arch", "--example"],

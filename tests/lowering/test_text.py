@@ -45,10 +45,10 @@ def chosen() -> list[Case]:
 def levels(case: Case) -> tuple[list[str], Generated]:
     """The text of a variant as built and after each pass, and its code."""
     variant = case.build()
-    lowered = Lowered(variant, {}, {})
+    lowered = Lowered(variant, {})
     texts = [printed(lowered.level(program(case.file)))]
     for row in PASSES:
-        lowered.passes += run_passes(variant.function, variant.target, (row,)).seconds
+        lowered.passes += run_passes(variant.function, variant.target, (row,))
         texts.append(printed(lowered.level(program(case.file))))
     record_access(variant.function)
     return texts, generate(lowered.level(program(case.file)))
@@ -70,7 +70,7 @@ def text_of() -> str:
     case = chosen()[0]
     variant = case.build()
     run = run_passes(variant.function, variant.target, through("assign_layouts"))
-    return printed(Lowered(variant, {}, {}, list(run.seconds)).level(program(case.file)))
+    return printed(Lowered(variant, {}, list(run)).level(program(case.file)))
 
 
 def test_the_text_has_a_line_for_each_operation() -> None:
@@ -84,7 +84,7 @@ def test_the_text_has_a_line_for_each_operation() -> None:
 
 def test_places_and_quotations_survive() -> None:
     variant = chosen()[0].build()
-    level = Lowered(variant, {}, {}).level(program(chosen()[0].file))
+    level = Lowered(variant, {}).level(program(chosen()[0].file))
     again = read(printed(level), "k.ir")
     for op, other in zip(walk(level.function.body), walk(again.function.body), strict=True):
         assert op.loc is not None and other.loc is not None

@@ -14,13 +14,12 @@ from dsl.lowering.layouts.layout import Layout
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """One element: its name in the language, its width in bits, what it is, and its spelling in LLVM and MLIR."""
+    """One element: its name in the language, its width in bits, what it is, and its spelling in LLVM."""
 
     name: str
     bits: int
     kind: str  # "signed", "unsigned", "float", "bool", "index" or "operand"
     llvm: str
-    mlir: str
 
     @property
     def bytes(self) -> int:
@@ -52,20 +51,20 @@ class DType:
 DTYPES = {
     d.name: d
     for d in (
-        DType("i1", 1, "bool", "i1", "i1"),
-        DType("s8", 8, "signed", "i8", "si8"),
-        DType("s16", 16, "signed", "i16", "si16"),
-        DType("s32", 32, "signed", "i32", "si32"),
-        DType("s64", 64, "signed", "i64", "si64"),
-        DType("u8", 8, "unsigned", "i8", "ui8"),
-        DType("u16", 16, "unsigned", "i16", "ui16"),
-        DType("u32", 32, "unsigned", "i32", "ui32"),
-        DType("u64", 64, "unsigned", "i64", "ui64"),
-        DType("f16", 16, "float", "half", "f16"),
-        DType("bf16", 16, "float", "bfloat", "bf16"),
-        DType("f32", 32, "float", "float", "f32"),
-        DType("f64", 64, "float", "double", "f64"),
-        DType("index", 32, "index", "i32", "index"),
+        DType("i1", 1, "bool", "i1"),
+        DType("s8", 8, "signed", "i8"),
+        DType("s16", 16, "signed", "i16"),
+        DType("s32", 32, "signed", "i32"),
+        DType("s64", 64, "signed", "i64"),
+        DType("u8", 8, "unsigned", "i8"),
+        DType("u16", 16, "unsigned", "i16"),
+        DType("u32", 32, "unsigned", "i32"),
+        DType("u64", 64, "unsigned", "i64"),
+        DType("f16", 16, "float", "half"),
+        DType("bf16", 16, "float", "bfloat"),
+        DType("f32", 32, "float", "float"),
+        DType("f64", 64, "float", "double"),
+        DType("index", 32, "index", "i32"),
     )
 }
 I1, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "s32", "s64", "u32", "u64"))
@@ -77,12 +76,12 @@ F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "
 OPERAND_TYPES = {
     d.name: d
     for d in (
-        DType("tf32", 32, "operand", "i32", "i32"),
-        DType("e4m3", 8, "operand", "i8", "f8E4M3FN"),
-        DType("e5m2", 8, "operand", "i8", "f8E5M2"),
-        DType("s4", 4, "operand", "i4", "si4"),
-        DType("u4", 4, "operand", "i4", "ui4"),
-        DType("b1", 1, "operand", "i1", "i1"),
+        DType("tf32", 32, "operand", "i32"),
+        DType("e4m3", 8, "operand", "i8"),
+        DType("e5m2", 8, "operand", "i8"),
+        DType("s4", 4, "operand", "i4"),
+        DType("u4", 4, "operand", "i4"),
+        DType("b1", 1, "operand", "i1"),
     )
 }
 TF32 = OPERAND_TYPES["tf32"]
@@ -178,11 +177,6 @@ class TileType:
         """As a user reads it."""
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else str(self.dtype)
 
-    @property
-    def mlir(self) -> str:
-        """Without the layout, which the printer of the IR adds by name."""
-        return f"tensor<{'x'.join(map(str, self.shape))}x{self.dtype.mlir}>" if self.shape else self.dtype.mlir
-
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -193,10 +187,6 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"tensor of {self.dtype}, rank {self.rank}"
-
-    @property
-    def mlir(self) -> str:
-        return f"memref<{'?x' * self.rank}{self.dtype.mlir}, 1>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +209,6 @@ class SharedType:
     def __str__(self) -> str:
         return f"shared {self.dtype}[{'ring ' if self.ring else ''}{', '.join(map(str, self.shape))}]"
 
-    @property
-    def mlir(self) -> str:
-        return f"memref<{''.join(f'{e}x' for e in self.shape)}{self.dtype.mlir}, 3>"
-
 
 @dataclass(frozen=True, slots=True)
 class TableType:
@@ -233,10 +219,6 @@ class TableType:
 
     def __str__(self) -> str:
         return f"table of {self.length} {self.dtype}"
-
-    @property
-    def mlir(self) -> str:
-        return f"memref<{self.length}x{self.dtype.mlir}, 4>"
 
 
 Type = TileType | TensorType | SharedType | TableType

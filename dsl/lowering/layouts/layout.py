@@ -456,11 +456,6 @@ class Layout(metaclass=_Interned):
             parts.append(f"{name} [{', '.join(str(list(self.coordinates(b))) for b in bases)}]")
         return ", ".join(parts)
 
-    @property
-    def mlir(self) -> str:
-        inner = ", ".join(f"{n} = [{', '.join(map(str, b))}]" for n, b in self.places)
-        return "{" + inner + "}"
-
 
 def row_major(extents: Sequence[Any], times: Callable[[Any, Any], Any] = mul) -> list[Any]:
     """Strides in elements, the last axis without gaps: (2, 3, 4) → 12, 4, 1. `times` multiplies what is no number."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from dsl.lowering.building.verify import Known, Malformed, verify
@@ -54,7 +54,6 @@ from dsl.lowering.passes import (
     unroll_loops,
 )
 from dsl.lowering.passes.structure import flaw_of_structure
-from dsl.lowering.text.mlir import to_mlir
 
 LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies lowered", "shared memory placed"
 
@@ -220,28 +219,17 @@ def _checked(added: Added) -> Callable[[Function, Target], None]:
     return run
 
 
-@dataclass(slots=True)
-class Trace:
-    """What a run of the passes leaves: seconds by pass, and the IR after those that were asked for, with the
-    line of each operation."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    printed: dict[str, str] = field(default_factory=dict)
-
-
 @deep_recursion()
 def run_passes(
     function: Function,
     target: Target,
     passes: Sequence[Pass] | None = None,
-    print_after: tuple[str, ...] = (),
     check: bool = False,
-) -> Trace:
-    """Runs `passes` (all of the function's) but those that a choice leaves out; with `check`, verifies after each.
-    TileError `call` for a pass that is none, or whose need nothing gives."""
+) -> dict[str, float]:
+    """Runs `passes` (all of the function's) but those that a choice leaves out; with `check`, verifies after each. The
+    seconds of those that ran.     TileError `call` for a pass that is none, or whose need nothing gives."""
     passes = passes_of(function.choices.plugins) if passes is None else passes
-    named(print_after, passes)
-    trace, known = Trace(), Known()
+    seconds, known = dict[str, float](), Known()
     for each in passes:
         sound = each.sound and (each.by_hand or function.word("barriers") != "manual")
         unsafe = () if sound else ("off",)
@@ -251,12 +239,10 @@ def run_passes(
         start = time.perf_counter()
         with blamed(function, passes, f"the pass '{each.name}'"):
             each.apply(function, target)
-        trace.seconds[each.name] = time.perf_counter() - start
+        seconds[each.name] = time.perf_counter() - start
         if check:
             verify(function, each.name, known)
-        if each.name in print_after:
-            trace.printed[each.name] = to_mlir(function, annotate=True)
-    return trace
+    return seconds
 
 
 @contextmanager

@@ -6,30 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.lowering.ir.function import Function
-from dsl.lowering.ir.location import Source, TileError
+from dsl.lowering.ir.location import Source
 from dsl.lowering.ir.targets import Target
 
 VERSION = 1
 """Of the text: another one is refused."""
 FIRST = f"tile-ir {VERSION}"
 """The first line of a text."""
-MLIR = '"builtin.module"'
-"""What the other form of the IR has near its head: that of `--emit ir` and `--print-after`."""
 
 
-def form_of(text: str) -> str | None:
-    """Whether a text is a kernel's IR: `text`, which is read back, `mlir`, or None for neither."""
-    head = next((line for line in text.splitlines() if line.strip() and not line.startswith(("#", "!", "//"))), "")
-    return "text" if head.split(" ")[0] == FIRST.split()[0] else "mlir" if head.startswith(MLIR) else None
-
-
-def check_form(text: str, name: str) -> None:
-    """TileError `ir` for a text of MLIR's generic form."""
-    if form_of(text) == "mlir":
-        message = f"{name} has the IR in MLIR's form, that of --emit ir, which is not read back"
-        raise TileError(
-            "ir", None, message, "dsl compile FILE --after PASS -o k.ir writes the text that is: docs/ir.md"
-        )
+def is_ir(text: str) -> bool:
+    """Whether a text is a kernel's IR."""
+    head = next((line for line in text.splitlines() if line.strip() and not line.startswith("//")), "")
+    return head.split(" ")[0] == FIRST.split()[0]
 
 
 @dataclass(slots=True)

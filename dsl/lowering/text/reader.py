@@ -15,13 +15,12 @@ from dsl.lowering.ir.types import TileType, Type
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.kinds import ATTRIBUTES
 from dsl.lowering.text.head import FunctionHead, user_name
-from dsl.lowering.text.level import FIRST, Level, check_form
+from dsl.lowering.text.level import FIRST, Level
 from dsl.lowering.text.rows import TextRow
 
 
 def read(text: str, name: str) -> Level:
     """The kernel of a text. Raises TileError `ir` with the place in `text`, whose file is called `name`."""
-    check_form(text, name)
     return _Reader(Source(name, text)).level()
 
 

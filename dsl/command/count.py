@@ -14,6 +14,7 @@ from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import SECONDS, SEED
 from dsl.command.run import TIME_LIMIT, choose_device
 from dsl.lowering.ir.location import TileError, printable
+from dsl.lowering.ir.plugins import current
 
 if TYPE_CHECKING:
     from dsl.studies.count import CountedFile
@@ -118,6 +119,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """What a request asks for, both as JSON."""
     from dsl.studies.count import CountRequest, count
 
+    current()  # which tells the emulator of instructions
     request = {name: value for name, value in request.items() if name != "file"}
     return {"files": [asdict(each) for each in count(CountRequest(**request))]}
 

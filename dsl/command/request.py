@@ -6,12 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dsl.examples.report import Report
-from dsl.lowering.ir.plugins import current
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
-    """A file with an example (by name, by index, or the first) or a PTX text, and how to run it. `most_bytes` bounds
+    """A file with an example (by name, by index, or the first), and how to run it. `most_bytes` bounds
     the arrays of a launch. `timeline`: the file to write it to, of these `marks`. `bound_seconds`, `bounds`:
     as of `LaunchSettings`."""
 
@@ -42,13 +41,10 @@ class CommandRequest:
 
 def execute(request: CommandRequest) -> Report:
     """Runs it in this process. Raises TileError, LaunchError or DeviceError."""
-    from pathlib import Path
-
     from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.timeline import TimelineSettings
     from dsl.kernels.edited import ptx_from
     from dsl.lowering.ir.choices import Asked
-    from dsl.text.files import MAX_TEXT, read_text
 
     ptx = None if request.ptx is None else ptx_from(request.ptx, request.choose)
     settings = LaunchSettings(
@@ -70,12 +66,6 @@ def execute(request: CommandRequest) -> Report:
         if request.timeline is None
         else TimelineSettings(request.timeline, request.marks, request.events, request.blocks),
     )
-    if request.file.endswith(".ptx"):
-        from dsl.examples.ptx_run import run_ptx
-
-        current()  # which tells the emulator of instructions
-        text = read_text(Path(request.file), MAX_TEXT)
-        return run_ptx(text, request.file, request.device, request.why, request.values, settings, request.example)
     from dsl.examples.overrides import resolve
     from dsl.examples.run import run_example
     from dsl.examples.shapes import find_example

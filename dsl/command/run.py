@@ -1,4 +1,4 @@
-"""`dsl run`: a file's example, or a saved PTX text."""
+"""`dsl run`: a file's example."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def command(
     **settings: Any,
 ) -> int:
     """Run the example of FILE (.tile), and compare, measure and count it. NAME=VALUE sets dims, types, constants and
-    options. A saved .ptx with its header runs on random arrays.
+    options.
 
     Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed; of several examples the
     greatest.
@@ -185,7 +185,7 @@ def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
                 raise TileError("option", None, f"--{option} is of a timeline", "--timeline t.json")
         return
     others = {"--all": run_all, "--counters": settings["counters"], "--from": settings["ptx"] is not None}
-    for option, is_given in {**others, "a .ptx file": file.endswith(".ptx")}.items():
+    for option, is_given in others.items():
         if is_given:
             message = f"--timeline and {option} exclude each other: it compiles the kernels of an example with marks"
             raise TileError("option", None, message)
@@ -218,10 +218,8 @@ def run(
 
     settings = {**settings, "choose": choices_of(settings["choose"], settings["skip_pass"])}
     del settings["skip_pass"]
-    for option in ("strict_bounds", "choose", "arch"):
-        if settings[option] and file.endswith(".ptx"):
-            flag = "--" + option.replace("_", "-")
-            raise LaunchError("option", f"{flag} is for a .tile file: a .ptx text is compiled already")
+    if file.endswith(".ptx"):
+        raise TileError("option", None, f"{file} is a PTX text, and no program", f"dsl count {file} launches it")
     check_timeline(file, run_all, settings)
     place, why = choose_device(device, settings["counters"])
     settings["time_limit"] = time_limit
@@ -294,12 +292,12 @@ def requests_for(
     run_all: bool,
     settings: dict[str, Any],
 ) -> list[CommandRequest]:
-    """What to run: the chosen example, all, or the entry of a PTX text."""
+    """What to run: the chosen example, or all."""
     from dsl.examples.work import COUNTED_SECONDS
 
     common: dict[str, Any] = {"file": file, "values": list(values), "device": device, "why": why, **settings}
     common["bound_seconds"] = None if settings.get("timeline") else COUNTED_SECONDS
-    if not run_all or file.endswith(".ptx"):
+    if not run_all:
         return [CommandRequest(example=example, **common)]
     if example is not None:
         raise TileError("option", None, "--example and --all exclude each other")

@@ -1,4 +1,4 @@
-"""Runs a saved PTX text with its header on random arrays: what it costs, without a check of its results."""
+"""What a saved PTX text with its header is launched on where nobody says it: dims that it takes, and random arrays."""
 
 from __future__ import annotations
 
@@ -7,71 +7,12 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from dsl.examples.bounds import bound_of
-from dsl.examples.one_kernel import LaunchSettings, run_kernel
-from dsl.examples.overrides import parse_value
-from dsl.examples.renewals import Renewals
-from dsl.examples.report import Report
-from dsl.examples.times import timed
-from dsl.examples.transfers import on_device
-from dsl.examples.work import counted_work
-from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.location import TileError
 from dsl.values.host import MAX_BYTES
 
 EXTENTS = (1024, 1000, 4096, 512, 256, 128, 64, 32, 16, 8, 1)
 """Tried for dims that nobody gives, beside the constants of the kernel, until all that it requires holds."""
 MAX_TRIALS = 20_000
-
-
-def run_ptx(
-    text: str, name: str, device: str, why: str, given: list[str], settings: LaunchSettings, entry: str | None = None
-) -> Report:
-    """Launches the entry once and measures it; `given` sets dims and scalars. Raises LaunchError or TileError."""
-    from dsl.runtime import Kernel, device_facts
-
-    ordinal = None if device == "emulator" else int(device.partition(":")[2] or 0)
-    kernel = Kernel(text, entry, device)
-    header = kernel.header
-    facts = device_facts(device, header.arch)
-    values = numbers(header, given)
-    dims = choose_dims(header, values, facts.sms)
-    report = Report(name, None, device, f"{facts.name}, {facts.arch}", why)
-    arrays = random_arguments(header, dims, values, settings.seed)
-    ordered = list((arrays if ordinal is None else on_device(arrays, ordinal)).values())
-    renewals = Renewals([(kernel, ordered)], ordinal)
-    launch = run_kernel(kernel, ordered, ordinal, settings)
-    report.launches.append(launch)
-    launch.dims, report.guessed = dims, guessed_of(dims, values)
-    if ordinal is not None:
-        report.bandwidth = facts.memory_bandwidth
-        report.untimed = renewals.reason
-        if not renewals.reason:
-            report.times = timed(renewals.together(kernel.bind(*ordered)), ordinal)
-            launch.time_us = report.times[1]
-        if settings.bound_seconds is not None:
-            work = counted_work(kernel, [*arrays.values()], launch.grid, facts, settings.bound_seconds)
-            launch.bound = bound_of(work, facts, launch.time_us)
-    return report
-
-
-def numbers(header: Any, given: list[str]) -> dict[str, Any]:
-    """The values of NAME=VALUE texts, whose names are dims or scalars of the kernel. Raises TileError `option`."""
-    known = [*header.dims, *(p.name for p in header.params if type(p).__name__ == "Scalar")]
-    out: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        name = name.removeprefix("dim.")
-        if not equals:
-            raise TileError("option", None, f"'{text}' is not NAME=VALUE")
-        if name not in known:
-            hint = closest(name, known) or f"known: {', '.join(known)}; constants of a PTX text are fixed"
-            raise TileError("option", None, f"{header.label} has no dim or scalar '{name}'", hint)
-        if name in out:
-            raise TileError("option", None, f"'{name}' is given twice")
-        out[name] = parse_value(value)
-        if isinstance(out[name], str) or (name in header.dims and (type(out[name]) is not int or out[name] < 0)):
-            raise TileError("option", None, f"'{text}': a dim is a count, a scalar a number")
-    return out
 
 
 def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, int]:

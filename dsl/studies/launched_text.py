@@ -305,10 +305,16 @@ class OwnText:
         self.grid: Extents = self.kernel.grid(*self.values)
 
     def bound(self, names: Mapping[str, Any], sms: int, seed: int) -> dict[str, Any]:
+        from dsl.runtime.header import Scalar
+
         header = self.header
         arrays = {tensor.name for tensor in header.tensors}
         if not arrays & names.keys():
             numbers = {name: value for name, value in names.items() if isinstance(value, bool | int | float)}
+            known = [*header.dims, *(param.name for param in header.params if isinstance(param, Scalar))]
+            if other := [name for name in names if name not in known and numbers.keys() == names.keys()]:
+                hint = closest(other[0], known) or f"known: {', '.join(known)}; constants of a PTX text are fixed"
+                raise TileError("option", None, f"{header.label} has no dim or scalar '{other[0]}'", hint)
             dims = choose_dims(header, {name: numbers[name] for name in header.dims if name in numbers}, sms)
             self.guessed = guessed_of(dims, numbers)
             return random_arguments(header, dims, numbers, seed)

@@ -262,15 +262,20 @@ def test_edited_ptx_takes_the_place_of_the_kernel(double: str, tmp_path: Path) -
 def test_a_saved_ptx_runs_by_its_header(double: str, tmp_path: Path) -> None:
     ptx = tmp_path / "k.ptx"
     dsl("compile", double, "-o", str(ptx))
-    told = run_json(str(ptx))
-    assert told["passed"] is None and told["kernel"] == "double" and told["counters"]["instructions"] > 0
-    assert told["guessed"] == told["dims"] and told["dims"].keys() == {"n"}
-    assert (
-        f"n={told['dims']['n']}: guessed, since nobody gives it" in dsl("run", str(ptx), "--device", "emulator").stdout
-    )
-    given = run_json(str(ptx), "n=500")
-    assert given["dims"] == {"n": 500} and "guessed" not in given
-    assert dsl("run", str(ptx), "m=500", "--device", "emulator").exit_code == 2
+
+    def counted(*values: str) -> Any:
+        return json.loads(dsl("count", str(ptx), *values, "--device", "emulator", "--json").stdout)["files"][0]
+
+    told = counted()
+    assert told["passed"] is None and told["entry"] == "double" and told["counters"]["instructions"] > 0
+    assert told["guessed"].keys() == {"n"}
+    said = dsl("count", str(ptx), "--device", "emulator").stdout
+    assert f"n={told['guessed']['n']}: guessed, since nobody gives it" in said
+    assert counted("n=500")["guessed"] == {} and "f32[500]" in counted("n=500")["arguments"]["x"]
+    wrong = dsl("count", str(ptx), "m=500", "--device", "emulator")
+    assert wrong.exit_code == 2 and "no dim or scalar 'm'" in wrong.stderr
+    refused = dsl("run", str(ptx), "--device", "emulator")
+    assert refused.exit_code == 2 and f"dsl count {ptx} launches it" in refused.stderr
 
 
 def test_json_is_one_object_for_errors_too(tmp_path: Path) -> None:
@@ -403,7 +408,7 @@ def test_a_number_that_hangs_on_a_launch_is_not_guessed(tmp_path: Path) -> None:
 def test_compile_takes_a_kernel_that_the_example_does_not_launch() -> None:
     fused = str(ROOT / "samples" / "softmax_fused.tile")
     text = dsl("compile", fused, "--kernel", "fused_gradient", "--schedule", "whole", "--emit", "ir").stdout
-    assert 'name = "fused_gradient"' in text
+    assert "kernel fused_gradient " in text
 
 
 def test_new_writes_a_kernel_that_passes_and_keeps_what_is_there(

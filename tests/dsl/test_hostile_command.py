@@ -194,11 +194,11 @@ def test_an_output_that_nobody_takes_is_no_traceback(file: Path, arguments: tupl
 def test_arrays_of_a_ptx_text_are_bounded(file: Path) -> None:
     ptx = file.with_suffix(".ptx")
     assert said("compile", file, "-o", ptx)[0] == 0
-    status, output = said("run", ptx, "--device", "emulator", f"n={1 << 40}")
+    status, output = said("count", ptx, "--device", "emulator", f"n={1 << 40}")
     assert status == 2 and "the arrays of double are larger than 8 GiB" in output, output
     line, _, rest = ptx.read_text().partition("\n")
     ptx.write_text(line.replace('"dims":["n"],"strided"', '"dims":["n",4611686018427387903],"strided"') + "\n" + rest)
-    status, output = said("run", ptx, "--device", "emulator")
+    status, output = said("count", ptx, "--device", "emulator")
     assert status == 2 and "error[limit]" in output, output
 
 

@@ -67,7 +67,7 @@ def test_the_command_line_runs_as_on_a_device_of_the_target(arch: str, device: s
     [
         (["run", *TMA, "--device", "emulator"], "sm_80 has no such copies"),
         (["verify", *TMA, "--given-only"], "sm_80 has no such copies"),
-        (["run", "saved.ptx"], "--arch is for a .tile file"),
+        (["run", "saved.ptx"], "saved.ptx is a PTX text"),
     ],
 )
 def test_the_command_line_says_what_a_target_lacks(line: list[str], said: str) -> None:

@@ -114,8 +114,8 @@ def test_saved_ptx_runs_by_its_header(path: Path, tmp_path: Path) -> None:
     ptx = tmp_path / "k.ptx"
     made = CliRunner().invoke(cli, ["compile", str(path), "--schedule", "shared", "-o", str(ptx)])
     assert made.exit_code == 0, made.output
-    for text in (str(ptx), [str(path), "--ptx", str(ptx)]):
-        result = CliRunner().invoke(cli, ["run", *([text] if isinstance(text, str) else text), *ON])
+    for words in (["count", str(ptx)], ["run", str(path), "--ptx", str(ptx)]):
+        result = CliRunner().invoke(cli, [*words, *ON])
         assert result.exit_code == 0, result.output
 
 

@@ -66,7 +66,7 @@ class Crew:
             raise error.told()
         if error is not None and not worker.is_dead(error):
             raise error
-        said = Answer({}, "the process that tried it died") if error else worker.heard(future.result())
+        said = Answer({}, "the process that tried it died") if error else future.result()
         for index, trial in said.trials.items():
             self.heard(index, trial)
         self.moves = said.moves or self.moves

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from dsl.lab.place import TuningPlace
 from dsl.lab.provenance import versions
 from dsl.lab.station import Batch
 from dsl.lab.trial import Trial
-from dsl.lab.worker import Answer, LaunchAtCase, answer, answered, asked, described
+from dsl.lab.worker import Answer, LaunchAtCase, answer, described, sent
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.errors import LaunchError
 
@@ -97,17 +96,16 @@ class Machine:
         """Waits until it has said what it is. TileError where it has another compiler, or its process dies; what
         finding the device raises."""
         try:
-            said = json.loads(self.first.result())
+            self.place, theirs = self.first.result()
         except Exception as error:
             if not self.process.is_dead(error):
                 raise
             raise TileError(
                 "device", None, f"the process for {self.device} died before it had tried anything"
             ) from None
-        self.place = TuningPlace(**said["place"])
         mine = versions()
-        if said["versions"] != mine:
-            differ = sorted(name for name in mine.keys() | said["versions"] if said["versions"].get(name) != mine[name])
+        if theirs != mine:
+            differ = sorted(name for name in mine.keys() | theirs if theirs.get(name) != mine[name])
             hint = "install the same project and packages where workers run"
             raise TileError("device", None, f"a worker differs in its versions: {', '.join(differ)}", hint)
 
@@ -118,12 +116,8 @@ class There:
     def __init__(self, machine: Machine, launch: LaunchAtCase):
         self.machine, self.launch = machine, launch
 
-    def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Any]:
-        text = asked(self.launch, self.machine.device, batch)
-        return self.machine.process.executor().submit(answer, text)
-
-    def heard(self, said: Any) -> Answer:
-        return answered(said)
+    def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Answer]:
+        return self.machine.process.executor().submit(answer, self.launch, self.machine.device, sent(batch))
 
     def renew(self) -> None:
         self.machine.process.renew()

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
-from msgspec import Meta, MsgspecError, convert
+from msgspec import Meta, MsgspecError
 from msgspec.json import decode
 
 from dsl.lab.contest import median_interval
@@ -206,24 +206,15 @@ def default_log(path: Path) -> Path:
     return Path(root, "dsl", "tune", f"{path.stem}-{place}.jsonl")
 
 
-def trial_of(record: dict[str, Any]) -> Trial:
-    """The inverse of `asdict`. Raises msgspec.ValidationError for what is none."""
-    return _completed(convert(record, Trial))
-
-
-def _completed(trial: Trial) -> Trial:
-    trial.steps = [{"schedule": None, **step} for step in trial.steps]
-    for each in trial.launches:  # keys and options of thousands of trials are the same few texts
-        each.choices = {sys.intern(key): sys.intern(option) for key, option in each.choices.items()}
-    return trial
-
-
 def read_trial(line: str) -> Trial | None:
     """The trial of a line of a log; None for what is none, or of a schema that is not read."""
     try:
-        trial = _completed(decode(line, type=Trial))
+        trial = decode(line, type=Trial)
     except (MsgspecError, RecursionError):
         return None
+    trial.steps = [{"schedule": None, **step} for step in trial.steps]
+    for each in trial.launches:  # keys and options of thousands of trials are the same few texts
+        each.choices = {sys.intern(key): sys.intern(option) for key, option in each.choices.items()}
     return trial if trial.schema in READ and trial.status in VERDICTS and trial.is_sound else None
 
 

@@ -1,4 +1,4 @@
-"""A station in another process: what is asked of it, and what it answers, are JSON; so it may be on another host."""
+"""A station in another process, which may be on another host."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any, Protocol
 from dsl.examples.overrides import Overrides
 from dsl.kernels.plugin_files import load_plugins
 from dsl.lab.case import TuningCase
-from dsl.lab.compiling import ChangedError, Made, digest_of
-from dsl.lab.place import find_place
+from dsl.lab.compiling import ChangedError, digest_of
+from dsl.lab.place import TuningPlace, find_place
 from dsl.lab.provenance import versions
 from dsl.lab.runner import LazyCase, with_arguments
 from dsl.lab.space import calls
 from dsl.lab.station import Batch, Entrant, Station
-from dsl.lab.trial import Trial, trial_of
+from dsl.lab.trial import Trial
 from dsl.runtime.errors import LASTING, DeviceError
 from dsl.text.program import Program, load
 
@@ -58,12 +58,8 @@ class Answer:
 class Worker(Protocol):
     """Tries batches of one launch, one at a time."""
 
-    def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Any]:
-        """Begins a batch; `settled` gets the trials that are settled when this returns."""
-        ...
-
-    def heard(self, said: Any) -> Answer:
-        """What such a future has."""
+    def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Answer]:
+        """Begins a batch; `settled` gets the trials that are settled when this returns, the answer has the others."""
         ...
 
     def renew(self) -> None:
@@ -81,14 +77,11 @@ class Here:
     def __init__(self, station: Station):
         self.station = station
 
-    def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Any]:
+    def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Answer]:
         self.station.go(batch, settled)
-        done: Future[Any] = Future()
-        done.set_result(None)
+        done: Future[Answer] = Future()
+        done.set_result(Answer({}))
         return done
-
-    def heard(self, said: Any) -> Answer:
-        return Answer({})
 
     def renew(self) -> None:
         raise NotImplementedError
@@ -97,28 +90,17 @@ class Here:
         return False
 
 
-# ---- here: what is asked and answered ----
+# ---- here ----
 
 
-def asked(launch: LaunchAtCase, device: str, batch: Batch) -> str:
-    """A batch for the station of a launch at a device. Waits for the code of its points."""
+def sent(batch: Batch) -> Batch:
+    """A batch as it goes to another process: with the code of its points, for which it waits, and without plans."""
 
-    def record(each: Entrant) -> dict[str, Any]:
-        return {"index": each.index, "trial": asdict(each.trial), "code": [asdict(made) for made in each.code()]}
+    def alone(each: Entrant) -> Entrant:
+        return replace(each, code=partial(list, each.code()), plan=None)
 
-    about = {"rungs": list(batch.rungs), "seconds": batch.seconds, "whole": batch.whole}
-    reference = None if batch.reference is None else record(batch.reference)
-    entrants = [record(each) for each in batch.entrants]
-    return json.dumps(
-        {"launch": asdict(launch), "device": device, **about, "reference": reference, "entrants": entrants}
-    )
-
-
-def answered(text: str) -> Answer:
-    """What a station has answered."""
-    record = json.loads(text)
-    trials = {int(index): trial_of(trial) for index, trial in record.pop("trials").items()}
-    return Answer(trials, **record)
+    reference = None if batch.reference is None else alone(batch.reference)
+    return replace(batch, entrants=[*map(alone, batch.entrants)], reference=reference)
 
 
 # ---- there: in a process that has a device ----
@@ -130,39 +112,26 @@ _stations: dict[str, Station] = {}
 _is_poisoned = False
 
 
-def described(device: str) -> str:
+def described(device: str) -> tuple[TuningPlace, dict[str, str]]:
     """The device of a process, and the versions of what decides trials."""
-    return json.dumps({"place": asdict(find_place(device)), "versions": versions()})
+    return find_place(device), versions()
 
 
-def answer(text: str) -> str:
+def answer(launch: LaunchAtCase, device: str, batch: Batch) -> Answer:
     """Tries a batch. Raises ChangedError where the file is not the one that is meant. A process whose device is
     poisoned ends: who gave it a batch gives that to another."""
     global _is_poisoned
     if _is_poisoned:
         os._exit(POISONED)
-    record = json.loads(text)
-    station = station_of(LaunchAtCase(**record["launch"]), record["device"])
-    trials: dict[int, Trial] = {}
-    said = Answer(trials)
+    station, said = station_of(launch, device), Answer({})
     try:
-        station.go(batch_of(record), trials.__setitem__)
+        station.go(batch, said.trials.__setitem__)
     except DeviceError as fault:
         if fault.code not in LASTING:
             raise
         said.poisoned, _is_poisoned = fault.message, True
     said.moves = None if station.case.made is None else station.case.made.moves
-    return json.dumps({**asdict(said), "trials": {index: asdict(trial) for index, trial in trials.items()}})
-
-
-def batch_of(record: Mapping[str, Any]) -> Batch:
-    def entrant(one: dict[str, Any]) -> Entrant:
-        code = [Made(**made) for made in one["code"]]
-        return Entrant(one["index"], trial_of(one["trial"]), lambda: code)
-
-    reference = None if record["reference"] is None else entrant(record["reference"])
-    entrants = [entrant(one) for one in record["entrants"]]
-    return Batch(entrants, record["rungs"], reference, record["seconds"], record["whole"])
+    return said
 
 
 def station_of(launch: LaunchAtCase, device: str) -> Station:

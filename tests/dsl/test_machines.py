@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,10 +41,11 @@ class ThisProcess(Executor):
         if self.timer is not None:
             self.timer.slowness = self.slowness
         if function is worker.answer:
-            record = json.loads(arguments[0])
-            self.batches.append(record)
-            tried = [*record["entrants"], *([record["reference"]] if record["reference"] else [])]
-            if self.deadly([each["trial"]["steps"][0]["constants"] for each in tried]):
+            arguments = pickle.loads(pickle.dumps(arguments))
+            batch = arguments[2]
+            self.batches.append(batch)
+            tried = [*batch.entrants, *([batch.reference] if batch.reference else [])]
+            if self.deadly([each.trial.steps[0]["constants"] for each in tried]):
                 future.set_exception(BrokenExecutor("dead"))
                 return future
         assert not self.is_poisoned
@@ -100,7 +103,7 @@ def test_two_workers_count_what_one_counts(scale: Path, two: list[ThisProcess]) 
     one = outcome(scale, "--fresh")
     found = on(scale, "--fresh")
     assert found["points"] == one["points"]
-    tried = [len(each["entrants"]) for process in two for each in process.batches]
+    tried = [len(each.entrants) for process in two for each in process.batches]
     assert sum(tried) == 24 and all(process.batches for process in two) and max(tried) == 6
     assert on(scale)["from_log"] == 24 and sum(len(p.batches) for p in two) == len(tried)
 
@@ -221,7 +224,7 @@ def test_a_process_with_a_poisoned_device_ends_rather_than_try_more(monkeypatch:
     monkeypatch.setattr(os, "_exit", ended)
     monkeypatch.setattr(worker, "_is_poisoned", True)
     with pytest.raises(SystemExit, match="3"):
-        worker.answer("{}")
+        worker.answer(*[None] * 3)  # type: ignore[arg-type]
 
 
 def test_an_error_of_ours_is_none_of_a_points(
@@ -320,20 +323,19 @@ def test_wrong_arguments_are_errors(scale: Path, arguments: tuple[str, ...], say
 def test_devices_of_several_kinds_or_compilers_are_refused(
     two: list[ThisProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = json.loads(worker.described("emulator"))
-    other["place"]["name"] = "emulated H100"
+    place, made_with = worker.described("emulator")
+    other = replace(place, name="emulated H100")
     pair = list(map(Machine, two, ["emulator", "emulator"]))  # type: ignore[arg-type]
     pair[1].first = Future()
-    pair[1].first.set_result(json.dumps(other))
+    pair[1].first.set_result((other, made_with))
     with pytest.raises(TileError, match=r"several kinds: emulated H100 .*, emulated H200"), Machines(pair):
         pass
     pair[1].first = Future()
     pair[1].first.set_exception(BrokenExecutor())
     with pytest.raises(TileError, match="the process for emulator died"), Machines(pair):
         pass
-    other["versions"]["numpy"] = "1.0"
     pair[1].first = Future()
-    pair[1].first.set_result(json.dumps(other))
+    pair[1].first.set_result((other, made_with | {"numpy": "1.0"}))
     with pytest.raises(TileError, match="differs in its versions: numpy"), Machines(pair):
         pass
 

@@ -12,7 +12,7 @@ from dsl.calls.arguments import check_kinds, class_of, facts_of, in_words, order
 from dsl.calls.called import Called
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.calls.planner import Planner
-from dsl.calls.short_way import MOST_WAYS, ShortWay, short_way
+from dsl.calls.short_way import MOST_WAYS, short_way
 from dsl.calls.tuned import Tuned, stale_errors, tuned_path
 from dsl.kernels.compile import Compiled
 from dsl.kernels.plugin_files import load_plugins
@@ -22,6 +22,7 @@ from dsl.lowering.ir.choices import Asked
 from dsl.lowering.ir.location import Errors, TileError, closest
 from dsl.lowering.ir.targets import Target, target
 from dsl.lowering.known.facts import most_elements
+from dsl.runtime.call_classes import CallClasses
 from dsl.text import tree as ast
 from dsl.text.heads import KernelHead
 from dsl.text.program import Program, parse_program
@@ -311,8 +312,8 @@ class ModuleFunction:
         self.module, self.name = module, name
         self.called = module.program.once(Called, name)
         self.params = self.called.params
-        self._plans: dict[Any, BoundPlan] = {}
-        self._ways: list[ShortWay] = []  # of the last classes of calls
+        self._plans = CallClasses[BoundPlan]()
+        self._ways = self._plans.ways
 
     def __repr__(self) -> str:
         return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
@@ -330,7 +331,7 @@ class ModuleFunction:
         if not plan.outputs:
             plan.launch(given)
             if (way := short_way(self.params, arguments, named, plan)) is not None:
-                self._ways = [way, *self._ways[: MOST_WAYS - 1]]
+                self._plans.remember(way, MOST_WAYS)
             return None
         from dsl.runtime import finish_like
 
@@ -388,21 +389,14 @@ class ModuleFunction:
         """The launches of a call, compiled; made once for its class."""
         facts = self.facts(given)
         key = class_of(self.called, facts, rest)
-        plan = self._plans.pop(key, None)
+        plan = self._plans.find(key)
         if plan is None:
             outputs = self.called.outputs(facts)
             facts |= {output.name: output.facts for output in outputs}
             plan = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
-        self._plans[key] = plan  # the last one: the first are those that were not used for longest
-        if len(self._plans) > MOST_PLANS:
-            self._let_go()
+            # plans with workspaces stay: what was captured in a graph knows where they lie
+            self._plans.keep(key, plan, MOST_PLANS, stays=lambda each: each.workspaces)
         return plan
-
-    def _let_go(self) -> None:
-        """Drops the plan that was not used for longest. Those with workspaces stay: what was captured in a graph knows
-        where they lie."""
-        oldest = next((key for key, plan in self._plans.items() if not plan.workspaces), None)
-        self._plans.pop(oldest, None)
 
     def plan(self, facts: Mapping[str, Any], schedule: str | None = None, **rest: Any) -> Plan:
         """Which launches serve arguments with these facts. `rest`: options of the dispatch, and constants."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Union
 from dsl.runtime.arguments import ParamLayout
 from dsl.runtime.arrays import Array
 from dsl.runtime.backend import choose
+from dsl.runtime.call_classes import CallClasses
 from dsl.runtime.checks import CallClass, Checker
 from dsl.runtime.chips import emulated_facts
 from dsl.runtime.devices import device_facts
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
 MAX_CLASSES = 1024
-"""Prepared launches that a kernel keeps; beyond it starts afresh (shapes may change with every call)."""
+"""Prepared launches that a kernel keeps: shapes may change with every call."""
 OPTIONS = ("grid", "stream")
 EMULATION = ("seed", "budget", "time_limit", "on_finding", "writers", "blocks", "from_middle", "ptx_lines")
 """Options of `Kernel.run` that are the emulator's."""
@@ -72,20 +73,21 @@ class Kernel:
         ]
         self._read: Reader = unread
         self._loaded: dict[int, LoadedKernel] = {}
-        self._classes: dict[tuple[Any, ...], Launch] = {}
+        self._classes = CallClasses[Launch]()
+        self._ways = self._classes.ways
         nothing: Any = None
-        self._last: tuple[list[Any], Launch] = ([], nothing)
-        self._recent: tuple[Recogniser, Launch] = (unrecognised, nothing)
-        self.again: Again = never
-        """Launches with arguments of the class of the last call, and says whether it did."""
+        self._last: tuple[list[Any], Launch, Recogniser] = ([], nothing, unrecognised)
+        """The signature of the last call, its launch, and what recognises the arrays of its class."""
 
     def __repr__(self) -> str:
         return f"<Kernel {self.header.label} for {self.header.arch} on {self.device}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
         """Launches, and does not wait for device arrays. `grid=` (x, y, z) and `stream=` (raw handle) override."""
-        if not named and self.again(arguments):
-            return
+        if not named:
+            for way in self._ways:
+                if way(arguments):
+                    return
         grid = stream = None
         if named or len(arguments) != self._count:
             arguments, grid, stream = self._order(arguments, named)
@@ -216,7 +218,7 @@ class Kernel:
         What a class does not settle, the pointers, its launch checks.
         """
         tensors = self._tensors_of(arguments)
-        recognise, launch = self._recent
+        _, launch, recognise = self._last
         try:
             known = grid is None and recognise(*tensors)
         except (TypeError, AttributeError):  # a recogniser takes arrays of its own framework only
@@ -242,14 +244,14 @@ class Kernel:
             self._read_anew(tensors, values, key)
         for index in self._keyed:
             key.append(exact_key(arguments[index]))
-        last_key, launch = self._last
+        last_key, launch, _ = self._last
         if key != last_key:
-            found = self._classes.get(tuple(key))
-            launch = found or self._new_class(tuple(key), tensors, arguments, grid)
-            self._last = (key, launch)
+            signature = tuple(key)
+            found = self._classes.find(signature)
+            launch = found or self._classes.keep(signature, self._new_class(tensors, arguments, grid), MAX_CLASSES)
             is_open = bool(self._keyed) or grid is not None  # more than the arrays makes the class
-            self._recent = (unrecognised if is_open else launch.recognise, launch)
-            self.again = never if is_open or not self._only_tensors else launch.again()
+            self._last = (key, launch, unrecognised if is_open else launch.recognise)
+            self._classes.remember(never if is_open or not self._only_tensors else launch.again(), 1)
         return launch, values
 
     def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> None:
@@ -272,13 +274,7 @@ class Kernel:
                 name = self.header.params[index].name
                 raise LaunchError("call", f"{self.header.label} was compiled without {name}")
 
-    def _new_class(
-        self,
-        key: tuple[Any, ...],
-        tensors: Sequence[Any],
-        arguments: Sequence[Any],
-        grid: tuple[int, int, int] | None,
-    ) -> Launch:
+    def _new_class(self, tensors: Sequence[Any], arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> Launch:
         frameworks = [framework_of(x) for x in tensors]
         arrays = {
             tensor.name: framework.describe(x)
@@ -294,9 +290,6 @@ class Kernel:
             launch.tells(frameworks, [tensor.written for tensor in self.header.tensors])
         if len(set(frameworks)) == 1:
             launch.recognises(frameworks[0], tensors)
-        if len(self._classes) >= MAX_CLASSES:
-            self._classes.clear()
-        self._classes[key] = launch
         return launch
 
     def _place(self, arrays: Mapping[str, Array]) -> int | None:

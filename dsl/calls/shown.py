@@ -12,7 +12,10 @@ from dsl.lowering.ir.location import Source
 from dsl.text import html
 from dsl.text import tree as ast
 from dsl.text.counted import CountedLine, counted_lines
+from dsl.text.figures import COLUMNS
 from dsl.text.program import Program
+
+TOTALS = ("blocks", "instructions", "moves", "active_lanes", "sectors", "wavefronts", "conflicts", "barriers", "mma")
 
 
 def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
@@ -50,10 +53,8 @@ def machine_code(compiled: Compiled) -> dict[str, Any]:
 
 def totals(counted: Any, blocks: int) -> str:
     """What the launch cost, as a table of one row."""
-    facts = {"blocks": blocks, "warp instr": counted.instructions, "moves": counted.moves}
-    facts |= {"lanes": counted.active_lanes, "sectors": counted.global_sectors, "wavefronts": counted.shared_wavefronts}
-    facts |= {"conflicts": counted.bank_conflicts, "barriers": counted.barriers, "mma": counted.mma}
-    return html.table([*facts], [[*facts.values()]])
+    facts = {"blocks": blocks, **counted.figures}
+    return html.table([COLUMNS[name].label for name in TOTALS], [[facts[name] for name in TOTALS]])
 
 
 def text_of(kernel: ast.KernelDef) -> list[CountedLine]:
@@ -67,9 +68,9 @@ def text_of(kernel: ast.KernelDef) -> list[CountedLine]:
 def counted_source(program: Program, own: str, counters: Any) -> str:
     """The lines of the kernel's own file, and of those that it calls, with counters and heat."""
     sources: dict[str, Source] = {source.name: source for source in program.sources()}
-    files: dict[str, dict[int, Any]] = {own: {line: found.as_dict() for line, found in counters.by_line.items()}}
+    files: dict[str, dict[int, Any]] = {own: counters.by_line}
     for (file, line), found in counters.elsewhere.items():
-        files.setdefault(file, {})[line] = found.as_dict()
+        files.setdefault(file, {})[line] = found
 
     def read(file: str) -> list[str]:
         return sources[file].text.splitlines() if file in sources else []

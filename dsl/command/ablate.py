@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,6 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """The rows of each launch as data, printed unless that is asked for alone; and whether a right option is not."""
-    from dsl.command.console import Terminal
     from dsl.examples.report import finite
     from dsl.lab.ablate import AblationChoice, flips_of
     from dsl.lab.ablate import ablate as ablated
@@ -59,6 +57,7 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     from dsl.lab.assignments import check_asked
     from dsl.lab.experiment import ROUNDS, Wanted
     from dsl.lab.plot import require_matplotlib
+    from dsl.text.terminal import Terminal
 
     if options["plot"] is not None:
         require_matplotlib(Path(options["plot"]))
@@ -73,7 +72,7 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
         options["rounds"] or ROUNDS,
         options["null"],
     )
-    console = Terminal(width=None if sys.stdout.isatty() else 200)
+    console = Terminal()
     made: list[Ablation] = []
     with Bar() as bar:
         for experiment in found:
@@ -91,12 +90,12 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
 
 def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """The gains of each launch as data, printed unless that is asked for alone; and that nothing is broken."""
-    from dsl.command.console import Terminal
     from dsl.lab.ablation_report import show_shares
     from dsl.lab.assignments import check_asked
     from dsl.lab.place import find_place
     from dsl.lab.predicates import check_figure, wanted_for
     from dsl.lab.shapley import shapley as shares_of
+    from dsl.text.terminal import Terminal
 
     for name in ("each", "ceiling", "plot", "null", "rounds"):
         if options[name]:
@@ -118,5 +117,5 @@ def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str
         records.append({"call": experiment.call.name, "figure": figure, "orders": made.orders, "whole": made.whole})
         records[-1]["rows"] = rows
         if not as_json:
-            show_shares(made, rows, experiment.call.name, Terminal(width=None if sys.stdout.isatty() else 200))
+            show_shares(made, rows, experiment.call.name, Terminal())
     return {"file": file, "launches": records}, False

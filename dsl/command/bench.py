@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,13 @@ from dsl.command.failures import DIFFERS, show
 from dsl.command.options import CHOOSE, FROM, SECONDS, SEED, SKIP_PASS, choices_of
 from dsl.command.run import choose_device
 from dsl.command.show import blocks as block_count
-from dsl.command.show import columns, line, number, pairs, styled
+from dsl.command.show import line, pairs, styled
 from dsl.lowering.ir.location import printable
-from dsl.text.counted import amount
+from dsl.text.figures import COLUMNS, amount, units
 from dsl.text.files import write_text
 
 if TYPE_CHECKING:
+    from dsl.examples.report import Report
     from dsl.studies.bench import BenchRow
 
 TIME_LIMIT = 600.0
@@ -120,35 +121,16 @@ def row_as_json(row: BenchRow) -> dict[str, Any]:
     if row.failed is not None:
         named["failed"] = row.failed
     report = row.report
-    keys = (
-        "kernel",
-        "schedule",
-        "dims",
-        "types",
-        "grid",
-        "threads",
-        "shared_bytes",
-        "registers",
-        "spills",
-        "occupancy",
-        "limited_by",
-        "machine_code",
-    )
-    launches = [
-        {key: getattr(launch, key) for key in keys} | {"counters": launch.counters} for launch in report.launches
-    ]
-    return named | {
-        "passed": report.passed,
-        "dims": report.dims,
-        "types": report.types,
-        "times_us": report.times,
-        "gbps": report.gbps,
-        "tflops": report.tflops,
-        "share_of_limit": report.share_of_limit,
-        "counted_blocks": row.counted,
-        "figures": row.figures(),
-        "launches": launches,
-    }
+    about = {key: getattr(report, key) for key in ("passed", "dims", "types", "gbps", "tflops", "share_of_limit")}
+    launches = [{key: getattr(launch, key) for key in OF_LAUNCH} for launch in report.launches]
+    counted = {"counted_blocks": row.counted, "figures": row.figures(), "launches": launches}
+    return named | about | {"times_us": report.times, **counted}
+
+
+OF_LAUNCH = (
+    *("kernel", "schedule", "dims", "types", "grid", "threads", "shared_bytes", "registers", "spills", "occupancy"),
+    *("limited_by", "machine_code", "counters"),
+)
 
 
 # ---- the table ----
@@ -167,21 +149,57 @@ def show_rows(file: str, rows: list[BenchRow]) -> None:
     }
     if shared:
         line("dims", pairs(shared))
-    names, cells = [*names_of(ran)], [*figures_of(ran)]
-    table = [[title for title, _ in (*names, *cells)]]
-    table += [[column[at] for _, column in (*names, *cells)] for at in range(len(ran))]
-    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
     click.echo()
-    several = compared_within_examples(ran)
-    for at, texts in enumerate(table):
-        if several and at > 1 and ran[at - 1].example != ran[at - 2].example:
-            click.echo()
-        left = "  ".join(text.ljust(width) for text, width in zip(texts[: len(names)], widths, strict=False))
-        text = printable(f"  {left}  {columns(texts[len(names) :], widths[len(names) :])}".rstrip())
-        click.echo(styled(text, bold=True) if at == 0 else text)
+    shown = show_table(ran)
     click.echo()
-    for note in notes(rows):
+    for note in notes(rows, shown):
         click.echo(f"  {printable(note)}")
+
+
+def show_table(rows: list[BenchRow]) -> list[str]:
+    """What tells the rows apart, then their figures, without those that no row has, whose names are given."""
+    from dsl.text.terminal import Terminal, add, table
+
+    names = names_of(rows)
+    figures = [all_figures(row) for row in rows]
+    several = compared_within_examples(rows)
+    jobs = [row.example if several else None for row in rows]
+    for found, job in zip(figures, jobs, strict=True):
+        if found["time_us"]:
+            of_job = [each["time_us"] for each, other in zip(figures, jobs, strict=True) if other == job]
+            found["over_fastest"] = found["time_us"] / min(filter(None, of_job))
+    shown = [each for name, each in COLUMNS.items() if any(found.get(name) is not None for found in figures)]
+    shown = [each for each in shown if each.name not in RARE or any(found.get(each.name) for found in figures)]
+    made = table([*(title for title, _ in names), *(each.label for each in shown)], left=len(names))
+    for at, (found, row) in enumerate(zip(figures, rows, strict=True)):
+        add(made, [*(texts[at] for _, texts in names), *(each.text(found.get(each.name)) for each in shown)])
+        if several and row.example != rows[min(at + 1, len(rows) - 1)].example:
+            add(made, [])
+    Terminal().show(made)
+    return [each.name for each in shown]
+
+
+RARE = ("atomics", "atomic_waits")
+"""Figures that are shown where one is not 0."""
+
+
+def all_figures(row: BenchRow) -> dict[str, Any]:
+    """What the table shows of a row, of what its launches take the most."""
+    report = row.report
+    assert report is not None
+    low, median, high = report.times or (None, None, None)
+    found = {"result": result_of(row), "time_us": median, "low_us": low, "high_us": high, **row.figures()}
+    found |= {name: getattr(report, name) for name in ("gbps", "share_of_limit", "tflops")}
+    if row.peer is not None or not report.launches:
+        return found
+    found["blocks"] = sum(map(block_count, report.launches))
+    codes = [launch.machine_code or {} for launch in report.launches]
+    taken = {name: [getattr(launch, name) for launch in report.launches] for name in TAKEN}
+    taken |= {"sass": [each.get("instructions") for each in codes], "sass_loop": [each.get("loop") for each in codes]}
+    return found | {name: max((v for v in values if v is not None), default=None) for name, values in taken.items()}
+
+
+TAKEN = ("registers", "spills", "shared_bytes")
 
 
 def compared_within_examples(rows: list[BenchRow]) -> bool:
@@ -223,68 +241,6 @@ def joined(names: list[str]) -> str:
     return " + ".join(dict.fromkeys(names))
 
 
-def figures_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
-    """Columns of figures: (title, a text a row), without those that no row has."""
-    figures = [row.figures() for row in rows]
-    reports = [row.report for row in rows if row.report]
-    ours = [row.report.launches if row.report and row.peer is None else [] for row in rows]
-    medians = [report.time_us for report in reports]
-    jobs = [row.example if compared_within_examples(rows) else None for row in rows]
-
-    def over_fastest(at: int) -> float | None:
-        """The median over the least of the same job."""
-        same = [median for median, job in zip(medians, jobs, strict=True) if median and job == jobs[at]]
-        return (medians[at] or 0.0) / min(same) if medians[at] else None
-
-    def told(values: Iterable[float | None], form: Callable[[float], str]) -> list[str | None]:
-        return [None if value is None else form(value) for value in values]
-
-    def counted(name: str, form: Callable[[float], str]) -> list[str | None]:
-        return told([counts.get(name) for counts in figures], form)
-
-    def if_any(name: str, form: Callable[[float], str]) -> list[str | None]:
-        return counted(name, form) if any(counts.get(name) for counts in figures) else []
-
-    def most(name: str) -> list[str | None]:
-        """Of a row's launches."""
-        rows = [[getattr(launch, name) for launch in launches] for launches in ours]
-        return told([max((v for v in values if v is not None), default=None) for values in rows], number)
-
-    def most_code(name: str) -> list[str | None]:
-        """Of the machine code of a row's launches."""
-        rows = [[(launch.machine_code or {}).get(name) for launch in launches] for launches in ours]
-        return told([max((v for v in values if v is not None), default=None) for values in rows], number)
-
-    table: list[tuple[str, list[str | None]]] = [
-        ("result", [result_of(row) for row in rows]),
-        ("us", told(medians, "{:.1f}".format)),
-        ("20%", told([report.times[0] if report.times else None for report in reports], "{:.1f}".format)),
-        ("80%", told([report.times[2] if report.times else None for report in reports], "{:.1f}".format)),
-        ("x fastest", told(map(over_fastest, range(len(rows))), "{:.2f}".format)),
-        ("GB/s", told([report.gbps for report in reports], "{:,.0f}".format)),
-        ("of peak", told([report.share_of_limit for report in reports], "{:.0%}".format)),
-        ("TFLOPS", told([report.tflops for report in reports], number)),
-        ("blocks", [number(sum(map(block_count, launches))) if launches else None for launches in ours]),
-        ("instructions", counted("instructions", "{:,.0f}".format)),
-        ("moves", counted("moves", "{:,.0f}".format)),
-        ("lanes", counted("active_lanes", "{:.1f}".format)),
-        ("divergent", counted("divergent_branches", short)),
-        ("barriers", counted("barriers", short)),
-        ("atomics", if_any("atomics", short)),
-        ("waits", if_any("atomic_waits", "{:,.0f}".format)),
-        ("wavefronts", counted("wavefronts", short)),
-        ("x fewest", counted("wavefronts_over_fewest", "{:.2f}".format)),
-        ("sectors", counted("sectors", short)),
-        ("x fewest", counted("sectors_over_fewest", "{:.2f}".format)),
-        ("SASS", most_code("instructions")),
-        ("in loop", most_code("loop")),
-        ("registers", most("registers")),
-        ("spills", most("spills")),
-        ("shared", most("shared_bytes")),
-    ]
-    return [(title, [text or "-" for text in column]) for title, column in table if any(column)]
-
-
 def result_of(row: BenchRow) -> str | None:
     """What is to be said of a row that ran, if there is something."""
     if row.report and row.report.passed is False:
@@ -294,42 +250,30 @@ def result_of(row: BenchRow) -> str | None:
     return "right, not timed" if row.peer is not None and row.report and row.report.times is None else None
 
 
-def short(value: float) -> str:
-    """A count a block: whole, or to a tenth."""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
-
-
-def notes(rows: list[BenchRow]) -> list[str]:
+def notes(rows: list[BenchRow], shown: Iterable[str]) -> list[str]:
     """Below the table."""
-    found = [
-        "instructions of the PTX, and the moves among them, of which the assembler keeps few: of warps, in all blocks",
-        "a block: divergent branches, barriers, wavefronts of shared memory, sectors of global memory",
-    ]
-    if any(launch.machine_code for row in rows if row.report for launch in row.report.launches):
-        found.append(
-            "SASS: instructions of the machine code as it stands, by ptxas and nvdisasm, and those of its longest "
-            "inner loop; how often they run is not counted"
-        )
-    if any(row.figures().get("atomics") for row in rows):
-        found.append("a block: atomics of warps; waits: turns that atomics of all blocks take on their busiest address")
-    ran = [(row.report, row.counted) for row in rows if row.report]
-    if any(0 in counted and any(map(block_count, report.launches)) for report, counted in ran):
+    found = ["a block: divergent, barriers, atomics, wavefronts, sectors; other counts: all blocks", units(shown)]
+    ours = [(row, *pair) for row in rows if row.report for pair in zip(row.counted, row.report.launches, strict=False)]
+    if any(not count and block_count(launch) for row, count, launch in ours if row.peer is None):
         found.append("not counted where the arrays are too large for the emulator")
-    part = [n for report, counted in ran for n, of in zip(counted, report.launches, strict=True) if n < block_count(of)]
-    if any(part):
-        found.append(f"counted by the emulator in the first {amount(max(part), 'block')} of a launch")
-    if any(row.report and row.report.times for row in rows):
-        found.append("us: medians of 50 launches in turns, each with a cold L2")
+    if part := max((count for _, count, launch in ours if count < block_count(launch)), default=0):
+        found.append(f"counted by the emulator in the first {amount(part, 'block')} of a launch")
     if any(row.schedule and row.report for row in rows):
         found.append("*: what the file chooses")
-    peers = [row for row in rows if row.peer is not None]
-    if any(row.report and not row.report.times for row in peers):
-        found.append("peers are checked, and neither counted nor timed: that takes a GPU")
-    elif any(row.report for row in peers):
-        found.append("us of a peer: all that the device does between its call and its return, as of the kernels")
+    return [*found, *notes_of_peers([row.report for row in rows if row.peer and row.report]), *notes_of_rows(rows)]
+
+
+def notes_of_peers(reports: list[Report]) -> Iterator[str]:
+    if any(not report.times for report in reports):
+        yield "peers are checked, and neither counted nor timed: that takes a GPU"
+    elif reports:
+        yield "us of a peer: all that the device does between its call and its return, as of the kernels"
+
+
+def notes_of_rows(rows: list[BenchRow]) -> Iterator[str]:
+    """Why one failed, or has no times."""
     for row in rows:
         untimed = row.report.untimed if row.report else ""
         if said := row.failed or (untimed and f"not timed: {untimed}"):
             name = " ".join(filter(None, [row.example, row.schedule, options_of(row), row.edited, row.peer]))
-            found.append(f"{name or 'example'}: {said}")
-    return found
+            yield f"{name or 'example'}: {said}"

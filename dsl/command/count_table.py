@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dsl.command.show import amount, line, number, show_check, show_counted, show_resources, show_time, styled
-from dsl.examples.report import guess_in_words
+from dsl.command.show import line, show_check, show_counted, show_resources, show_time, styled
+from dsl.examples.report import by_file, guess_in_words
 from dsl.lowering.ir.location import printable
+from dsl.text import terminal
+from dsl.text.figures import COLUMNS, FigureColumn, amount, number, units
 
 if TYPE_CHECKING:
     from dsl.studies.count import CountedFile
 
-Form = Callable[[float], str]
-ROWS: tuple[tuple[str, str, Form], ...] = (
-    ("time_us", "us", "{:.1f}".format),
-    ("blocks", "blocks", number),
-    ("threads", "threads of a block", number),
-    ("shared_bytes", "shared bytes", number),
-    ("registers", "registers", number),
-    ("spills", "spilled bytes", number),
-    ("occupancy", "occupancy", "{:.0%}".format),
-    ("sass", "SASS instructions", number),
-    ("sass_loop", "in the longest loop", number),
-    ("waits_with_a_barrier", "waits with a barrier", number),
-    ("instructions", "warp instructions", number),
-    ("moves", "moves among them", number),
-    ("active_lanes", "active lanes", "{:.1f}".format),
-    ("divergent_branches", "divergent branches", number),
-    ("global_load_sectors", "sectors loaded", number),
-    ("global_store_sectors", "sectors stored", number),
-    ("global_atomic_sectors", "sectors of atomics", number),
-    ("sectors_over_fewest", "sectors x fewest", "{:.2f}".format),
-    ("shared_wavefronts", "wavefronts", number),
-    ("wavefronts_over_fewest", "wavefronts x fewest", "{:.2f}".format),
-    ("bank_conflicts", "bank conflicts", number),
-    ("mma", "mma", number),
-    ("shuffles", "shuffles", number),
-    ("barriers", "barriers", number),
-    ("warp_barriers", "barriers of warps", number),
-    ("atomics", "atomics", number),
-    ("atomic_waits", "turns of atomics", number),
+ROWS = (
+    *("time_us", "blocks", "threads", "shared_bytes", "registers", "spills", "occupancy", "sass", "sass_loop"),
+    *("waits_with_a_barrier", "instructions", "moves", "active_lanes", "divergent_branches", "global_load_sectors"),
+    *("global_store_sectors", "global_atomic_sectors", "sectors_over_fewest", "wavefronts", "wavefronts_over_fewest"),
+    *("conflicts", "mma", "shuffles", "barriers", "warp_barriers", "atomics", "atomic_waits"),
 )
-"""Figures of a table: name, heading, how one is written. Those that are 0 everywhere are left out."""
-GROUPS = ("registers", "instructions", "global_load_sectors", "shared_wavefronts", "mma")
+"""Figures of a table. Those that are 0 everywhere are left out."""
+GROUPS = ("registers", "instructions", "global_load_sectors", "wavefronts", "mma")
 """Figures above which a line stays free."""
-NEUTRAL = ("blocks", "threads", "occupancy", "active_lanes")
-"""Figures of which fewer is not better."""
+OF_ARRAYS = ("global_load_sectors", "global_store_sectors", "global_atomic_sectors", "global_ideal_sectors")
 
 
 def show_file(found: CountedFile, by: str | None) -> None:
@@ -133,20 +109,14 @@ def show_by(found: CountedFile, by: str | None) -> None:
     if by == "array":
         show_counted_arrays(found)
     elif by == "ptx":
-        show_counted({found.report.file: lines_of(found.by_ptx_line)}, None)
+        show_counted(by_file(found.by_ptx_line, found.report.file), None)
     elif not found.launch.by_line:
         line("lines", "the PTX has no .loc: compile it with -lineinfo, or see --by ptx")
     else:
         source = found_file(found.source or found.report.file, found.report.file)
-        files: dict[str, dict[int, dict[str, float]]] = {source: {}}
-        for place, counts in found.launch.by_line.items():
-            file, _, at = place.rpartition(":")
-            files.setdefault(found_file(file, found.report.file) if file else source, {})[int(at)] = counts
-        show_counted(files, source if Path(source).is_file() else None)
-
-
-def lines_of(table: dict[str, dict[str, float]]) -> dict[int, dict[str, float]]:
-    return {int(at): counts for at, counts in table.items()}
+        files = by_file(found.launch.by_line, source).items()
+        there = {file if file == source else found_file(file, found.report.file): lines for file, lines in files}
+        show_counted({source: {}, **there}, source if Path(source).is_file() else None)
 
 
 def found_file(name: str, text: str) -> str:
@@ -157,12 +127,8 @@ def found_file(name: str, text: str) -> str:
 
 def show_counted_arrays(found: CountedFile) -> None:
     """Sectors of each array."""
-    names = ("global_load_sectors", "global_store_sectors", "global_atomic_sectors", "global_ideal_sectors")
-    heads = ("sectors loaded", "stored", "of atomics", "fewest")
-    click.echo(styled("  ".join(["array".ljust(12), *(head.rjust(14) for head in heads)]), bold=True))
-    for name, counts in found.by_array.items():
-        cells = [number(counts[each]).rjust(14) for each in names]
-        click.echo(printable("  ".join([name.ljust(12), *cells])))
+    rows = [[name, *(number(counts[each]) for each in OF_ARRAYS)] for name, counts in found.by_array.items()]
+    terminal.Terminal().show(terminal.table(["array", *(COLUMNS[name].label for name in OF_ARRAYS)], rows), 0)
 
 
 # ---- several ----
@@ -175,8 +141,7 @@ def show_files(files: list[CountedFile], by: str | None) -> None:
     line("device", f"{first.report.device} ({first.report.chip}); {short_why(first.report.why)}")
     line("values", arguments(files))
     click.echo()
-    for text, is_bold in table(files):
-        click.echo(styled(text, bold=True) if is_bold else text)
+    terminal.Terminal().show(table(files))
     click.echo()
     for each in files:
         for check in each.report.checks:
@@ -194,28 +159,21 @@ def show_files(files: list[CountedFile], by: str | None) -> None:
         show_by(each, by)
 
 
-def table(files: list[CountedFile]) -> list[tuple[str, bool]]:
-    """Lines, and whether they are headings. Where a figure is the first text's, `=` stands."""
+def table(files: list[CountedFile]) -> terminal.Table:
+    """Where a figure is the first text's, `=` stands."""
     figures = [each.figures() for each in files]
-    rows: list[tuple[str, list[tuple[str, str]]]] = []
-    heads = [heading(each, files) for each in files]
-    rows.append(("", [(text, "") for text in heads]))
-    rows.append(("", [(each.launch.kernel, "") for each in files]))
-    rows.append(("result", [(result(each), "") for each in files]))
-    for name, title, form in ROWS:
-        values = [found.get(name) for found in figures]
+    heads = [word for each in files for word in (heading(each, files), "")]
+    made = terminal.table(["", *heads])
+    terminal.add(made, ["", *(word for each in files for word in (each.launch.kernel, ""))])
+    terminal.add(made, ["result", *(word for each in files for word in (result(each), ""))])
+    for column in (COLUMNS[name] for name in ROWS):
+        values = [found.get(column.name) for found in figures]
         if any(values):
-            if name in GROUPS:
-                rows.append(("", []))
-            rows.append((title, [cell(name, value, values[0], form, at) for at, value in enumerate(values)]))
-    left = max(len(title) for title, _ in rows)
-    widths = [max(len(cells[at][0]) for _, cells in rows if cells) for at in range(len(files))]
-    ratios = [max(len(cells[at][1]) for _, cells in rows if cells) for at in range(len(files))]
-    lines: list[tuple[str, bool]] = []
-    for number_of, (title, cells) in enumerate(rows):
-        texts = [f"{text.rjust(widths[at])} {ratio.rjust(ratios[at])}" for at, (text, ratio) in enumerate(cells)]
-        lines.append((printable("  ".join([f"  {title.ljust(left)}", *texts]).rstrip()), number_of < 2))
-    return lines
+            if column.name in GROUPS:
+                terminal.add(made, [])
+            cells = [word for value in values for word in (column.text(value), ratio(column, value, values[0]))]
+            terminal.add(made, [column.label, cells[0], "", *cells[2:]])
+    return made
 
 
 def heading(found: CountedFile, files: list[CountedFile]) -> str:
@@ -232,31 +190,22 @@ def result(found: CountedFile) -> str:
     return {True: "right", False: "WRONG", None: "-"}[found.report.passed]
 
 
-def cell(name: str, value: float | None, base: float | None, form: Form, at: int) -> tuple[str, str]:
-    """A figure, and its ratio to the first text's."""
-    if value is None:
-        return "-", ""
-    if at == 0 or base is None or name in NEUTRAL or name.endswith("fewest"):
-        return form(value), ""
+def ratio(column: FigureColumn, value: float | None, base: float | None) -> str:
+    """Of a figure to the first text's."""
+    if value is None or base is None or not column.is_cost:
+        return ""
     if value == base or not base:
-        return form(value), "=" if value == base else ""
-    return form(value), f"x{value / base:.2f}" if value else "x0"
+        return "=" if value == base else ""
+    return f"x{value / base:.2f}" if value else "x0"
 
 
 def notes(files: list[CountedFile]) -> list[str]:
     """Below the table."""
-    found = [
-        "x: the ratio to the first text; warp instructions and moves are those of the PTX; all of the whole launch"
-    ]
-    if any(each.figures().get("sectors_over_fewest") for each in files):
-        found.append("x fewest: over those that the same accesses could need")
-    if any(each.waits_with_a_barrier for each in files):
-        found.append("waits with a barrier: .explicitcluster is missing; ptxas puts one of the block beside each")
+    shown = [name for name in ROWS if any(each.figures().get(name) for each in files)]
+    found = ["x: the ratio to the first text; all of the whole launch", units(shown)]
     part = [each for each in files if each.counted is not None and each.counted < prod(each.launch.grid)]
     if part:
         found.append(f"counted in the first {max(each.counted or 0 for each in part)} blocks, times the grid")
     found += dict.fromkeys(f"{heading(each, files)}: {each.unassembled}" for each in files if each.unassembled)
     found += [f"{heading(e, files)}: {guess_in_words(e.report.guessed)}" for e in files if e.report.guessed]
-    if any(each.report.times for each in files):
-        found.append("us: medians of 20 launches, each with a cold L2")
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -62,12 +61,12 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """What differs, as data, printed unless that is asked for alone; and whether nothing but times does."""
-    from dsl.command.console import Terminal
     from dsl.examples.report import finite
     from dsl.lab.diff import Contest, compared
     from dsl.lab.diff_report import show_difference
     from dsl.lab.experiment import ROUNDS
     from dsl.lab.place import find_place
+    from dsl.text.terminal import Terminal
 
     for text in values:
         if "=" not in text:
@@ -76,7 +75,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         raise TileError("option", None, "there is nothing to compare with", "--vs swizzle.s=none, --vs @HEAD")
     sides = [side_words(file, values, options, options[name]) for name in ("start", "vs")]
     check_pair(*sides)
-    console = Terminal(width=None if sys.stdout.isatty() else 200)
+    console = Terminal()
     made = []
     with ExitStack() as stack:
         place = find_place(options["device"], options["arch"])

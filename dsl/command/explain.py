@@ -108,20 +108,21 @@ def rows_told(found: Explained) -> dict[str, dict[str, str]]:
 
 def show_all(found: Explained) -> None:
     """A line for each."""
-    for code, row in found.codes.items():
-        click.echo(f"{code:<14} {row.meaning.split('. ')[0].rstrip('.')}")
-    click.echo("\nproperties of schedules:")
-    for each in found.properties:
-        click.echo(f"{each.name:<14} {each.usage}")
-    click.echo("\nterms of contracts:")
-    for term in found.terms:
-        click.echo(f"{term.usage:<18} {term.doc} In {term.unit}.")
-    click.echo("\nfunctions:")
-    for made in found.functions.values():
-        click.echo(f"{made.short:<28} {made.means}")
-    click.echo("\nwords:")
-    for word, meaning in found.words.items():
-        click.echo(f"{word:<14} {meaning.split('. ')[0].split(': ')[0].rstrip('.')}")
+    from dsl.text.terminal import Terminal, table
+
+    def brief(text: str) -> str:
+        return text.split(". ")[0].rstrip(".")
+
+    parts = {
+        "codes of errors": [(code, brief(row.meaning)) for code, row in found.codes.items()],
+        "properties of schedules": [(each.name, each.usage) for each in found.properties],
+        "terms of contracts": [(term.usage, f"{term.doc} In {term.unit}.") for term in found.terms],
+        "functions": [(made.short, made.means) for made in found.functions.values()],
+        "words": [(word, brief(meaning.split(": ")[0])) for word, meaning in found.words.items()],
+    }
+    for title, rows in parts.items():
+        click.echo(f"{title}:")
+        Terminal().show(table(["", ""], rows))
 
 
 def show_each(found: Explained) -> None:

@@ -40,6 +40,7 @@ from dsl.command.rows import (
 from dsl.command.table import ResultTable, captured, shown
 from dsl.lowering.ir.location import TileError, closest
 from dsl.runtime.errors import DeviceError, RuntimeFault
+from dsl.text.figures import headed
 
 if TYPE_CHECKING:
     from dsl.examples.report import Report
@@ -48,8 +49,15 @@ if TYPE_CHECKING:
 Source = str | Path | Module
 OF_PRINTING = ("json", "svg", "help")
 """Options that are the command line's alone."""
-CODE = {"registers": "registers", "spills": "spills", "SASS": "sass"}
-COUNTS = {"wavefronts": "wavefronts", "sectors": "sectors", "barriers": "barriers", "instr": "work"}
+FIGURES = headed("registers", "spills", "sass", "wavefronts", "sectors", "barriers", "work")
+BENCHED = headed(
+    *("time_us", "gbps", "tflops", "instructions", "moves", "barriers", "wavefronts", "sectors"),
+    *("registers", "spills", "sass"),
+)
+COUNTED = headed(
+    *("time_us", "registers", "spills", "sass", "instructions", "moves", "global_load_sectors"),
+    *("global_store_sectors", "sectors_over_fewest", "wavefronts", "conflicts", "barriers"),
+)
 
 Arguments = ParamSpec("Arguments")
 Given = TypeVar("Given")
@@ -164,7 +172,7 @@ def ablate(source: Source, **options: Any) -> ResultTable[Any]:
         first += [len(rows)] * len(each["rows"])
         rows += [row_of(AblationRow, row, call=each["call"]) for row in each["rows"]]
     columns = {"": "name", "result": "result", "us": "median_us", "of chosen": "ratio", "95%": "ratio_interval"}
-    columns |= {**CODE, **COUNTS, "moves others": "moved", "same code": "same_code", "reason": "reason"}
+    columns |= {**FIGURES, "moves others": "moved", "same code": "same_code", "reason": "reason"}
     return ResultTable(title, rows, record, text, columns, first.__getitem__)
 
 
@@ -227,14 +235,14 @@ def tune(source: Source, **options: Any) -> ResultTable[TunedRow]:
         rows += [tuned_row(each, point) for point in points]
     columns: dict[str, Any] = {"": lambda row: "*" if row.best else "=" if row.ties else ""}
     columns |= {"call": "call", "dims": "dims"} if len(record["outcomes"]) > 1 else {}
-    columns |= {"point": "settings", "us": "time", "of default": "of_default", **CODE, **COUNTS}
+    columns |= {"point": "settings", "us": "time", "of default": "of_default", **FIGURES}
     columns |= {"status": "status", "reason": "reason"}
     return ResultTable(f"tune {file} on {record['device']}", rows, record, text, columns, first.__getitem__)
 
 
 def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
     """A point of `dsl tune --json` as a row."""
-    from dsl.lab.trial import counted_rank
+    from dsl.runtime.emulator import Counters
 
     steps, settings = point["steps"], {}
     for number, step in enumerate(steps):
@@ -252,7 +260,7 @@ def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
         if point["reference_us"]:
             figures["of_default"] = point["median_us"] / point["reference_us"]
     if counters := point.get("counters"):
-        figures |= dict(zip(("sectors", "wavefronts", "work"), counted_rank(counters), strict=True)) | counters
+        figures |= Counters.from_dict(counters).figures
     about = {name: outcome[name] for name in ("call", "dims", "types", "options")}
     told = {name: point[name] for name in ("status", "reason", "place", "best", "ties", "steps") if name in point}
     return TunedRow(**about, settings=settings, figures=figures, **told)
@@ -272,9 +280,7 @@ def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
     record = finite(as_json(file, made))
     rows = [bench_row(each) for each in record["rows"]]
     columns = {"example": "example", "kernels": "kernels", "schedules": "schedules", "options": "options"}
-    columns |= {"from": "from", "peer": "peer", "us": "time_us", "GB/s": "gbps", "TFLOPS": "tflops"}
-    columns |= {name: name for name in ("instructions", "moves", "barriers", "wavefronts", "sectors")}
-    columns |= {**CODE, "failed": "failed"}
+    columns |= {"from": "from", "peer": "peer", **BENCHED, "failed": "failed"}
     return ResultTable(f"bench {file}", rows, record, captured(show_rows, file, made)[1], columns)
 
 
@@ -345,10 +351,7 @@ def count(*sources: str | Path | Sequence[str | Path], **options: Any) -> Result
             del given["as_json"]
             found = launched(words, device, given, True)
     record = told_files(found)
-    columns = {"file": "file", "entry": "entry", "right": "passed", "us": "time_us", "registers": "registers"}
-    columns |= {"spilled bytes": "spills", "SASS": "sass", "warp instr": "instructions", "moves": "moves"}
-    columns |= {"loaded": "global_load_sectors", "stored": "global_store_sectors", "x fewest": "sectors_over_fewest"}
-    columns |= {"wavefronts": "shared_wavefronts", "conflicts": "bank_conflicts", "barriers": "barriers"}
+    columns = {"file": "file", "entry": "entry", "right": "passed", **COUNTED}
     rows = [
         row_of(CountedRow, {k: v for k, v in each.items() if k in CountedRow.__slots__}) for each in record["files"]
     ]
@@ -403,7 +406,7 @@ def trials(log: str | Path) -> ResultTable[Trial]:
     found = Log(Path(log))
     rows = [*found.trials.values()]
     heads = {"call": "call", "dims": "dims", "schedules": "schedules", "constants": "constants", "choices": "choices"}
-    heads |= {"result": "result", "us": "time", **CODE, **COUNTS, "reason": "reason"}
+    heads |= {"result": "result", "us": "time", **FIGURES, "reason": "reason"}
     notes = found.notes()
     record = {"log": str(log), "unread": found.unread, "notes": notes, "trials": [asdict(row) for row in rows]}
     made = ResultTable(f"trials of {log}", rows, record, None, heads, flatten=trial_facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +23,6 @@ from dsl.text.files import write_text
 from dsl.text.program import load
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.text import Text
 
     from dsl.pictures.registers import RegisterPicture
@@ -87,19 +87,19 @@ def show_lists(found: list[tuple[Request, Function, list[DrawnValue]]]) -> None:
 def show_list(title: str, function: Function, tiles: list[DrawnValue]) -> None:
     """One line a tile."""
     from dsl.pictures import text
+    from dsl.text.terminal import lines, table
 
     write([text.Text(printable(title), text.TITLE)])
     spread = fragments(function)
-    rows = [("line", "name", "type", "layout")]
-    rows += [(str(t.line), printable(t.name), t.kind, summary(function, t, spread)) for t in tiles]
-    write([*text.table(rows), text.Text()])
+    rows = [[str(t.line), t.name, t.kind, summary(function, t, spread)] for t in tiles]
+    write([*lines(table(["line", "name", "type", "layout"], rows, left=4)), text.Text()])
 
 
 def draw(chosen: list[tuple[Function, DrawnValue]], svg: str | None) -> None:
     """The pictures of tiles, on the terminal or into a file."""
     from dsl.pictures import shared, text
 
-    width = console().width
+    width = get_terminal_size().columns
     pictures: list[tuple[str, str, RegisterPicture | SharedPicture]] = []
     for function, tile in chosen:
         title = printable(f"{tile.name}: {tile.kind} ({function.name}, line {tile.line})")
@@ -122,15 +122,11 @@ LINE, WIDE_LINE, WIDE = 8, 16, 170
 """Cells of a line, and from how many columns of the terminal on there are more."""
 
 
-def console() -> Console:
-    from dsl.command.console import Terminal
-
-    return Terminal(highlight=False, soft_wrap=True)
-
-
 def write(lines: list[Text]) -> None:
-    out = console()
+    from dsl.text.terminal import Terminal
+
+    out = Terminal()
     for line in lines:
         if not out.is_terminal:
             line.rstrip()
-        out.print(line)
+        out.print(line, soft_wrap=True)

@@ -81,14 +81,13 @@ def weights_of(state: dict[str, Any]) -> list[tuple[str, float]]:
 
 def show_evaluation(found: Evaluation) -> None:
     """The table."""
-    width = max(len("across kernels"), *(len(row.kernel) for row in found.kernels))
+    from dsl.text.terminal import Terminal, table
+
     how = "fitted to the others" if found.held_out else "fitted to itself: there is no other kernel"
     click.echo(f"rank correlation, each kernel {how}")
-    click.echo(f"  {'':{width}}  cases  trials  within")
-    for row in found.kernels:
-        click.echo(f"  {printable(row.kernel):{width}}  {row.cases:5}  {row.trials:6}  {shown(row.within):>6}")
-    click.echo(f"  {'within a case':{width}}  {'':5}  {'':6}  {shown(found.within):>6}")
-    click.echo(f"  {'across kernels':{width}}  {'':5}  {'':6}  {shown(found.across):>6}")
+    rows = [[row.kernel, row.cases, row.trials, shown(row.within)] for row in found.kernels]
+    rows += [["within a case", "", "", shown(found.within)], ["across kernels", "", "", shown(found.across)]]
+    Terminal().show(table(["", "cases", "trials", "within"], rows))
 
 
 def shown(value: float | None) -> str:

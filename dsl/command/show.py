@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,11 @@ from dsl.command.show_timeline import show_timeline
 from dsl.examples.comparison import NOTHING_COMPARED
 from dsl.examples.report import Check, LaunchReport, Report, Verdict, guess_in_words, lines_of
 from dsl.lowering.ir.location import printable
-from dsl.text.counted import COUNTED, amount, counted_lines, number, units
+from dsl.text.counted import counted_lines, legend
+from dsl.text.figures import COLUMNS, amount, number
+
+if TYPE_CHECKING:
+    from dsl.runtime.emulator import Counters
 
 LABEL = 11
 
@@ -159,24 +163,21 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         text = f"{amount(code['instructions'] or 0, 'instruction')} by ptxas"
         text += f", {number(code['loop'])} of them in the longest inner loop" if code["loop"] else ""
         line("SASS", f"{text} {label}")
-    if launch.counters is not None:
-        c = launch.counters
-        sectors = launch.sectors
-        fewest = c["global_ideal_sectors"]
-        text = f"{amount(c['instructions'], 'warp instruction')} of the PTX ({amount(c['moves'], 'move')}), "
-        text += f"{amount(c['active_lanes'], 'lane')} active"
-        line("counters", f"{text} {label}")
-        excess = f" ({sectors / fewest:.2f} times the fewest)" if fewest else ""
-        line("", f"{amount(sectors, 'sector')} of global memory{excess}")
-        if c["shared_wavefronts"]:
-            conflicts = number(c["bank_conflicts"])
-            line("", f"{amount(c['shared_wavefronts'], 'shared wavefront')}, {conflicts} by bank conflicts")
-        if c["barriers"] or c["shuffles"] or c["atomics"] or c["mma"]:
-            nouns = {"barriers": "warp barrier", "shuffles": "shuffle", "atomics": "atomic"}
-            found = [amount(c[name], noun) for name, noun in nouns.items() if c[name]]
-            line("", ", ".join([*found, f"{number(c['mma'])} mma"] if c["mma"] else found))
-        if c["atomic_waits"]:
-            line("", f"{amount(c['atomic_waits'], 'turn')} of atomics on one address, one after another")
+    if (c := launch.counted) is not None:
+        text = f"{amount(c.instructions, 'warp instruction')} of the PTX ({amount(c.moves, 'move')}), "
+        line("counters", f"{text}{amount(c.active_lanes, 'lane')} active {label}")
+        excess = f" ({c.sectors_over_fewest:.2f} times the fewest)" if c.sectors_over_fewest else ""
+        line("", f"{amount(c.sectors, 'sector')} of global memory{excess}")
+        if c.shared_wavefronts:
+            conflicts = number(c.bank_conflicts)
+            line("", f"{amount(c.shared_wavefronts, 'shared wavefront')}, {conflicts} by bank conflicts")
+        nouns = {"warp barrier": c.barriers, "shuffle": c.shuffles, "atomic": c.atomics}
+        found = [amount(count, noun) for noun, count in nouns.items() if count]
+        found += [f"{number(c.mma)} mma"] * bool(c.mma)
+        if found:
+            line("", ", ".join(found))
+        if c.atomic_waits:
+            line("", f"{amount(c.atomic_waits, 'turn')} of atomics on one address, one after another")
 
 
 def show_bound(launch: LaunchReport, named: bool) -> None:
@@ -220,20 +221,16 @@ def show_counters(report: Report) -> None:
     show_counted(lines_of(report), report.file)
 
 
-def show_counted(files: Mapping[str, Mapping[int, Mapping[str, float]]], whole: str | None) -> None:
+def show_counted(files: Mapping[str, Mapping[int, Counters]], whole: str | None) -> None:
     """Lines of files with their counters beside them; of the file `whole` those between, too."""
+    from dsl.text.terminal import Terminal, Text, add, table
+
     used, lines = counted_lines(files, whole)
-    cells = [[number(each.counts[name]) if each.counts.get(name) else "" for name in used] for each in lines]
-    heads = [COUNTED[name] for name in used]
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    click.echo(styled(f"{columns(heads, widths)} | {units(used)}", bold=True))
-    for each, values in zip(lines, cells, strict=True):
-        text = printable(each.text)
-        if each.number:
-            click.echo(f"{columns(values, widths)} | {each.number:4d}  {text}".rstrip())
-        else:
-            click.echo(styled(f"{columns(values, widths)} | {text}", bold=True))
-
-
-def columns(cells: Iterable[str], widths: list[int]) -> str:
-    return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+    made = table([*(COLUMNS[name].label for name in used), "", "", ""], left=0)
+    for each in lines:
+        cells = [COLUMNS[name].text(each.counts[name]) if each.counts.get(name) else "" for name in used]
+        text = each.text if each.number else Text(printable(each.text), "bold")
+        add(made, [*cells, "|", each.number or "", text])
+    terminal = Terminal()
+    terminal.say(legend(used))
+    terminal.show(made, 0)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dsl.lowering.ir.location import printable
-from dsl.text.counted import amount
+from dsl.text.figures import amount
 
 MOST_SHARE = 0.05
 """Of a launch's time that marks may add before it is said. On the emulator, whose turns are subtracted to the last,
@@ -18,15 +18,14 @@ HEADINGS = ("mark", "line", "count", "total", "mean", "longest", "share", "warps
 
 def show_timeline(timeline: dict[str, Any]) -> None:
     """`timeline` is a `Timeline` as a record; the shares are of the lives of the warps that came to a mark."""
+    from dsl.text.terminal import Terminal, table
+
     unit, rows = timeline["unit"], timeline["rows"]
     click.echo(printable(f"timeline of {timeline['kernel']}, in {unit}: {_extent(timeline)}"))
     shown = rows[:MOST_ROWS]
-    cells = [_cells(row) for row in shown]
-    widths = [max(len(row[i]) for row in [HEADINGS, *cells]) for i in range(len(HEADINGS))]
-    for row in [HEADINGS, *cells] if cells else []:
-        first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo(printable("  " + "  ".join([first.strip().ljust(widths[0]), *others])))
-    if not cells:
+    if shown:
+        Terminal().show(table(HEADINGS, map(_cells, shown)))
+    else:
         click.echo("  no marks but the lives of the warps: --marks takes lines of the file, too")
     if len(rows) > len(shown):
         click.echo(f"  … and {len(rows) - len(shown)} more marks: --json has them")

@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar, overload
 import click
 
 from dsl.command.rows import flat
-from dsl.kernels.levels import table as columns_as_text
 from dsl.lowering.ir.location import TileError
 from dsl.text import html
 
@@ -87,11 +86,14 @@ class ResultTable(Sequence[Row], Generic[Row]):
 
     def _plain(self) -> str:
         """The columns as text."""
-        rows = [[*self.columns], *([html.as_cell(each).text for each in row] for row in self._cells())]
-        if len(rows) == 1:
+        from dsl.text.terminal import plain, table
+
+        rows = [[html.as_cell(each).text for each in row] for row in self._cells()]
+        if not rows:
             return "nothing"
-        shown = [at for at in range(len(self.columns)) if any(row[at] not in html.EMPTY for row in rows[1:])]
-        return columns_as_text([tuple(row[at] for at in shown) for row in rows]).rstrip("\n")
+        shown = [at for at in range(len(self.columns)) if any(row[at] not in html.EMPTY for row in rows)]
+        heads = [*self.columns]
+        return plain(table([heads[at] for at in shown], [[row[at] for at in shown] for row in rows], len(shown)))[:-1]
 
     def _cells(self) -> list[list[html.Cell]]:
         rows = [self._row(row, self.flatten(row)) for row in self.rows]

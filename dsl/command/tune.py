@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,16 +174,16 @@ def outcomes_at(
     is_shown: bool,
 ) -> list[Outcome]:
     """What comes of all launches at all cases, shown as soon as it is there."""
-    from dsl.command.console import Terminal
     from dsl.lab.report import show as show_outcome
     from dsl.lab.session import Session
     from dsl.lab.tuning import tune as outcomes_of
+    from dsl.text.terminal import Terminal
 
-    console = Terminal(width=None if sys.stdout.isatty() else 160)
+    console = Terminal()
     if is_shown:
         many = f"{len(machines.all)} × " if machines else ""
         how = "" if place.is_timed else "; no GPU is asked: points are ordered by the emulator's counters"
-        console.print(f"{many}{place.name} ({place.arch}){how}", highlight=False)
+        console.say(f"{many}{place.name} ({place.arch}){how}")
     outcomes: list[Outcome] = []
     with Bar() as bar:
         session = Session(program, example, place, log, settings, bar)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -117,23 +118,27 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
 
 def show_kernel(record: dict[str, Any], in_full: bool) -> None:
     """A kernel's choices: a line each, or with all that is known of them."""
+    from dsl.text.terminal import Terminal, table
+
     rows = record["choices"]
     click.echo(f"{record['kernel']}: {len(rows)} of {record['made']} choices")
-    labels = [row["key"] + (f" ×{len(row['keys'])}" if len(row["keys"]) > 1 else "") for row in rows]
-    width = max(map(len, labels), default=0)
-    for row, label in zip(rows, labels, strict=True):
-        line = "" if row["line"] is None else str(row["line"])
-        click.echo(f"{line:>6}  {label:<{width}}  {options_of(row)}")
-        indent = " " * (width + 10)
-        if row["because"] or row["by"] != "rule":
-            by = "" if row["by"] == "rule" else f"by {row['by']}"
-            click.echo(indent + "; ".join(filter(None, [by, row["because"]])))
-        if in_full:
-            for option, override in row["override"].items():
-                unsafe = "    # only if you know that it is right" if option in row["unsafe"] else ""
-                click.echo(f"{indent}{override}{unsafe}")
-        for option, figures in row.get("measured", {}).items():
-            click.echo(f"{indent}{option}{'*' * (option == row['taken'])}: {figures}")
+    cells = []
+    for row in rows:
+        label = row["key"] + (f" ×{len(row['keys'])}" if len(row["keys"]) > 1 else "")
+        cells.append([row["line"] or "", label, "\n".join(said_of(row, in_full))])
+    Terminal().show(table([""] * 3, cells, left=3))
+
+
+def said_of(row: dict[str, Any], in_full: bool) -> Iterator[str]:
+    """The lines about a choice."""
+    yield options_of(row)
+    if row["because"] or row["by"] != "rule":
+        by = "" if row["by"] == "rule" else f"by {row['by']}"
+        yield "; ".join(filter(None, [by, row["because"]]))
+    for option, override in row["override"].items() if in_full else ():
+        yield override + ("    # only if you know that it is right" if option in row["unsafe"] else "")
+    for option, figures in row.get("measured", {}).items():
+        yield f"{option}{'*' * (option == row['taken'])}: {figures}"
 
 
 def options_of(row: dict[str, Any]) -> str:

@@ -177,15 +177,14 @@ class Evidence:
         return count / self.blocks if self.blocks else 0.0
 
     def wavefronts(self) -> float:
-        totals = self.counted.totals
-        return totals.shared_wavefronts / totals.shared_fewest if totals.shared_fewest else 1.0
+        return self.counted.totals.wavefronts_over_fewest or 1.0
 
     def sectors(self) -> float:
-        return over_fewest(self.counted.totals)
+        return self.counted.totals.sectors_over_fewest or 1.0
 
     def sectors_of(self, tensor: str) -> float:
-        arrays = self.counted.by_array
-        return over_fewest(arrays[tensor]) if tensor in arrays else 1.0
+        found = self.counted.by_array.get(tensor)
+        return 1.0 if found is None else found.sectors_over_fewest or 1.0
 
     # ---- timed ----
 
@@ -203,7 +202,7 @@ class Evidence:
         beyond: Mapping[str, Callable[[Any], float]] = {
             "conflicts": lambda c: c.bank_conflicts,
             "wavefronts": lambda c: c.bank_conflicts,
-            "sectors": lambda c: c.global_sectors - c.global_ideal_sectors,
+            "sectors": lambda c: c.sectors - c.global_ideal_sectors,
             "barriers": lambda c: c.barriers,
         }
         if term not in beyond:
@@ -220,7 +219,3 @@ def counters_of(op: Op) -> Iterator[str]:
 
 def is_block_barrier(op: Op) -> bool:
     return op.spec.orders == "threads" and op.attrs["scope"] == "block"
-
-
-def over_fewest(counters: Any) -> float:
-    return counters.global_sectors / counters.global_ideal_sectors if counters.global_ideal_sectors else 1.0

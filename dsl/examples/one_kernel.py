@@ -78,10 +78,7 @@ def run_kernel(
     if result.counters is not None:
         report.counters = result.counters.totals.as_dict()
         if settings.counters:
-            lines = sorted(result.counters.by_line.items())
-            others = sorted(result.counters.elsewhere.items())
-            report.by_line = {str(line): counters.as_dict() for line, counters in lines}
-            report.by_line |= {f"{file}:{line}": counters.as_dict() for (file, line), counters in others}
+            report.by_line = {place: counters.as_dict() for place, counters in result.counters.places.items()}
     if ordinal is not None:
         attributes = kernel.attributes(ordinal)
         report.registers, report.spills = attributes.registers, attributes.local_bytes

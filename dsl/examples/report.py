@@ -5,13 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsl.examples.bounds import LaunchBound
 from dsl.examples.comparison import NOTHING_COMPARED
 from dsl.examples.work import Work
 from dsl.text import html
 from dsl.text.counted import counted_lines
+from dsl.text.figures import COLUMNS, number
+
+if TYPE_CHECKING:
+    from dsl.runtime.emulator import Counters
+
+TAKEN = ("threads", "shared_bytes", "registers", "spills", "occupancy", "time_us")
+COUNTED = (
+    *("instructions", "moves", "active_lanes", "sectors", "sectors_over_fewest", "wavefronts", "conflicts", "barriers"),
+    *("mma", "shuffles", "atomics"),
+)
+"""Columns of the launches in a notebook."""
 
 
 @dataclass(slots=True)
@@ -142,10 +153,10 @@ class LaunchReport:
     bound: LaunchBound | None = None
 
     @property
-    def sectors(self) -> float:
-        """Of global memory, that it was counted to access."""
-        c = self.counters or {}
-        return sum(c.get(f"global_{kind}_sectors", 0) for kind in ("load", "store", "atomic"))
+    def counted(self) -> Counters | None:
+        from dsl.runtime.emulator import Counters
+
+        return None if self.counters is None else Counters.from_dict(self.counters)
 
 
 @dataclass(slots=True)
@@ -279,15 +290,24 @@ def guess_in_words(guessed: Mapping[str, int]) -> str:
     return f"{texts}: guessed, since nobody gives {'them' if len(guessed) > 1 else 'it'}"
 
 
-def lines_of(report: Report) -> dict[str, dict[int, dict[str, float]]]:
+def lines_of(report: Report) -> dict[str, dict[int, Counters]]:
     """The counters of all launches by file and line; those of the example's own file first."""
-    files: dict[str, dict[int, dict[str, float]]] = {report.file: {}}
+    files: dict[str, dict[int, Counters]] = {report.file: {}}
     for launch in report.launches:
-        for text, counts in launch.by_line.items():
-            file, _, number = text.rpartition(":")
-            row = files.setdefault(file or report.file, {}).setdefault(int(number), {})
-            for name, count in counts.items():
-                row[name] = row.get(name, 0) + count
+        for file, lines in by_file(launch.by_line, report.file).items():
+            rows = files.setdefault(file, {})
+            rows |= {at: rows[at] + counted if at in rows else counted for at, counted in lines.items()}
+    return files
+
+
+def by_file(by_line: Mapping[str, Mapping[str, float]], own: str) -> dict[str, dict[int, Counters]]:
+    """Counters by `LINE` of the file `own`, or `FILE:LINE`, as those of files."""
+    from dsl.runtime.emulator import Counters
+
+    files: dict[str, dict[int, Counters]] = {}
+    for text, counts in by_line.items():
+        file, _, at = text.rpartition(":")
+        files.setdefault(file or own, {})[int(at)] = Counters.from_dict(counts)
     return files
 
 
@@ -300,13 +320,8 @@ def agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
 
 def totals(launches: list[LaunchReport]) -> dict[str, Any]:
     """Counters of all launches together."""
-    total: dict[str, Any] = {}
-    for launch in launches:
-        for name, count in (launch.counters or {}).items():
-            total[name] = total.get(name, 0) + count
-    if total.get("instructions"):
-        total["active_lanes"] = total["thread_instructions"] / total["instructions"]
-    return total
+    counted = [each for launch in launches if (each := launch.counted) is not None]
+    return sum(counted[1:], counted[0]).as_dict() if counted else {}
 
 
 def from_json(record: dict[str, Any]) -> Report:
@@ -368,19 +383,14 @@ def launch_facts(launch: LaunchReport) -> dict[str, Any]:
     """Figures of a launch by heading."""
     x, y, z = launch.grid
     facts: dict[str, Any] = {"kernel": launch.kernel, "schedule": launch.schedule or "", "blocks": x * y * z}
-    facts |= {"threads": launch.threads, "shared bytes": launch.shared_bytes, "registers": launch.registers}
-    facts |= {"spilled bytes": launch.spills, "occupancy": launch.occupancy, "us": launch.time_us}
+    facts |= {COLUMNS[name].label: getattr(launch, name) for name in TAKEN}
     facts["SASS"] = (launch.machine_code or {}).get("instructions")
     if launch.bound is not None and launch.bound.name is not None:
         unit, least = next(iter(launch.bound.terms.items()))
         facts["bound"] = f"{unit}, {least:.3g} us"
-    if launch.counters is not None:
-        c = launch.counters
-        sectors = launch.sectors
-        facts |= {"warp instr": c["instructions"], "moves": c["moves"], "lanes": c["active_lanes"], "sectors": sectors}
-        facts["x fewest"] = sectors / c["global_ideal_sectors"] if c["global_ideal_sectors"] else None
-        facts |= {"wavefronts": c["shared_wavefronts"], "conflicts": c["bank_conflicts"], "barriers": c["barriers"]}
-        facts |= {name: c[name] for name in ("mma", "shuffles", "atomics")}
+    if (counted := launch.counted) is not None:
+        found = {**counted.figures, **counted.ratios}
+        facts |= {COLUMNS[name].label: found[name] for name in COUNTED}
     return facts
 
 
@@ -404,7 +414,7 @@ def place_of(line: int) -> html.PageCell:
 
 def figure_of(verdict: Verdict) -> str:
     found: Any = verdict.figure
-    return verdict.reason or "" if found is None else found if isinstance(found, str) else html.number(found)
+    return verdict.reason or "" if found is None else found if isinstance(found, str) else number(found)
 
 
 def result_of(check: Check) -> str:
@@ -413,9 +423,9 @@ def result_of(check: Check) -> str:
 
 def _said(check: Check) -> Iterator[str]:
     if check.size > 1 or check.first is not None:
-        yield f"max error {html.number(check.max_error)}, allowed {html.number(check.tolerance)}"
+        yield f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"
     if not check.passed and check.first is not None:
-        yield f"{html.number(check.wrong)} of {html.number(check.size)} elements differ: {check.pattern}"
+        yield f"{number(check.wrong)} of {number(check.size)} elements differ: {check.pattern}"
         yield f"first at {check.first}: {check.actual}, wanted {check.wanted}"
         if check.writer is not None:
             yield f"written by {check.writer}"

@@ -90,7 +90,7 @@ def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | No
         if cubin is not None:
             done, is_known = executed(cubin, header.entry, counters.runs_of_ptx_lines), True
     return Work(
-        min(moved_bytes(header, values), SECTOR * totals.global_sectors * whole),
+        min(moved_bytes(header, values), SECTOR * totals.sectors * whole),
         (totals.shared_wavefronts + totals.shuffles + totals.operand_bytes / LINE + done.idle_accesses) * whole,
         done.instructions * whole,
         totals.products * whole,

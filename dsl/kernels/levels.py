@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import NoneType
@@ -113,15 +112,9 @@ def outermost_line(loc: Loc | None) -> int:
 
 def layouts(function: Function) -> str:
     """A table of the named tiles with their layouts: bases as coordinates, by place."""
-    return table([("line", "name", "type", "layout"), *named_values(function)])
+    from dsl.text.terminal import plain, table
 
-
-def table(rows: Iterable[tuple[Any, ...]]) -> str:
-    """Rows in columns."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]) - 1)]
-    lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]) for row in cells]
-    return printable("\n".join(lines)) + "\n"
+    return plain(table(["line", "name", "type", "layout"], named_values(function), left=4))
 
 
 # ---- source lines beside the text -----------------------------------------------------------------------------

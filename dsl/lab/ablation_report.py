@@ -2,66 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from dsl.lab.ablate import Ablation, Flip, Interval
 from dsl.lab.plot import WIDTH
 from dsl.lab.shapley import Shares
 from dsl.lab.trial import Trial
-from dsl.lowering.ir.location import printable
+from dsl.text.figures import COLUMNS, units
+from dsl.text.terminal import Terminal, table
 
-COLUMNS = {
-    "registers": "registers",
-    "spills": "spills",
-    "SASS": "sass",
-    "wavefronts": "wavefronts",
-    "sectors": "sectors",
-    "barriers": "barriers",
-    "instr": "work",
-}
-"""Heading → figure of a trial."""
+FIGURES = ("registers", "spills", "sass", "wavefronts", "sectors", "barriers", "work")
+"""Those of a trial that are compared."""
 ROW_HEIGHT = 0.22
 """Inches."""
 
 
-def show_ablation(made: Ablation, console: Console) -> None:
+def show_ablation(made: Ablation, console: Terminal) -> None:
     """The rows of one launch as a table, those of the chosen code in one line below it."""
     base = made.base
     console.print()
-    console.print(f"[bold]{escape(printable(base.title))}[/bold] on {escape(base.device)}", highlight=False)
+    console.say(f"{base.title} on {base.device}", "bold")
     timed = bool(base.times_us)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("")
-    table.add_column("result")
-    columns = {head: name for head, name in COLUMNS.items() if any(name in t.figures() for t in trials(made))}
-    for head in (*columns, *(("us", "95%", "of chosen", "95%") if timed else ())):
-        table.add_column(head, justify="right")
-    table.add_column("")
-    table.add_row("as chosen", base.verdict, *figures(base, None, columns), *times(base, None, timed))
+    names = [name for name in FIGURES if any(name in t.figures() for t in trials(made))]
+    heads = [*(COLUMNS[name].label for name in names), *(("us", "95%", "of chosen", "95%") if timed else ())]
+    rows = [["as chosen", base.verdict, *figures(base, None, names), *times(base, None, timed), ""]]
     for flip in made.flips:
         if not flip.is_same:
-            cells = (*figures(flip.trial, base, columns), *times(flip.trial, flip.ratio, timed))
-            table.add_row(escape(flip.name), flip.trial.verdict, *cells, escape(note(flip, timed)))
-    console.print(table)
-    for line in notes(made, timed):
-        console.print("  " + escape(line), highlight=False, soft_wrap=True)
+            cells = (*figures(flip.trial, base, names), *times(flip.trial, flip.ratio, timed))
+            rows.append([flip.name, flip.trial.verdict, *cells, note(flip, timed)])
+    console.show(table(["", "result", *heads, ""], rows, left=2), 0)
+    for line in notes(made, timed, names):
+        console.say("  " + line)
 
 
 def trials(made: Ablation) -> list[Trial]:
     return [made.base, *(flip.trial for flip in made.flips)]
 
 
-def figures(trial: Trial, base: Trial | None, columns: dict[str, str]) -> list[str]:
+def figures(trial: Trial, base: Trial | None, names: Sequence[str]) -> list[str]:
     """Those that are the base's as `=`."""
     mine, theirs = trial.figures(), {} if base is None else base.figures()
     return [
-        "-" if name not in mine else "=" if mine[name] == theirs.get(name) else f"{mine[name]:,.0f}"
-        for name in columns.values()
+        "=" if name in mine and mine[name] == theirs.get(name) else COLUMNS[name].text(mine.get(name)) for name in names
     ]
 
 
@@ -83,14 +67,14 @@ def note(flip: Flip, timed: bool) -> str:
     if flip.is_unsafe:
         found.append("ceiling")
     if flip.trial.reason:
-        found.append(printable(flip.trial.reason.splitlines()[0]))
+        found.append(flip.trial.reason.splitlines()[0])
     if flip.moved:
         found.append(f"moves {len(flip.moved)} other choice{'s' * (len(flip.moved) > 1)}")
     return "; ".join(found)
 
 
-def notes(made: Ablation, timed: bool) -> list[str]:
-    found = ["=: as chosen. instr: warp instructions of the PTX without moves; SASS: of the machine code, as it stands"]
+def notes(made: Ablation, timed: bool, names: Sequence[str]) -> list[str]:
+    found = [f"=: as chosen; {units(names)}"]
     same = [flip.name for flip in made.flips if flip.is_same]
     if same:
         found.append(f"the same code ({len(same)}): {', '.join(same)}")
@@ -108,33 +92,25 @@ def notes(made: Ablation, timed: bool) -> list[str]:
     return found
 
 
-def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Console) -> None:
+def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Terminal) -> None:
     """Mean gains of the groups, the greatest first; those that gain nothing in any order in one line."""
     console.print()
-    console.print(f"[bold]{escape(name)}[/bold]: {made.figure} from plain to chosen, in {made.orders} orders")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for head in ("", "plain", "chosen"):
-        table.add_column(head)
-    for head in ("gain", "95%", "of the whole"):
-        table.add_column(head, justify="right")
+    console.say(f"{name}: {made.figure} from plain to chosen, in {made.orders} orders")
+    cells = []
     for row in rows:
         low, high = row["interval"]
         share = f"{row['gain'] / made.whole:.1%}" if made.whole else "-"
         if low or high:
-            texts = (escape(row["group"]), escape(row["plain"]), escape(row["chosen"]))
-            table.add_row(*texts, f"{row['gain']:,.1f}", f"{low:,.1f} to {high:,.1f}", share)
-    table.add_row("all", "", "", f"{made.whole:,.1f}", "", "")
-    console.print(table)
+            texts = (row["group"], row["plain"], row["chosen"])
+            cells.append([*texts, f"{row['gain']:,.1f}", f"{low:,.1f} to {high:,.1f}", share])
+    heads = ["", "plain", "chosen", "gain", "95%", "of the whole"]
+    console.show(table(heads, [*cells, ["all", "", "", f"{made.whole:,.1f}", "", ""]], left=3), 0)
     nothing = [row["group"] for row in rows if not any(row["interval"])]
     if nothing:
-        console.print(
-            "  " + escape(f"nothing in any order ({len(nothing)}): {', '.join(nothing)}"),
-            highlight=False,
-            soft_wrap=True,
-        )
+        console.say(f"  nothing in any order ({len(nothing)}): {', '.join(nothing)}")
     if made.orders < made.asked:
         left_out = made.asked - made.orders
-        console.print(f"  {left_out} orders are left out: a trial on the way is refused or not right", highlight=False)
+        console.say(f"  {left_out} orders are left out: a trial on the way is refused or not right")
 
 
 # ---- the picture ----
@@ -176,11 +152,11 @@ def _draw_times(axes: Any, flips: list[Flip]) -> None:
 
 def _draw_counters(axes: Any, base: Trial, flips: list[Flip]) -> None:
     theirs = base.figures()
-    for head, name in COLUMNS.items():
+    for name in FIGURES:
         found = [(flip.trial.figures().get(name), place) for place, flip in enumerate(flips)]
         points = [(mine / theirs[name], place) for mine, place in found if mine and theirs.get(name)]
         if points:
-            axes.plot(*zip(*points, strict=True), "o", markersize=3, label=head)
+            axes.plot(*zip(*points, strict=True), "o", markersize=3, label=COLUMNS[name].label)
     _labels(axes, flips)
     axes.set_xscale("log")
     axes.set_xlabel("count over that as chosen")

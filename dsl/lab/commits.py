@@ -109,6 +109,8 @@ def said_by(tree: Path, *words: str) -> dict[str, Any]:
 
 def figures_of(said: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of a trial, of what `dsl run --json` says."""
+    from dsl.runtime.emulator import Counters
+
     if "error" in said:
         codes = {row.get("code") for row in said.get("errors", [])}
         text = str(said["error"])
@@ -125,12 +127,7 @@ def figures_of(said: Mapping[str, Any]) -> dict[str, Any]:
         low, median, high = said["times_us"]
         found["time"] = (median, low, high)
     counters = said.get("counters") or {}
-    if counters:
-        kinds = ("load", "store", "atomic")
-        found |= {"sectors": sum(counters.get(f"global_{kind}_sectors", 0) for kind in kinds)}
-        found |= {"wavefronts": counters.get("shared_wavefronts", 0), "conflicts": counters.get("bank_conflicts", 0)}
-        found |= {"work": counters.get("instructions", 0) - counters.get("moves", 0), **counters}
-    return found
+    return found | (Counters.from_dict(counters).figures if counters else {})
 
 
 def taken_in_all(said: Mapping[str, Any]) -> dict[Numbered, Taken]:

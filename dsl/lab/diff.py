@@ -21,26 +21,16 @@ from dsl.lab.experiment import ROUNDS, Experiment
 from dsl.lab.place import WAIT_SECONDS, TuningPlace
 from dsl.lab.provenance import versions
 from dsl.lab.runner import described, prepared
-from dsl.lab.trial import Trial, counted_rank, replays
+from dsl.lab.trial import Trial, replays
 from dsl.lowering.ir.location import Source, TileError
 from dsl.runtime.numbers import exact_key
 from dsl.text.program import Program
 
-FIGURES = {
-    "result": "result",
-    "registers": "registers",
-    "spills": "spills",
-    "sass": "SASS",
-    "shared_bytes": "shared bytes",
-    "threads": "threads",
-    "occupancy": "occupancy",
-    "sectors": "sectors",
-    "wavefronts": "wavefronts",
-    "conflicts": "conflicts",
-    "barriers": "barriers",
-    "work": "instr",
-}
-"""Figure of a trial → heading."""
+FIGURES = (
+    *("result", "registers", "spills", "sass", "shared_bytes", "threads", "occupancy"),
+    *("sectors", "wavefronts", "conflicts", "barriers", "work"),
+)
+"""Those of a trial that are compared."""
 BY_LINE = ("sectors", "wavefronts", "conflicts", "barriers", "work")
 """The figures that are compared by line."""
 
@@ -275,9 +265,10 @@ def line_differences(first: Side, second: Side) -> list[dict[str, Any]]:
 
 def by_line(counts: Mapping[str, float]) -> dict[str, float]:
     """What is compared of a line's counters."""
-    sectors, wavefronts, work = counted_rank(counts)
-    others = counts.get("bank_conflicts", 0), counts.get("barriers", 0)
-    return dict(zip(BY_LINE, (sectors, wavefronts, *others, work), strict=True))
+    from dsl.runtime.emulator import Counters
+
+    figures = Counters.from_dict(counts).figures
+    return {name: figures[name] for name in BY_LINE}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from dsl.lab.diff import BY_LINE, FIGURES, is_number
+from dsl.lab.diff import BY_LINE, is_number
 from dsl.lowering.ir.choices import RULE
 from dsl.lowering.ir.location import printable
+from dsl.text.figures import COLUMNS, FigureColumn
+from dsl.text.terminal import Terminal, add, table
 
 Record = Mapping[str, Any]
 LINES = 6
@@ -21,7 +21,7 @@ ROWS = 80
 COLOURS = {"-": "red", "+": "green"}
 
 
-def show_difference(made: Record, level: str | None, console: Console) -> None:
+def show_difference(made: Record, level: str | None, console: Terminal) -> None:
     """All of it, in the order: choices, figures, lines, levels. level: the one to show in place of the first that
     differs, whole."""
     console.print()
@@ -48,8 +48,8 @@ def show_difference(made: Record, level: str | None, console: Console) -> None:
         say(console, f"only {letter} launches {text(kernel)}")
 
 
-def say(console: Console, markup: str) -> None:
-    console.print(markup, highlight=False, soft_wrap=True)
+def say(console: Terminal, markup: str) -> None:
+    console.print(markup, soft_wrap=True)
 
 
 def text(given: object) -> str:
@@ -60,30 +60,20 @@ def name_of(each: Record) -> str:
     return each["a"] if each["a"] == each["b"] else f"{each['a']} and {each['b']}"
 
 
-def grid(*heads: str) -> Table:
-    """A table without lines, its columns to the right but for the first."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(heads))
-    for head in heads:
-        table.add_column(head, justify="right" if head else "left", no_wrap=True)
-    return table
-
-
 # ---- choices ----
 
 
-def show_choices(each: Record, of: str, console: Console) -> None:
+def show_choices(each: Record, of: str, console: Terminal) -> None:
     if each["choices"] is None:
         say(console, f"choices{of}: those of PTX are not known")
         return
     made, choices = " and ".join(dict.fromkeys(map(str, each["made"]))), each["choices"]
     count = sum(len(one["keys"]) for one in choices) or "none"
     say(console, f"choices{of} that differ: {count} of {made}")
-    table = grid()
-    for one in choices:
-        if one["a"] and one["b"]:
-            table.add_row("", text(one["label"]), text(one["a"]["option"]), "→", text(one["b"]["option"]), by(one))
-    if table.row_count:
-        console.print(table)
+    both = [one for one in choices if one["a"] and one["b"]]
+    if both:
+        rows = [[one["label"], one["a"]["option"], "→", one["b"]["option"], by(one)] for one in both]
+        console.show(table([""] * 5, rows, left=5))
     for letter, other in (("A", "b"), ("B", "a")):
         alone = [said_alone(one) for one in choices if one[other] is None]
         if alone:
@@ -96,8 +86,8 @@ def by(one: Record) -> str:
     if who == [RULE, RULE]:
         return ""
     if who[0] == who[1]:
-        return text(f"by {who[0]}")
-    return text(", ".join(f"{letter} by {each}" for letter, each in zip("AB", who, strict=True)))
+        return f"by {who[0]}"
+    return ", ".join(f"{letter} by {each}" for letter, each in zip("AB", who, strict=True))
 
 
 def said_alone(one: Record) -> str:
@@ -106,31 +96,28 @@ def said_alone(one: Record) -> str:
     return f"{one['label']} {made['option']}" + ("" if made["by"] == RULE else f" by {made['by']}")
 
 
-def show_constants(each: Record, of: str, console: Console) -> None:
+def show_constants(each: Record, of: str, console: Terminal) -> None:
     if each["constants"]:
         say(console, f"constants{of} that differ: {len(each['constants'])}")
-        table = grid()
-        for name, pair in each["constants"].items():
-            a, b = ("[dim]none[/dim]" if pair[side] is None else text(pair[side]) for side in "ab")
-            table.add_row("", text(name), a, "→", b)
-        console.print(table)
+        rows = [[name, constant(pair["a"]), "→", constant(pair["b"])] for name, pair in each["constants"].items()]
+        console.show(table([""] * 4, rows, left=4))
+
+
+def constant(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
 # ---- figures ----
 
 
-def show_figures(made: Record, sides: Mapping[str, Record], console: Console) -> None:
-    table = grid("", "A", "B", "B / A")
-    for name, pair in made["figures"].items():
-        ratio = "=" if pair["a"] == pair["b"] else f"{pair['ratio']:.3f}" if "ratio" in pair else ""
-        table.add_row(FIGURES[name], figure(name, pair["a"]), figure(name, pair["b"]), ratio)
+def show_figures(made: Record, sides: Mapping[str, Record], console: Terminal) -> None:
+    columns = [(COLUMNS[name], pair["a"], pair["b"]) for name, pair in made["figures"].items()]
+    rows = [[column.label, column.text(a), column.text(b), ratio(a, b)] for column, a, b in columns]
     if "ratio" in made:
         low, high = made["ratio_interval"]
         ties = "" if made["time_differs"] else ": a tie"
-        table.add_row(
-            "time (us)", *map(time_of, sides.values()), f"{made['ratio']:.4f} ({low:.4f} to {high:.4f}){ties}"
-        )
-    console.print(table)
+        rows.append(["us", *map(time_of, sides.values()), f"{made['ratio']:.4f} ({low:.4f} to {high:.4f}){ties}"])
+    console.show(table(["", "A", "B", "B / A"], rows), 0)
     for letter, side in sides.items():
         if side["reason"]:
             say(console, f"   {letter}: {text(side['reason'].splitlines()[0])}")
@@ -140,12 +127,11 @@ def show_figures(made: Record, sides: Mapping[str, Record], console: Console) ->
         say(console, "   the same PTX")
 
 
-def figure(name: str, value: Any) -> str:
-    if value is None:
-        return "-"
-    if not is_number(value):
-        return text(value)
-    return f"{value:.0%}" if name == "occupancy" else f"{value:,.0f}"
+def ratio(a: Any, b: Any) -> str:
+    """`=` of equal figures."""
+    if a == b:
+        return "="
+    return f"{b / a:.3f}" if is_number(a) and is_number(b) and a else ""
 
 
 def time_of(side: Record) -> str:
@@ -153,29 +139,29 @@ def time_of(side: Record) -> str:
     return f"{side['median_us']:.2f} ({low:.2f} to {high:.2f})"
 
 
-def show_lines(lines: list[Record], console: Console) -> None:
+def show_lines(lines: list[Record], console: Terminal) -> None:
     """Those that differ most, with the counters that differ in some of them."""
     if not lines:
         return
     shown = lines[:LINES]
     names = [name for name in BY_LINE if any(one["first"][name] != one["second"][name] for one in shown)]
-    table = grid("line", *(FIGURES[name] for name in names), "")
+    made = table(["line", *(COLUMNS[name].label for name in names), ""], left=0)
     for one in shown:
-        cells = [pair(one["first"][name], one["second"][name]) for name in names]
-        table.add_row(one["line"], *cells, text(one["text"] + ("  (of B's file)" if one["is_second"] else "")))
-    console.print(table)
+        cells = [pair(COLUMNS[name], one["first"][name], one["second"][name]) for name in names]
+        add(made, [one["line"], *cells, one["text"] + ("  (of B's file)" if one["is_second"] else "")])
+    console.show(made, 0)
     if rest := len(lines) - len(shown):
         say(console, f"   and {rest} more line{'s' * (rest > 1)}; --json has all")
 
 
-def pair(a: float, b: float) -> str:
-    return "=" if a == b else f"{a:,.0f} → {b:,.0f}"
+def pair(column: FigureColumn, a: float, b: float) -> str:
+    return "=" if a == b else f"{column.text(a)} → {column.text(b)}"
 
 
 # ---- levels ----
 
 
-def show_levels(each: Record, of: str, asked: str | None, console: Console) -> None:
+def show_levels(each: Record, of: str, asked: str | None, console: Terminal) -> None:
     levels, first = each["levels"], each["first_difference"]
     names = [one["level"] for one in levels]
     if first is None:
@@ -186,14 +172,10 @@ def show_levels(each: Record, of: str, asked: str | None, console: Console) -> N
     name = asked or first
     if name in names:
         show_level(levels[names.index(name)], asked is not None, console)
-    last: Any = None
-    for one in levels:
-        if one["hunks"] and one["hunks"] != last:  # of passes in a row with the same difference the first one
-            last = one["hunks"]
-            if one["level"] != name:
-                say(console, f"   {one['level']:<24}{changes(one)}")
-    for level, letter in each["only"].items():
-        say(console, f"   {level:<24}only {letter} has it")
+    rows = [[one["level"], changes(one)] for one in distinct(levels) if one["level"] != name]
+    rows += [[level, f"only {letter} has it"] for level, letter in each["only"].items()]
+    if rows:
+        console.show(table(["", ""], rows), 3)
     for why in each["missing"]:
         say(console, f"   {text(why)}")
 
@@ -202,7 +184,16 @@ def changes(one: Record) -> str:
     return f"{one['removed']} row{'s' * (one['removed'] != 1)} out, {one['added']} in"
 
 
-def show_level(one: Record, is_whole: bool, console: Console) -> None:
+def distinct(levels: list[Record]) -> list[Record]:
+    """The levels that differ; of passes in a row with the same difference the first one."""
+    found: list[Record] = []
+    for one in levels:
+        if one["hunks"] and (not found or one["hunks"] != found[-1]["hunks"]):
+            found.append(one)
+    return found
+
+
+def show_level(one: Record, is_whole: bool, console: Terminal) -> None:
     say(console, f"{one['level']}: {changes(one) if one['hunks'] else 'equal'}")
     left, rest = ROWS, sum(len(hunk["rows"]) for hunk in one["hunks"]) - ROWS
     for hunk in one["hunks"]:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from dsl.lab.outcome import Outcome
-from dsl.lab.report import COUNTED, title, varying
+from dsl.lab.report import title, varying
+from dsl.lab.trial import RANK
 from dsl.lowering.ir.location import TileError
+from dsl.text.figures import COLUMNS
 
 WIDTH, HEIGHT = 9.0, 3.6
 """Inches of one outcome's axes."""
@@ -90,10 +92,12 @@ def _times(axes: Any, outcome: Outcome, fine: list[int]) -> None:
 
 def _counters(axes: Any, outcome: Outcome, fine: list[int]) -> None:
     ranks = [outcome.trials[index].rank for index in fine]
-    for name, counts in zip(COUNTED, zip(*ranks, strict=True), strict=True):
+    for name, counts in zip(RANK, zip(*ranks, strict=True), strict=True):
         least = min(counts)
         if least:
-            axes.plot(range(len(fine)), [count / least for count in counts], "o-", markersize=4, label=name)
+            axes.plot(
+                range(len(fine)), [count / least for count in counts], "o-", markersize=4, label=COLUMNS[name].label
+            )
     axes.set_yscale("log")
     axes.set_ylabel("multiple of the least")
     axes.legend(fontsize=7)

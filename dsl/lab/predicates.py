@@ -25,13 +25,12 @@ OPERATORS = {
 CODE = ("registers", "spills", "shared_bytes", "threads")
 SASS = ("sass",)
 TIMES = ("time", "ratio")
-COUNTED = ("sectors", "wavefronts", "conflicts", "work")
 
 
 def known_names() -> tuple[str, ...]:
     from dsl.runtime.emulator import Counters
 
-    return ("result", *CODE, *SASS, *TIMES, *COUNTED, *Counters().as_dict())
+    return ("result", *CODE, *SASS, *TIMES, *Counters().figures)
 
 
 def ends_differ(predicate: Predicate, ends: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:

@@ -8,23 +8,18 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from dsl.examples.report import finite
 from dsl.lab.models import rank_correlation
 from dsl.lab.outcome import Outcome
 from dsl.lab.place import TuningPlace
-from dsl.lab.trial import Trial
-from dsl.lowering.ir.location import printable
+from dsl.lab.trial import RANK, Trial
+from dsl.text.figures import COLUMNS, whole
+from dsl.text.terminal import Terminal, table
 
 SHOWN = 20
 """Points of a table, beside those that tie with the best; `--json` and the log have all."""
-REASON = 100
-"""Characters of a reason that are shown."""
-COUNTED = ("sectors", "wavefronts", "warp instr")
-"""What `counted_rank` gives."""
+TAKEN = ("registers", "shared_bytes", "threads")
+"""What each launch of a point takes."""
 
 
 def varying(outcome: Outcome) -> tuple[dict[str, Any], list[str]]:
@@ -57,31 +52,28 @@ def title(outcome: Outcome) -> str:
     return f"{facts.call} " + ", ".join(f"{n}={v}" for n, v in {**facts.types, **facts.dims, **facts.options}.items())
 
 
-def show(outcome: Outcome, place: TuningPlace, console: Console) -> None:
+def show(outcome: Outcome, place: TuningPlace, console: Terminal) -> None:
     """One outcome, for people."""
     console.print()
-    console.print(f"[bold]{escape(printable(title(outcome)))}[/bold] on {escape(place.name)}", highlight=False)
+    console.say(f"{title(outcome)} on {place.name}", "bold")
     shared, names = varying(outcome)
     if shared:
-        console.print("  " + escape(", ".join(f"{n}={v}" for n, v in shared.items())), highlight=False)
+        console.say("  " + ", ".join(f"{n}={v}" for n, v in shared.items()))
     fine, ties = outcome.fine, set(outcome.ties)
     if fine:
-        console.print(table(outcome, names, fine, ties))
-        console.print(verdict(outcome, ties), highlight=False)
+        show_points(outcome, names, fine, ties, console)
+        console.say(verdict(outcome, ties))
     for name, best in landscape(outcome).items():
-        console.print(f"  best by {escape(name)}: {escape(by_value(outcome, best))}", highlight=False)
+        console.say(f"  best by {name}: {by_value(outcome, best)}")
     show_thrown_out(outcome, console)
-    notes = []
     if outcome.left_out:
-        notes.append(f"{outcome.left_out} points were not tried: the time was up")
+        console.say(f"  {outcome.left_out} points were not tried: the time was up")
     if outcome.found:
-        notes.append(f"{outcome.found} of {len(outcome.candidates)} points are from the log")
+        console.say(f"  {outcome.found} of {len(outcome.candidates)} points are from the log")
     if outcome.predicted:
-        notes.append(of_the_model(outcome))
+        console.say("  " + of_the_model(outcome))
     if unasked := outcome.points - len(outcome.candidates):
-        notes.append(f"{unasked} of {outcome.points} points were not asked for")
-    for note in notes:
-        console.print(f"  {note}", highlight=False)
+        console.say(f"  {unasked} of {outcome.points} points were not asked for")
 
 
 def of_the_model(outcome: Outcome) -> str:
@@ -93,26 +85,21 @@ def of_the_model(outcome: Outcome) -> str:
     return f"the model's order: {said} with what came out of {len(both)} points"
 
 
-def table(outcome: Outcome, names: list[str], fine: list[int], ties: set[int]) -> Table:
+def show_points(outcome: Outcome, names: list[str], fine: list[int], ties: set[int], console: Terminal) -> None:
+    """The points from fast to slow."""
     counted = outcome.trials[fine[0]].status == "counted"
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    made.add_column("")
-    for name in names:
-        made.add_column(escape(name))
-    heads = COUNTED if counted else ("median us", "95% interval", "runs", "of default", "GB/s")
-    for head in (*heads, "registers", "shared", "threads"):
-        made.add_column(head, justify="right")
-    winner = outcome.winner
+    figures = RANK if counted else ("median us", "95% interval", "runs", "of default", "GB/s")
+    heads = [COLUMNS[name].label if name in COLUMNS else name for name in (*figures, *TAKEN)]
     shown = [index for place, index in enumerate(fine) if place < SHOWN or index in ties]
+    rows = []
     for index in shown:
         trial, setting = outcome.trials[index], outcome.candidates[index].settings
-        mark = "*" if index == winner else "=" if index in ties else ""
-        cells = [mark, *(escape(str(setting.get(name, "-"))) for name in names)]
-        cells += [f"{int(count):,}" for count in trial.rank] if counted else times(trial, outcome.moves)
-        made.add_row(*cells, *resources(trial))
+        mark = "*" if index == outcome.winner else "=" if index in ties else ""
+        cells = [whole(count) for count in trial.rank] if counted else times(trial, outcome.moves)
+        rows.append([mark, *(str(setting.get(name, "-")) for name in names), *cells, *resources(trial)])
+    console.show(table(["", *names, *heads], rows, left=1 + len(names)), 0)
     if len(fine) > len(shown):
-        made.caption = f"and {len(fine) - len(shown)} slower points"
-    return made
+        console.say(f"  and {len(fine) - len(shown)} slower points")
 
 
 def times(trial: Trial, moves: float | None) -> list[str]:
@@ -123,21 +110,14 @@ def times(trial: Trial, moves: float | None) -> list[str]:
 
 
 def resources(trial: Trial) -> list[str]:
-    """Registers, shared bytes and threads, of each launch."""
-    return [
-        " + ".join("-" if value is None else f"{value:,}" for value in values)
-        for values in (
-            [step.registers for step in trial.launches],
-            [step.shared_bytes for step in trial.launches],
-            [step.threads for step in trial.launches],
-        )
-    ]
+    """Those of each launch."""
+    return [" + ".join(COLUMNS[name].text(getattr(step, name)) for step in trial.launches) for name in TAKEN]
 
 
 def verdict(outcome: Outcome, ties: set[int]) -> str:
     winner = outcome.winner
     assert winner is not None
-    best = escape(outcome.candidates[winner].described())
+    best = outcome.candidates[winner].described()
     counted = outcome.trials[winner].status == "counted"
     how = "equal counters" if counted else "overlapping intervals"
     also = f", which ties with {len(ties) - 1} more ({how}): the first in the file's order" if len(ties) > 1 else ""
@@ -158,21 +138,21 @@ def by_value(outcome: Outcome, best: Mapping[str, float]) -> str:
     return ", ".join(f"{value}: {median:.2f} us" for value, median in best.items())
 
 
-def show_thrown_out(outcome: Outcome, console: Console) -> None:
+def show_thrown_out(outcome: Outcome, console: Terminal) -> None:
     """How many, and each different reason with the first point that it met."""
     out = outcome.thrown_out
     if not out:
         return
     counts = Counter(outcome.trials[index].status for index in out)
-    console.print("  thrown out: " + ", ".join(f"{n} {status}" for status, n in counts.items()), highlight=False)
+    console.say("  thrown out: " + ", ".join(f"{n} {status}" for status, n in counts.items()))
     seen: set[str] = set()
     for index in out:
         trial = outcome.trials[index]
-        reason = printable(trial.reason.splitlines()[0] if trial.reason else "")[:REASON]
+        reason = trial.reason.partition("\n")[0]
         if reason not in seen:
             seen.add(reason)
             point = outcome.candidates[index].described()
-            console.print(f"    {trial.status}: {escape(point)}: {escape(reason)}", highlight=False)
+            console.say(f"    {trial.status}: {point}: {reason}")
 
 
 def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
@@ -61,8 +61,10 @@ class Counts:
     """Counters of the emulator over the launches of a plan, each made whole where only its first blocks ran."""
 
     def __init__(self) -> None:
-        self.totals: dict[str, float] = {}
-        self.by_line: dict[str, dict[str, float]] = {}
+        from dsl.runtime.emulator import Counters
+
+        self.totals, self.launches = Counters(), 0
+        self.by_line: dict[str, Counters] = {}
         self.findings: list[Any] = []
 
     def add(self, part: FirstBlocks) -> None:
@@ -71,25 +73,18 @@ class Counts:
         self.findings += result.findings
         if result.counters is None:
             return
-        places = {str(line): found for line, found in result.counters.by_line.items()}
-        places |= {f"{file}:{line}": found for (file, line), found in result.counters.elsewhere.items()}
-        _add(self.totals, result.counters.totals.as_dict(), whole)
-        for place, found in places.items():
-            _add(self.by_line.setdefault(place, {}), found.as_dict(), whole)
+        self.launches += 1
+        self.totals += result.counters.totals.times(whole)
+        for place, found in result.counters.places.items():
+            self.by_line[place] = found.times(whole) + self.by_line.get(place, type(found)())
 
     def note(self, trial: Trial) -> None:
-        for counts in (self.totals, *self.by_line.values()):
-            if counts:
-                counts["active_lanes"] = counts["thread_instructions"] / max(1, counts["instructions"])
-        trial.counters = self.totals
+        if self.launches:
+            trial.counters = self.totals.as_dict()
         trial.by_line = {
-            line: {name: count for name, count in counts.items() if count} for line, counts in self.by_line.items()
+            line: {name: count for name, count in counted.as_dict().items() if count}
+            for line, counted in self.by_line.items()
         }
-
-
-def _add(total: dict[str, float], counts: Mapping[str, float], times: float) -> None:
-    for name, count in counts.items():
-        total[name] = total.get(name, 0) + (count * times if times != 1 else count)
 
 
 class Runner:
@@ -167,7 +162,7 @@ class Runner:
             with self.place.limited():
                 trial.answer, wrong = self.case().answer(self.index, launch, whole)
         finally:
-            if emulated and counts.totals:
+            if emulated:
                 counts.note(trial)
                 trial.by_line = trial.by_line if self.lines else {}
         if wrong is not None:

@@ -30,6 +30,8 @@ READ = (2, SCHEMA)
 Scalar = bool | int | float | str | None
 Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Number = Count | Annotated[float, Meta(ge=0, lt=1 << 62)]
+RANK = ("sectors", "wavefronts", "work")
+"""Counters that order trials where none has a time, one after the other."""
 VERDICTS = {
     "measured": "right",
     "counted": "right",
@@ -164,7 +166,14 @@ class Trial:
     @property
     def rank(self) -> tuple[float, ...]:
         """Smaller is better: the median, or the emulator's counters one after the other."""
-        return self.interval[:1] if self.status == "measured" else counted_rank(self.counters or {})
+        return self.interval[:1] if self.status == "measured" else tuple(self.counted[name] for name in RANK)
+
+    @property
+    def counted(self) -> dict[str, float]:
+        """The figures of its counters; 0 where it was not counted."""
+        from dsl.runtime.emulator import Counters
+
+        return Counters.from_dict(self.counters or {}).figures
 
     def figures(self) -> dict[str, Any]:
         """All that is known of it, by name: the `result`, what the machine code takes (the most of its launches; `sass`
@@ -177,10 +186,7 @@ class Trial:
         found: dict[str, Any] = {"result": self.verdict}
         found |= {name: most(name) for name in ("registers", "spills", "shared_bytes", "threads")}
         found |= {"sass": sum(counted) if counted else None, "time": self.interval[0] if self.times_us else None}
-        if self.counters:
-            sectors, wavefronts, work = counted_rank(self.counters)
-            found |= {"sectors": sectors, "wavefronts": wavefronts, "work": work}
-            found |= {"conflicts": self.counters.get("bank_conflicts", 0), **self.counters}
+        found |= self.counted if self.counters else {}
         return {name: value for name, value in found.items() if value is not None}
 
 
@@ -191,12 +197,6 @@ def replays(program: Program, seed: int, command: Sequence[str]) -> dict[str, An
 
 
 KEY = (*(f.name for f in fields(Trial)[:12]), "choices", "seed")
-
-
-def counted_rank(counters: Mapping[str, float]) -> tuple[float, ...]:
-    """Sectors of global memory, wavefronts of shared memory (conflicts included), warp instructions without moves."""
-    sectors = sum(counters.get(f"global_{kind}_sectors", 0) for kind in ("load", "store", "atomic"))
-    return sectors, counters.get("shared_wavefronts", 0), counters.get("instructions", 0) - counters.get("moves", 0)
 
 
 def default_log(path: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.text import Text
 
@@ -143,15 +143,4 @@ def access_lines(access: DrawnAccess, width: int) -> list[Text]:
                 style = DIM if lanes is None else CONFLICT if i else background(first_lane(lanes))
                 made.append(f" {lanes or '·':>{size}} ", style)
             out.append(made)
-    return out
-
-
-def table(rows: Iterable[tuple[str, ...]]) -> list[Text]:
-    """Rows in columns, the first of them as headings."""
-    cells = list(rows)
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]) - 1)]
-    out = []
-    for number, row in enumerate(cells):
-        line = "  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]])
-        out.append(Text(line.rstrip(), DIM if number == 0 else ""))
     return out

@@ -25,6 +25,7 @@ from dsl.examples.transfers import array_bytes
 from dsl.kernels.edited import Edited, edited_from
 from dsl.lowering.ir.choices import Asked
 from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.targets import WARP
 from dsl.runtime.errors import DeviceError, RuntimeFault
 from dsl.runtime.renewed import in_a_row
 from dsl.studies.peers import Peer, PeerCall, PeerFailed, PeerLauncher, peers_of, roles_of
@@ -35,6 +36,9 @@ from dsl.values.numbers import Numbers
 
 ROUNDS = 50
 """Measured launches of a row."""
+A_BLOCK = ("divergent_branches", "barriers", "atomics", "wavefronts", "sectors")
+ALL_BLOCKS = ("instructions", "moves", "atomic_waits")
+"""Figures of a row: of a block, and of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +78,20 @@ class BenchRow:
     def figures(self) -> dict[str, float | None]:
         """What the counters say: `instructions` of warps, `moves` and `atomic_waits` in all blocks, other counts a
         block, and over the fewest that the same accesses could need (None without such accesses)."""
-        pairs = zip(self.report.launches if self.report else [], self.counted, strict=True)
-        launches = [(launch, launch.counters, blocks) for launch, blocks in pairs if launch.counters is not None]
-        if not launches:
+        from dsl.runtime.emulator import Counters
+
+        part, all_blocks, blocks = Counters(), Counters(), 0
+        for launch, count in zip(self.report.launches if self.report else [], self.counted, strict=True):
+            if (found := launch.counted) is not None:
+                found.barriers /= -(-launch.threads // WARP)
+                part.add(found)
+                all_blocks.add(found.times(block_count(launch) / count))
+                blocks += count
+        if not blocks:
             return {}
-        blocks = sum(count for _, _, count in launches)
-
-        def total(*names: str) -> float:
-            return sum(counters[name] for _, counters, _ in launches for name in names)
-
-        def over(counts: float, fewest: float) -> float | None:
-            return counts / fewest if fewest else None
-
-        sectors = total("global_load_sectors", "global_store_sectors", "global_atomic_sectors")
-        return {
-            "instructions": sum(c["instructions"] * block_count(launch) / n for launch, c, n in launches),
-            "moves": sum(c["moves"] * block_count(launch) / n for launch, c, n in launches),
-            "active_lanes": total("thread_instructions") / total("instructions"),
-            "divergent_branches": total("divergent_branches") / blocks,
-            "barriers": sum(c["barriers"] / -(-launch.threads // 32) for launch, c, _ in launches) / blocks,
-            "atomics": total("atomics") / blocks,
-            "atomic_waits": sum(c["atomic_waits"] * block_count(launch) / n for launch, c, n in launches),
-            "wavefronts": total("shared_wavefronts") / blocks,
-            "wavefronts_over_fewest": over(total("shared_wavefronts"), total("shared_fewest")),
-            "sectors": sectors / blocks,
-            "sectors_over_fewest": over(sectors, total("global_ideal_sectors")),
-        }
+        each, every = part.figures, all_blocks.figures
+        figures: dict[str, float | None] = {name: each[name] / blocks for name in A_BLOCK}
+        return figures | {name: every[name] for name in ALL_BLOCKS} | part.ratios | {"active_lanes": part.active_lanes}
 
 
 def block_count(launch: LaunchReport) -> int:

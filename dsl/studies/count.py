@@ -118,14 +118,10 @@ class CountedFile:
             "sass_loop": code.get("loop"),
             "waits_with_a_barrier": self.waits_with_a_barrier,
         }
-        if launch.counters is None or not self.counted:
+        counted = launch.counted
+        if counted is None or not self.counted:
             return found
-        whole, c = prod(launch.grid) / self.counted, launch.counters
-        found |= {name: count if name == "active_lanes" else count * whole for name, count in c.items()}
-        fewest = {"sectors_over_fewest": (launch.sectors, c["global_ideal_sectors"])}
-        fewest["wavefronts_over_fewest"] = (c["shared_wavefronts"], c["shared_fewest"])
-        found |= {name: count / least if least else None for name, (count, least) in fewest.items()}
-        return found
+        return {**found, **counted.times(prod(launch.grid) / self.counted).figures, **counted.ratios}
 
 
 # ---- what was asked ----
@@ -331,9 +327,7 @@ class Counter:
             return made
         counters = made.counters
         launch.counters = counters.totals.as_dict()
-        launch.by_line = {str(line): each.as_dict() for line, each in sorted(counters.by_line.items())}
-        others = sorted(counters.elsewhere.items())
-        launch.by_line |= {f"{file}:{line}": each.as_dict() for (file, line), each in others}
+        launch.by_line = {place: each.as_dict() for place, each in counters.places.items()}
         found.by_ptx_line = {str(line): each.as_dict() for line, each in sorted(counters.by_ptx_line.items())}
         found.by_array = {name: each.as_dict() for name, each in counters.by_array.items()}
         found.source = counters.file

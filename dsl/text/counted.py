@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dsl.lowering.ir.location import TileError
+from dsl.text.figures import units
 from dsl.text.files import MAX_TEXT, read_text
 
-COUNTED = {
-    "instructions": "warp instr",
-    "moves": "moves",
-    "active_lanes": "lanes",
-    "global_load_sectors": "loads",
-    "global_store_sectors": "stores",
-    "global_atomic_sectors": "atomics",
-    "atomic_waits": "waits",
-    "shared_wavefronts": "wavefronts",
-    "bank_conflicts": "conflicts",
-    "barriers": "barriers",
-}
-"""Columns of the counted source: counter → heading. Loads, stores and atomics in 32-byte sectors."""
+if TYPE_CHECKING:
+    from dsl.runtime.emulator import Counters
+
+COUNTED = (
+    *("instructions", "moves", "active_lanes", "global_load_sectors", "global_store_sectors", "global_atomic_sectors"),
+    *("atomic_waits", "wavefronts", "conflicts", "barriers"),
+)
+"""Columns of the counted source."""
 BEFORE = 3
 """Lines that are shown above the first one that has counters."""
 
@@ -36,35 +33,14 @@ class CountedLine:
     counts: Mapping[str, float]
 
 
-def number(value: float | None) -> str:
-    """A count with separators, another number to four digits."""
-    if value is None:
-        return "-"
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:.4g}"
-
-
-def amount(value: float, noun: str) -> str:
-    """`1 lane`, `2,048 lanes`, `1.5 lanes`."""
-    return f"{number(value)} {noun}{'s' * (value != 1)}"
-
-
 def counted_lines(
-    files: Mapping[str, Mapping[int, Mapping[str, float]]],
-    whole: str | None,
-    read: Callable[[str], Sequence[str]] | None = None,
+    files: Mapping[str, Mapping[int, Counters]], whole: str | None, read: Callable[[str], Sequence[str]] | None = None
 ) -> tuple[list[str], list[CountedLine]]:
     """The counters that are not 0 everywhere, and lines of files with them; of the file `whole` those between, too.
     read: the lines of a file; from the disk without it."""
-    rows = {file: {at: with_lanes(row) for at, row in by_line.items()} for file, by_line in files.items()}
+    rows = {file: {at: each.figures for at, each in by_line.items()} for file, by_line in files.items()}
     used = [name for name in COUNTED if any(row[name] for by_line in rows.values() for row in by_line.values())]
     return used, [*_lines(rows, whole, read or source_lines)]
-
-
-def with_lanes(row: Mapping[str, float]) -> Mapping[str, float]:
-    """The mean over launches: of a sum of counters, the lanes are none."""
-    return {**row, "active_lanes": row["thread_instructions"] / row["instructions"] if row["instructions"] else 0}
 
 
 def _lines(
@@ -80,10 +56,9 @@ def _lines(
             yield CountedLine(at, source[at - 1] if at <= len(source) else "", by_line.get(at, {}))
 
 
-def units(used: Sequence[str]) -> str:
+def legend(used: Sequence[str]) -> str:
     """What the columns count, in words."""
-    waits = "; waits: turns of atomics on one address" if "atomic_waits" in used else ""
-    return f"all blocks; loads, stores, atomics: sectors of 32 bytes; barriers: of warps{waits}"
+    return "; ".join(filter(None, ["all blocks", units(used)]))
 
 
 def source_lines(file: str) -> list[str]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from html import escape
 
 from dsl.lowering.ir.location import printable
-from dsl.text.counted import COUNTED, CountedLine, number, units
+from dsl.text.counted import CountedLine, legend
+from dsl.text.figures import COLUMNS, number
 
 STYLE = """
 .dsl { font: 12px/1.5 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; overflow-x: auto; }
@@ -136,5 +137,5 @@ def source(used: Sequence[str], lines: Sequence[CountedLine]) -> str:
         heat = line.counts.get(used[0], 0) / most[used[0]] if used and most[used[0]] else 0.0
         place = PageCell(str(line.number) if line.number else "", True, mark="pale")
         rows.append([*row, place, PageCell(line.text, heat=heat, mark="" if line.number else "title")])
-    made = table([*(COUNTED[name] for name in used), "", ""], rows, "source")
-    return made + (note(units(used)) if used else "")
+    made = table([*(COLUMNS[name].label for name in used), "", ""], rows, "source")
+    return made + (note(legend(used)) if used else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -94,9 +95,9 @@ def scale(tmp_path: Path) -> str:
 def test_the_six_rungs_are_six_rows() -> None:
     result = dsl(REDUCTION, "n=4096")
     assert result.exit_code == 0 and result.stderr == ""
-    table = [line.split() for line in result.stdout.splitlines() if line.startswith("  v")]
+    table = [re.split("  +", line.strip()) for line in result.stdout.splitlines() if line.startswith("  v")]
     assert [row[0] for row in table] == ["v0", "v1", "v2", "v3", "v4", "v5"]
-    title = next(line for line in result.stdout.splitlines() if "divergent" in line).split()
+    title = re.split("  +", next(line.strip() for line in result.stdout.splitlines() if "divergent" in line))
     assert [row[title.index("divergent")] for row in table] == ["47", "5", "5", "5", "0", "0"]
 
 

@@ -314,8 +314,8 @@ def test_a_text_edited_by_hand_has_figures_and_no_choices() -> None:
 def test_the_sectors_of_arrays_are_those_of_the_launch() -> None:
     kernel = dsl.parse(ROWS, device="emulator").compile("softmax", "lanes", rows=8, cols=256)
     counted = kernel.run(np.zeros((8, 256), np.float16), np.ones((8, 256), np.float16)).counters
-    assert {name: each.global_sectors for name, each in counted.by_array.items()} == {"y": 128, "x": 128}
-    assert counted.totals.global_sectors == 256
+    assert {name: each.sectors for name, each in counted.by_array.items()} == {"y": 128, "x": 128}
+    assert counted.totals.sectors == 256
 
 
 # ---- the table ----

@@ -278,7 +278,7 @@ def test_ours_stands_beside_a_foreign_one_on_the_same_values(ours: str) -> None:
     rows = table_of(dsl(*words).stdout)
     assert rows["result"] == ["right", "right"]
     ratio = own["counters"]["instructions"] / foreign["counters"]["instructions"]
-    assert rows["warp instructions"][-1] == f"x{ratio:.2f}" and rows["barriers"][-2:] == ["0", "x0"]
+    assert rows["warp instr"][-1] == f"x{ratio:.2f}" and rows["barriers"][-2:] == ["0", "x0"]
 
 
 def test_each_text_has_its_own_grid_and_all_begin_with_the_same_values() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 SECTOR = 32  # bytes of global memory that are moved together
@@ -30,30 +31,30 @@ class Counters:
     are no wavefronts; `special` are instructions for the unit of exponentials, roots and the like.
     """
 
-    instructions: int = 0
-    thread_instructions: int = 0
-    moves: int = 0
-    branches: int = 0
-    divergent_branches: int = 0
-    shared_wavefronts: int = 0
-    shared_ideal: int = 0
-    bank_conflicts: int = 0
-    global_load_sectors: int = 0
-    global_store_sectors: int = 0
-    global_atomic_sectors: int = 0
-    global_ideal_sectors: int = 0
-    global_load_bytes: int = 0
-    global_store_bytes: int = 0
-    global_atomic_bytes: int = 0
-    barriers: int = 0
-    warp_barriers: int = 0
-    atomics: int = 0
-    atomic_waits: int = 0
-    shuffles: int = 0
-    mma: int = 0
-    products: int = 0
-    operand_bytes: int = 0
-    special: int = 0
+    instructions: float = 0
+    thread_instructions: float = 0
+    moves: float = 0
+    branches: float = 0
+    divergent_branches: float = 0
+    shared_wavefronts: float = 0
+    shared_ideal: float = 0
+    bank_conflicts: float = 0
+    global_load_sectors: float = 0
+    global_store_sectors: float = 0
+    global_atomic_sectors: float = 0
+    global_ideal_sectors: float = 0
+    global_load_bytes: float = 0
+    global_store_bytes: float = 0
+    global_atomic_bytes: float = 0
+    barriers: float = 0
+    warp_barriers: float = 0
+    atomics: float = 0
+    atomic_waits: float = 0
+    shuffles: float = 0
+    mma: float = 0
+    products: float = 0
+    operand_bytes: float = 0
+    special: float = 0
 
     @property
     def active_lanes(self) -> float:
@@ -61,13 +62,48 @@ class Counters:
         return self.thread_instructions / self.instructions if self.instructions else 0.0
 
     @property
-    def global_sectors(self) -> int:
+    def sectors(self) -> float:
+        """All that moved between global memory and the caches."""
         return self.global_load_sectors + self.global_store_sectors + self.global_atomic_sectors
 
     @property
-    def shared_fewest(self) -> int:
+    def sectors_over_fewest(self) -> float | None:
+        """Sectors over those that the same bytes need; None without an access."""
+        return self.sectors / self.global_ideal_sectors if self.global_ideal_sectors else None
+
+    @property
+    def shared_fewest(self) -> float:
         """Passes of the same accesses without bank conflicts."""
         return self.shared_wavefronts - self.bank_conflicts
+
+    @property
+    def wavefronts_over_fewest(self) -> float | None:
+        """Passes over those without bank conflicts; None without an access."""
+        return self.shared_wavefronts / self.shared_fewest if self.shared_fewest else None
+
+    @property
+    def work(self) -> float:
+        """Warp instructions without moves."""
+        return self.instructions - self.moves
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What tables and predicates name: the counters, their sums, and short names of two of them."""
+        short = {"wavefronts": self.shared_wavefronts, "conflicts": self.bank_conflicts}
+        return {"sectors": self.sectors, **short, "work": self.work, **self.as_dict()}
+
+    @property
+    def ratios(self) -> dict[str, float | None]:
+        return {name: getattr(self, name) for name in ("sectors_over_fewest", "wavefronts_over_fewest")}
+
+    @classmethod
+    def from_dict(cls, counts: Mapping[str, float]) -> Counters:
+        """The inverse of `as_dict`. A count that is missing is 0: logs leave these out."""
+        return cls(**{name: counts[name] for name in NAMES if name in counts})
+
+    def times(self, factor: float) -> Counters:
+        """The counters of so many such launches: of a whole grid, where a part of its blocks ran."""
+        return self if factor == 1 else Counters(**{name: getattr(self, name) * factor for name in NAMES})
 
     def settle(self) -> None:
         """Says in how few sectors the bytes could be, of loads, stores and atomic operations, once all are counted."""
@@ -131,8 +167,8 @@ class LaunchCounters:
                 result.by_ptx_line.setdefault(line, Counters()).add(counters)
         return result
 
-    def as_dict(self) -> dict[str, object]:
-        lines = {line: counters.as_dict() for line, counters in sorted(self.by_line.items())}
-        others = {f"{file}:{line}": counters.as_dict() for (file, line), counters in sorted(self.elsewhere.items())}
-        arrays = {name: counters.as_dict() for name, counters in sorted(self.by_array.items())}
-        return {"totals": self.totals.as_dict(), "by_line": lines, "elsewhere": others, "by_array": arrays}
+    @property
+    def places(self) -> dict[str, Counters]:
+        """By line: `12` of the kernel's own file, `FILE:12` of others."""
+        others = {f"{file}:{line}": counters for (file, line), counters in sorted(self.elsewhere.items())}
+        return {**{str(line): counters for line, counters in sorted(self.by_line.items())}, **others}

@@ -84,4 +84,4 @@ def test_warps_that_ran_a_line_of_ptx() -> None:
 def test_the_fewest_sectors_hold_the_distinct_bytes_of_all_accesses(body: str, sectors: int, fewest: int) -> None:
     counters = run(body, 64)[0].counters
     for found in (counters.totals, *counters.by_array.values()):
-        assert (found.global_sectors, found.global_ideal_sectors) == (sectors, fewest)
+        assert (found.sectors, found.global_ideal_sectors) == (sectors, fewest)

@@ -780,7 +780,7 @@ def test_counters_add_and_become_dictionaries() -> None:
     assert both.totals.instructions == first.totals.instructions + second.totals.instructions
     assert both.by_line[1].barriers == 2
     assert both.by_line[1].instructions == 2 + 2  # the second's line 1 has its add and its ret
-    assert both.as_dict()["totals"]["barriers"] == 2  # type: ignore[index]
+    assert both.totals.barriers == 2
 
 
 def test_threads_meet_again_after_long_loops_of_different_lengths() -> None:

@@ -1,0 +1,71 @@
+"""The terminal, and its tables: all are drawn by rich, as wide as what they hold, so that nothing is cut off."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from dsl.lowering.ir.location import printable
+
+WIDE = 1 << 14
+"""Columns of what is no terminal: more than any line has."""
+
+
+class Terminal(Console):
+    """A console that leaves it to the command what a reader that has gone means, and that breaks lines on a terminal
+    alone: whoever reads a pipe has them whole."""
+
+    def __init__(self) -> None:
+        width = None if sys.stdout.isatty() else WIDE
+        super().__init__(force_jupyter=False, highlight=False, width=width)  # else a notebook shows what is printed
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line as it is, without markup."""
+        self.print(Text(printable(text), style), soft_wrap=True)
+
+    def show(self, made: Table, indent: int = 2) -> None:
+        for line in lines(made, self.width - indent):
+            whole = Text(" " * indent) + line
+            if not self.is_terminal:
+                whole.rstrip()
+            self.print(whole, soft_wrap=True)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]] = (), left: int = 1) -> Table:
+    """Columns: the first `left` of them and the last one, if it has no heading, are texts, the others numbers. Texts
+    are broken where a terminal is narrow, numbers never."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(heads), header_style="bold")
+    for at, head in enumerate(heads):
+        is_text = at < left or (at == len(heads) - 1 and not head)
+        justify: Any = "left" if is_text else "right"
+        made.add_column(Text(printable(head)), justify=justify, no_wrap=not is_text, overflow="fold")
+    for row in rows:
+        add(made, row)
+    return made
+
+
+def add(made: Table, row: Iterable[object]) -> None:
+    made.add_row(*(cell if isinstance(cell, Text) else Text(printable(str(cell))) for cell in row))
+
+
+def lines(made: Table, width: int = WIDE) -> list[Text]:
+    """What a table is drawn as, in so many columns, or in as many as it needs."""
+    console = Console(file=io.StringIO(), width=WIDE, force_jupyter=False)
+    least = Measurement.get(console, console.options, made).minimum
+    drawn = console.render_lines(made, console.options.update(width=max(width, least)), pad=False)
+    return [Text.assemble(*((each.text, each.style or "") for each in line)) for line in drawn]
+
+
+def plain(made: Table) -> str:
+    """The lines of a table without styles."""
+    return "".join(f"{line.plain.rstrip()}\n" for line in lines(made))

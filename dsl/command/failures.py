@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,13 @@ STARTS_LAST = (
     "smaller one may not have started: leave out that line where blocks wait for smaller ones, or let them take their "
     "numbers from a counter"
 )
+LOADED_AND_STORED = (
+    "one statement loads and stores what other threads do, too: atomic_add(part, value) and its like do both at once"
+)
+BARRIERS_MANUAL = (
+    "'barriers manual' (line {}) inserts none here: without that line they come by themselves; else barrier() between "
+    "the two, where both stand in the text"
+)
 ENDLESS = (
     "let the condition become false for every element: loads give 0 behind the end of an array, or what other= says; "
     "or count the iterations, and stop after so many"
@@ -90,33 +98,49 @@ ENDLESS = (
 
 def _hint(finding: Finding, file: str | None) -> str | None:
     """What would mend a finding."""
-    if finding.kind == "race" and "global memory" in finding.message:
-        if finding.last_writer is not None and f" at {finding.location} (" in finding.last_writer:
-            if "that another thread has written" in finding.message and "writes" in finding.message:
-                return STORED_TWICE
-            return (
-                "one statement loads and stores what other threads do, too: atomic_add(part, value) and its like do "
-                "both at once"
-            )
-    elif finding.kind == "race" and "shared memory" in finding.message:
-        lines = _lines_with("barriers manual", finding.file or file)
-        if lines:
-            return (
-                f"'barriers manual' (line {' or '.join(map(str, lines))}) inserts none here: without that line they "
-                "come by themselves; else barrier() between the two, where both stand in the text"
-            )
-    elif finding.kind == "uninitialised read" and "global memory" not in finding.message:
-        return None
-    elif finding.kind == "out of bounds" and "an index that is negative" in finding.message:
-        return FAR_OUTSIDE
-    elif finding.kind == "out of bounds" and finding.message.split("out of bounds: ")[-1].startswith("writes"):
-        return OF_A_STORE
-    elif finding.kind == "deadlock" and (finding.last_writer or "").startswith(GOES_ON):
-        return ENDLESS
-    elif finding.kind == "deadlock" and finding.last_writer is not None and "not started" in finding.last_writer:
-        lines = _lines_with("choose tile_order.grid: descending", finding.file or file)
-        return STARTS_LAST.format(lines=" or ".join(map(str, lines))) if lines else WAITS_AHEAD
+    for kind, words, said in ROWS:
+        if finding.kind == kind and words in finding.message and (found := said(finding, file)) is not None:
+            return found or None
     return FINDING_HINTS.get(finding.kind)
+
+
+def _of_one_statement(finding: Finding, _: str | None) -> str | None:
+    """Of a statement that races with itself."""
+    if finding.last_writer is None or f" at {finding.location} (" not in finding.last_writer:
+        return None
+    is_store = "that another thread has written" in finding.message and "writes" in finding.message
+    return STORED_TWICE if is_store else LOADED_AND_STORED
+
+
+def _of_manual_barriers(finding: Finding, file: str | None) -> str | None:
+    lines = _lines_with("barriers manual", finding.file or file)
+    return BARRIERS_MANUAL.format(" or ".join(map(str, lines))) if lines else None
+
+
+def _of_a_deadlock(finding: Finding, file: str | None) -> str | None:
+    waits_for = finding.last_writer or ""
+    if waits_for.startswith(GOES_ON):
+        return ENDLESS
+    if "not started" not in waits_for:
+        return None
+    lines = _lines_with("choose tile_order.grid: descending", finding.file or file)
+    return STARTS_LAST.format(lines=" or ".join(map(str, lines))) if lines else WAITS_AHEAD
+
+
+def _of_an_access(finding: Finding, _: str | None) -> str | None:
+    return OF_A_STORE if finding.message.split("out of bounds: ")[-1].startswith("writes") else None
+
+
+ROWS: tuple[tuple[str, str, Callable[[Finding, str | None], str | None]], ...] = (
+    ("race", "global memory", _of_one_statement),
+    ("race", "shared memory", _of_manual_barriers),
+    ("uninitialised read", "global memory", lambda finding, _: FINDING_HINTS.get(finding.kind)),
+    ("uninitialised read", "", lambda finding, _: ""),
+    ("out of bounds", "an index that is negative", lambda finding, _: FAR_OUTSIDE),
+    ("out of bounds", "", _of_an_access),
+    ("deadlock", "", _of_a_deadlock),
+)
+"""Kinds of findings with words of their messages, and what mends them: nothing for "", and None asks the next row."""
 
 
 def _lines_with(words: str, file: str | None) -> list[int]:
@@ -212,6 +236,18 @@ def failed(error: BaseException, file: str, as_json: bool, **more: Any) -> int:
     if as_json:
         click.echo(json.dumps({**more, **told(error, file)}))
     return status
+
+
+def carried_out(file: str, as_json: bool, run: Callable[[], tuple[dict[str, Any], bool]]) -> int:
+    """The exit status of a command that gives data, printed where JSON is asked for, and whether something is not as it
+    should be."""
+    try:
+        said, differs = run()
+        if as_json:
+            click.echo(json.dumps(said))
+    except Exception as error:
+        return failed(error, file, as_json)
+    return DIFFERS if differs else 0
 
 
 def give_up_output() -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.show_timeline import show_timeline
-from dsl.examples.comparison import NOTHING_COMPARED
-from dsl.examples.report import Check, LaunchReport, Report, Verdict, guess_in_words, lines_of
+from dsl.examples.report import Check, LaunchReport, Report, Verdict, guess_in_words, lines_of, said_of_check
 from dsl.lowering.ir.location import printable
 from dsl.text.counted import counted_lines, legend
 from dsl.text.figures import COLUMNS, amount, number
@@ -89,23 +88,11 @@ def show_unjudged(report: Report) -> None:
 
 def show_check(check: Check) -> None:
     word = styled("passed", fg="green") if check.passed else styled("FAILED", fg="red", bold=True)
-    if check.passed and check.tolerance == check.max_error == 0.0:
-        error = "equal" if check.size > 1 else ""
-    elif check.size == 1 and check.first is None:
-        error = ""  # a condition, not a comparison
-    else:
-        error = f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"
+    first, *rest = [*said_of_check(check), ""]
     line("expect", check.text + (f"  (line {check.line})" if check.line else ""))
-    click.echo(f"  {'':<{LABEL}}{word}{': ' + error if error else ''}")
-    if not check.passed and check.first is not None:
-        is_nothing = check.pattern == NOTHING_COMPARED
-        differ = f"of {number(check.size)} elements {'' if is_nothing else 'differ: '}{check.pattern}"
-        line("", differ if is_nothing else f"{number(check.wrong)} {differ}")
-        line("", f"first at {check.first}: {check.actual}, wanted {check.wanted}")
-        if check.writer is not None:
-            line("", f"written by {check.writer}")
-        if check.hint is not None:
-            line("", f"hint: {check.hint}")
+    click.echo(f"  {'':<{LABEL}}{word}{': ' + first if first else ''}")
+    for text in rest[:-1]:
+        line("", text)
 
 
 def show_contracts(report: Report) -> None:

@@ -58,20 +58,10 @@ def run_kernel(
 
     `keep` takes the result of a launch on the emulator, with who wrote its arrays.
     """
-    from dsl.runtime import device_facts
-
-    header = kernel.header
+    header, on_gpu = kernel.header, ordinal is not None
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
     report.maxnreg = header.maxnreg
-    limits = {"budget": settings.budget, "time_limit": settings.time_limit} if ordinal is None else {}
-    options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
-    if keep is not None and ordinal is None:
-        options["writers"] = True
-    if (settings.ptx_lines or settings.counters or settings.bounds) and ordinal is None:
-        options["ptx_lines"] = True
-    if settings.timeline is not None and ordinal is None:
-        options["timeline"] = settings.timeline.events, settings.timeline.blocks
-    result = kernel.run(*values, **options)
+    result = kernel.run(*values, **({} if on_gpu else emulator_options(settings, keep is not None)))
     if keep is not None:
         keep(result)
     report.grid, report.output = list(result.grid), result.output
@@ -79,17 +69,40 @@ def run_kernel(
         report.counters = result.counters.totals.as_dict()
         if settings.counters:
             report.by_line = {place: counters.as_dict() for place, counters in result.counters.places.items()}
-    if ordinal is not None:
+    if on_gpu:
         attributes = kernel.attributes(ordinal)
         report.registers, report.spills = attributes.registers, attributes.local_bytes
         report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
         report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
-    elif settings.explain or settings.counters or settings.bounds or header.maxnreg is not None:
-        code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxnreg is not None)
-        if (settings.counters or settings.bounds) and result.counters is not None:
-            work = work_of(kernel, values, whole_launch(result), code and code.cubin)
-            report.bound = bound_of(work, device_facts("emulator", header.arch))
+    else:
+        add_code(kernel, values, settings, report, result)
     return report
+
+
+def emulator_options(settings: LaunchSettings, keeps: bool) -> dict[str, Any]:
+    """Of `Kernel.run`."""
+    limits = {"budget": settings.budget, "time_limit": settings.time_limit}
+    options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    if keeps:
+        options["writers"] = True
+    if settings.ptx_lines or settings.counters or settings.bounds:
+        options["ptx_lines"] = True
+    if settings.timeline is not None:
+        options["timeline"] = settings.timeline.events, settings.timeline.blocks
+    return options
+
+
+def add_code(kernel: Any, values: list[Any], settings: LaunchSettings, report: LaunchReport, result: Any) -> None:
+    """What the assembler says of a kernel that the emulator ran, and what bounds it, where that is asked for."""
+    from dsl.runtime import device_facts
+
+    header, counts = kernel.header, settings.counters or settings.bounds
+    if not counts and not settings.explain and header.maxnreg is None:
+        return
+    code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxnreg is not None)
+    if counts and result.counters is not None:
+        work = work_of(kernel, values, whole_launch(result), code and code.cubin)
+        report.bound = bound_of(work, device_facts("emulator", header.arch))
 
 
 def assembled(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from math import isinf
 from typing import Any
@@ -71,6 +71,17 @@ def assigned_names(example: ast.Example | None) -> list[str]:
     return [target.id for line in lines for target in line.targets if isinstance(target, ast.Name)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Names of one kind that may be set, with the prefix that tells it from others, and the table for their values."""
+
+    prefix: str
+    known: Collection[str]
+    target: dict[str, Any]
+    check: Callable[[str, str, Any], None] = lambda text, name, value: None
+    may_lack_prefix: bool = True
+
+
 def resolve(
     program: Program, example: ast.Example | None, given: Iterable[str], kernel: ast.KernelDef | None = None
 ) -> Overrides:
@@ -78,55 +89,68 @@ def resolve(
 
     With a kernel, or without an example, `names` takes dims as well.
     """
-    kernels = [kernel] if kernel is not None else reached_kernels(program, example)
-    assigned = set(assigned_names(example))
-    names = set(assigned)
-    if example is None or kernel is not None:
-        names |= {dim for k in kernels for dim in dim_names(k)}
-    types = type_parameters(kernels)
-    constants = {c.name for k in kernels for c in k.constants if c.types is None}
-    scheduled = {name for k in kernels for name in program.settable(k.name)}
-    options = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     out = Overrides()
+    kinds = _kinds(program, example, kernel, out)
     for text in given:
         word, equals, value_text = text.partition("=")
         if not equals or not word:
             raise TileError("option", None, f"'{text}' is not NAME=VALUE")
-        prefix, dot, name = word.rpartition(".")
-        if dot and prefix not in PREFIXES:
-            hint = closest(prefix, list(PREFIXES)) or ", ".join(f"{p}." for p in PREFIXES)
-            raise TileError("option", None, f"unknown prefix '{prefix}.' of '{word}'", hint)
+        prefix, name = _split(word)
         value = parse_value(value_text)
-        kinds = [
-            (kind, target)
-            for kind, known, target in (
-                ("dim", names, out.names),
-                ("const", set(types), out.types),
-                ("const", constants, out.constants),
-                ("sched", scheduled - constants, out.constants),
-                ("option", options, out.options),
-            )
-            if name in known and prefix in ("", kind)
-        ]
-        if prefix == "sched" and name in constants & scheduled:
-            kinds.append(("sched", out.constants))
-        if not kinds:
-            known = names | types.keys() | constants | scheduled | options
-            where = f" after '{prefix}.'" if prefix else ""
-            hint = closest(name, known) or "known: " + ", ".join(sorted(known))
-            raise TileError("option", None, f"{program.source.name} has no '{name}'{where} to set", hint)
-        if len(kinds) > 1:
-            choices = ", ".join(f"{kind}.{name}" for kind, _ in kinds)
-            raise TileError("option", None, f"'{name}' could be several things", f"write one of {choices}")
-        target: dict[str, Any] = kinds[0][1]
-        if name in target:
+        kind = _kind_of(program, prefix, name, kinds)
+        if name in kind.target:
             raise TileError("option", None, f"'{name}' is given twice")
-        if kinds[0][0] == "dim" and name not in assigned and (type(value) is not int or not 0 <= value < MAX_EXTENT):
-            raise TileError("option", None, f"'{text[:80]}': a dim is a count of elements")
-        if target is out.types:
-            _check_type(name, value, types[name])
-        target[name] = value
+        kind.check(text, name, value)
+        kind.target[name] = value
     return out
+
+
+def _kinds(program: Program, example: ast.Example | None, kernel: ast.KernelDef | None, out: Overrides) -> list[_Kind]:
+    """All that may be set. A constant of a kernel and of its schedule is the kernel's without `sched.`"""
+    kernels = [kernel] if kernel is not None else reached_kernels(program, example)
+    assigned = {*assigned_names(example)}
+    dims = {dim for k in kernels for dim in dim_names(k)} if example is None or kernel is not None else set()
+    types = type_parameters(kernels)
+    constants = {c.name for k in kernels for c in k.constants if c.types is None}
+    scheduled = {name for k in kernels for name in program.settable(k.name)}
+    options = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
+    return [
+        _Kind("dim", assigned, out.names),
+        _Kind("dim", dims - assigned, out.names, _check_extent),
+        _Kind("const", types, out.types, lambda _, name, value: _check_type(name, value, types[name])),
+        _Kind("const", constants, out.constants),
+        _Kind("sched", scheduled - constants, out.constants),
+        _Kind("sched", scheduled & constants, out.constants, may_lack_prefix=False),
+        _Kind("option", options, out.options),
+    ]
+
+
+def _split(word: str) -> tuple[str, str]:
+    """Prefix and name. TileError for a prefix that is none."""
+    prefix, dot, name = word.rpartition(".")
+    if dot and prefix not in PREFIXES:
+        hint = closest(prefix, list(PREFIXES)) or ", ".join(f"{p}." for p in PREFIXES)
+        raise TileError("option", None, f"unknown prefix '{prefix}.' of '{word}'", hint)
+    return prefix, name
+
+
+def _kind_of(program: Program, prefix: str, name: str, kinds: list[_Kind]) -> _Kind:
+    """What a name means. TileError for nothing, and for several things."""
+    found = [kind for kind in kinds if name in kind.known and prefix in (kind.prefix, *[""] * kind.may_lack_prefix)]
+    if not found:
+        known = {name for kind in kinds for name in kind.known}
+        where = f" after '{prefix}.'" if prefix else ""
+        hint = closest(name, known) or "known: " + ", ".join(sorted(known))
+        raise TileError("option", None, f"{program.source.name} has no '{name}'{where} to set", hint)
+    if len(found) > 1:
+        choices = ", ".join(f"{kind.prefix}.{name}" for kind in found)
+        raise TileError("option", None, f"'{name}' could be several things", f"write one of {choices}")
+    return found[0]
+
+
+def _check_extent(text: str, name: str, value: Any) -> None:
+    if type(value) is not int or not 0 <= value < MAX_EXTENT:
+        raise TileError("option", None, f"'{text[:80]}': a dim is a count of elements")
 
 
 def _check_type(name: str, value: Any, alternatives: list[str]) -> None:

@@ -244,44 +244,34 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         """What `dsl run --json` prints."""
         worst, first = self.worst, self.launches[0] if self.launches else None
-        on_gpu = self.device != "emulator"
-        out: dict[str, Any] = {
-            "file": self.file,
-            "example": self.example,
-            "kernel": ", ".join(launch.kernel for launch in self.launches),
-            "device": self.device,
-            "chip": self.chip,
-            "dims": self.dims,
-            "types": self.types,
-            "schedule": ", ".join(launch.schedule or "-" for launch in self.launches),
-            "passed": self.passed,
-            "max_error": worst.max_error if worst else None,
-            "tolerance": worst.tolerance if worst else None,
-            "time_us": self.time_us,
-            "counters": None if on_gpu else totals(self.launches),
-        }
-        if on_gpu:
+        names = ("file", "example", "device", "chip", "dims", "types", "passed", "time_us")
+        out: dict[str, Any] = {name: getattr(self, name) for name in names}
+        out["kernel"] = ", ".join(launch.kernel for launch in self.launches)
+        out["schedule"] = ", ".join(launch.schedule or "-" for launch in self.launches)
+        out |= {"max_error": worst and worst.max_error, "tolerance": worst and worst.tolerance, "counters": None}
+        if self.device == "emulator":
+            out["counters"] = totals(self.launches)
+        else:
             out |= {"times_us": self.times, "gbps": self.gbps, "tflops": self.tflops}
-            out |= {"share_of_limit": self.share_of_limit}
-            out |= {"untimed": self.untimed} if self.untimed else {}
+            out["share_of_limit"] = self.share_of_limit
             keys = ("registers", "spills", "shared_bytes", "occupancy", "limited_by")
             out |= {key: getattr(first, key, None) for key in keys}
-        if self.guessed:
-            out["guessed"] = self.guessed
-        if self.contracts:
-            out["contracts"] = [asdict(each) for each in self.contracts]
-        if self.failed:
-            out["errors"] = [each.as_error() for each in self.failed]
-        if any(launch.timeline for launch in self.launches):
-            out["timelines"] = [launch.timeline for launch in self.launches if launch.timeline]
-        bounds = [launch.bound.as_json(launch.kernel) for launch in self.launches if launch.bound is not None]
-        if bounds:
-            out["bounds"] = bounds
+            out |= {"untimed": self.untimed} if self.untimed else {}
         if not self.passed:
             out["checks"] = [asdict(check) for check in self.checks]
-        if len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches):
-            out["launches"] = [asdict(launch) for launch in self.launches]
-        return out
+        return out | {name: value for name, value in self._parts().items() if value}
+
+    def _parts(self) -> dict[str, Any]:
+        """What is told where there is some."""
+        has_parts = len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches)
+        return {
+            "guessed": self.guessed,
+            "contracts": [asdict(each) for each in self.contracts],
+            "errors": [each.as_error() for each in self.failed],
+            "timelines": [launch.timeline for launch in self.launches if launch.timeline],
+            "bounds": [launch.bound.as_json(launch.kernel) for launch in self.launches if launch.bound is not None],
+            "launches": [asdict(launch) for launch in self.launches] if has_parts else [],
+        }
 
 
 def guess_in_words(guessed: Mapping[str, int]) -> str:
@@ -418,14 +408,18 @@ def figure_of(verdict: Verdict) -> str:
 
 
 def result_of(check: Check) -> str:
-    return "; ".join(_said(check))
+    return "; ".join(said_of_check(check))
 
 
-def _said(check: Check) -> Iterator[str]:
+def said_of_check(check: Check) -> Iterator[str]:
+    """How near a result is, and of one that differs where; nothing of a condition."""
     if check.size > 1 or check.first is not None:
-        yield f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"
+        is_equal = check.passed and check.tolerance == check.max_error == 0.0
+        yield "equal" if is_equal else f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"
     if not check.passed and check.first is not None:
-        yield f"{number(check.wrong)} of {number(check.size)} elements differ: {check.pattern}"
+        of = f"of {number(check.size)} elements"
+        is_nothing = check.pattern == NOTHING_COMPARED
+        yield f"{of} {check.pattern}" if is_nothing else f"{number(check.wrong)} {of} differ: {check.pattern}"
         yield f"first at {check.first}: {check.actual}, wanted {check.wanted}"
         if check.writer is not None:
             yield f"written by {check.writer}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
@@ -90,42 +92,70 @@ def _words(expected: set[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+@dataclass(frozen=True, slots=True)
+class _Unexpected:
+    """A token that may not stand here: its kind and text, what is before it on its line, and what may stand here."""
+
+    source: Source
+    kind: str
+    word: str
+    at: int
+    before: str
+    expected: set[str]
+
+    @property
+    def first(self) -> str:
+        """The first word of the line."""
+        return self.before.split(None, 1)[0] if self.before.strip() else ""
+
+    def is_in(self, block: str) -> bool:
+        text = self.source.text
+        return text.startswith(block, block_start(text, self.at))
+
+    def follows(self, pattern: str, kind: str = "NAME") -> bool:
+        return self.kind == kind and re.search(pattern, self.before) is not None
+
+
+_HINTS: tuple[tuple[Callable[[_Unexpected], bool], str], ...] = (
+    (lambda u: u.word == "//" or u.follows(r"//\s+\w+\s+$"), "a comment begins with '#'"),
+    (
+        lambda u: u.first == "return" and u.is_in("kernel"),
+        "a kernel has no 'return': put the rest of its body in an 'if'",
+    ),
+    (
+        lambda u: u.first in ("for", "while", "if", "else") and u.is_in("example"),
+        "an example has no loops and branches; a def that it calls may have",
+    ),
+    (lambda u: u.kind == "NAME" and not u.before, ""),
+    (lambda u: u.kind == "EQUAL" and (u.first in _CONDITIONS or "OPERATOR" in u.expected), "'==' compares"),
+    (lambda u: u.word in ("&", "|") and u.before.endswith(u.word), "'and', 'or' and 'not' join conditions"),
+    (lambda u: u.word in ("+", "-") and u.before.endswith(u.word), "write '{}= 1'"),
+    (lambda u: u.word == "if" and u.before.strip() != "", "where(condition, a, b) chooses a value"),
+    (lambda u: u.word == ";" and "_NL" in u.expected, "a line holds one statement"),
+    (
+        lambda u: u.kind == "COLON" and "RSQB" in u.expected,
+        "a slice has no step: index by a tile, start + STEP * arange(N)",
+    ),
+    (lambda u: u.follows(r"\b0$") and u.word[0] in "bBoO", "integers are decimal or hexadecimal: 0xff"),
+    (lambda u: u.follows(r"\d\.?$"), "a number has no suffix; .to(f32) converts"),
+    (lambda u: u.word == ")" and u.before.rstrip().endswith(";"), "constants follow ';': without one it is left out"),
+    (
+        lambda u: u.word in (")", "]") and not _opened(u.source.text, u.at),
+        "there is nothing open that it could close",
+    ),
+    (lambda u: u.kind == "OPTIONAL", "only tensors are optional: x: f32[n]?"),
+)
+"""What is meant where a token may not stand, and what is said of it: the first row that holds. An empty text stands for
+the block that a name is nearest to."""
+
+
 def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | None:
-    line_start = source.text.rfind("\n", 0, at) + 1
-    before = source.text[line_start:at]
-    first = before.split(None, 1)[0] if before.strip() else ""
-    word = str(token)
-    if word == "//" or (token.type == "NAME" and re.search(r"//\s+\w+\s+$", before)):
-        return "a comment begins with '#'"
-    if first == "return" and source.text.startswith("kernel", block_start(source.text, at)):
-        return "a kernel has no 'return': put the rest of its body in an 'if'"
-    if first in ("for", "while", "if", "else") and source.text.startswith("example", block_start(source.text, at)):
-        return "an example has no loops and branches; a def that it calls may have"
-    if token.type == "NAME" and at == line_start:
-        return closest(word, list(BLOCKS)) or "a file holds blocks: " + ", ".join(BLOCKS)
-    if token.type == "EQUAL" and (first in _CONDITIONS or "OPERATOR" in expected):
-        return "'==' compares"
-    if word in ("&", "|") and before.endswith(word):
-        return "'and', 'or' and 'not' join conditions"
-    if word in ("+", "-") and before.endswith(word):
-        return f"write '{word}= 1'"
-    if word == "if" and before.strip():
-        return "where(condition, a, b) chooses a value"
-    if word == ";" and "_NL" in expected:
-        return "a line holds one statement"
-    if token.type == "COLON" and "RSQB" in expected:
-        return "a slice has no step: index by a tile, start + STEP * arange(N)"
-    if token.type == "NAME" and re.search(r"\b0$", before) and word[0] in "bBoO":
-        return "integers are decimal or hexadecimal: 0xff"
-    if token.type == "NAME" and re.search(r"\d\.?$", before):
-        return "a number has no suffix; .to(f32) converts"
-    if word == ")" and before.rstrip().endswith(";"):
-        return "constants follow ';': without one it is left out"
-    if word in (")", "]") and not _opened(source.text, at):
-        return "there is nothing open that it could close"
-    if token.type == "OPTIONAL":
-        return "only tensors are optional: x: f32[n]?"
-    return None
+    before = source.text[source.text.rfind("\n", 0, at) + 1 : at]
+    unexpected = _Unexpected(source, token.type, str(token), at, before, expected)
+    said = next((said for is_meant, said in _HINTS if is_meant(unexpected)), None)
+    if said == "":
+        return closest(str(token), list(BLOCKS)) or "a file holds blocks: " + ", ".join(BLOCKS)
+    return said and said.format(token)
 
 
 def _bracket(source: Source, at: int, found: str) -> TileError | None:

@@ -132,42 +132,49 @@ def _integers(host: Host, op: str, a: np.ndarray, b: np.ndarray, loc: Loc) -> np
         host.error("constant", loc, f"a shift by {bl if bl < 0 else bh}")
     if op == "**" and bl < 0:
         host.error("constant", loc, "a negative power of integers", "convert to a float type first")
-    if op == "+":
-        low, high = al + bl, ah + bh
-    elif op == "-":
-        low, high = al - bh, ah - bl
-    elif op in ("*", "//", "/", "%"):
-        ends = [x * y for x in (al, ah) for y in (bl, bh)] if op == "*" else [al, ah, -al, -ah, bl, bh]
-        if op != "*" and bl >= 0:
-            ends = [al, ah, bh]
-        low, high = min(ends), max(ends)
-    elif op in ("<<", ">>"):
-        ends = [al, ah] if op == ">>" else [x << y for x in (al, ah) for y in (bl, bh)]
-        low, high = min(ends), max(ends)
-    else:
-        most = max(abs(al), abs(ah))
-        power = 1 << 64 if most > 1 and bh > 64 else most**bh if most > 1 else 1
-        low, high = (-power if al < 0 else 0), power
-    type_ = fitting(host, loc, min(low, al, bl), max(high, ah, bh), f"the result of '{op}'")
+    ends = _ENDS.get(op, _ends_of_a_power)(al, ah, bl, bh)
+    type_ = fitting(host, loc, min(*ends, al, bl), max(*ends, ah, bh), f"the result of '{op}'")
     x: np.ndarray = a.astype(type_, copy=False)
     y: np.ndarray = b.astype(type_, copy=False)
     if op == "/":
-        quotient = np.floor_divide(x, y)
-        rest = quotient * y != x
-        if rest.any():
-            at = np.unravel_index(int(rest.argmax()), rest.shape)
-            pair = [np.broadcast_to(v, rest.shape)[at].item() for v in (x, y)]
-            host.error(
-                "constant",
-                loc,
-                f"{pair[0]} / {pair[1]} is no integer",
-                "'//' rounds down; .to(f32) first divides as floats",
-            )
-        return quotient
+        return _quotient(host, loc, x, y)
     functions: dict[str, Callable] = {**_FLOAT_INFIX, "<<": np.left_shift, ">>": np.right_shift}
     if op not in functions:
         host.error("type", loc, f"'{op}' does not take arrays")
     return functions[op](x, y)
+
+
+def _quotient(host: Host, loc: Loc, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """`/` of integers. TileError where it is no integer."""
+    quotient = np.floor_divide(x, y)
+    rest = quotient * y != x
+    if rest.any():
+        at = np.unravel_index(int(rest.argmax()), rest.shape)
+        pair = [np.broadcast_to(v, rest.shape)[at].item() for v in (x, y)]
+        hint = "'//' rounds down; .to(f32) first divides as floats"
+        host.error("constant", loc, f"{pair[0]} / {pair[1]} is no integer", hint)
+    return quotient
+
+
+def _ends_of_a_quotient(al: int, ah: int, bl: int, bh: int) -> list[int]:
+    return [al, ah, bh] if bl >= 0 else [al, ah, -al, -ah, bl, bh]
+
+
+def _ends_of_a_power(al: int, ah: int, bl: int, bh: int) -> list[int]:
+    most = max(abs(al), abs(ah))
+    power = 1 << 64 if most > 1 and bh > 64 else most**bh if most > 1 else 1
+    return [-power if al < 0 else 0, power]
+
+
+_ENDS: dict[str, Callable[[int, int, int, int], list[int]]] = {
+    "+": lambda al, ah, bl, bh: [al + bl, ah + bh],
+    "-": lambda al, ah, bl, bh: [al - bh, ah - bl],
+    "*": lambda al, ah, bl, bh: [x * y for x in (al, ah) for y in (bl, bh)],
+    "<<": lambda al, ah, bl, bh: [x << y for x in (al, ah) for y in (bl, bh)],
+    ">>": lambda al, ah, bl, bh: [al, ah],
+    **dict.fromkeys(("//", "/", "%"), _ends_of_a_quotient),
+}
+"""Numbers between which a result of integers lies, of those between which its operands do."""
 
 
 def product(host: Host, loc: Loc, left: Any, right: Any) -> Any:

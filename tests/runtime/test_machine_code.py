@@ -86,7 +86,7 @@ def test_machine_code_of_kernels() -> None:
 def test_bench_and_counters_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
     file = str(SAMPLES / "reduction.tile")
     table = CliRunner().invoke(cli, ["bench", file, "--example", "v0", "--device", "emulator"]).stdout
-    head = next(line for line in table.splitlines() if "instructions" in line)
+    head = next(line for line in table.splitlines() if "warp instr" in line)
     assert "SASS  in loop" in head and "how often they run is not counted" in table
     shown = CliRunner().invoke(cli, ["run", file, "--counters"]).stdout
     assert re.search(r"SASS +\d+ instructions by ptxas, \d+ of them in the longest inner loop", shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from ..reader import (
@@ -30,8 +31,12 @@ VECTOR_SPECIALS = {f"%{name}" for name in ("tid", "ntid", "ctaid", "nctaid", "cl
 HALVES = {"f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "tf32", "e4m3x2", "e5m2x2"}  # take registers only
 MOST_COUNT = (1 << 20) - 1  # of an mbarrier (PTX ISA 9.7.13.15.2)
 MOST_BULK = (1 << 20) - 16  # bytes of a copy that an mbarrier can count, in sixteens
-NUMBERS = {"count": "u32", "bulk": "u32", "parity": "u32", "mask": "u16"}  # operands with a range, and their types
 INTEGERS = {"i32", "i64"}  # of either sign, or bits
+
+
+Words = dict[str, str]
+"""What the opcode of an instruction says of a form's letters."""
+NumberCheck = Callable[[Integer | Float, PtxInstruction], None]
 
 
 @dataclass
@@ -112,59 +117,98 @@ def check_slot(
     kind = words.get(slot.type, slot.type) if slot.type.isupper() else slot.type
     if isinstance(operand, ArgumentList):
         raise FormMismatch(f"{operand} is a list for calls only")
-    if kind == "@tensor":
-        check_tensor(operand, int(words[slot.count][0]), scope, ins)
-    elif kind == "offsets":
-        check_offsets(operand, int(words[slot.count][0]) - 2, scope)
+    if kind in SPECIAL:
+        SPECIAL[kind](operand, slot, words, scope, ins)
+    elif kind in NUMBERS:
+        type, check = NUMBERS[kind]
+        if isinstance(operand, Float if type[0] == "f" else Integer):
+            check(operand, ins)
+        check_source(operand, type, OperandSlot(type), scope)
     elif kind[0] == "@":
         check_address(operand, scope, ins, kind[1:])
     elif kind[0] == "#":
         check_constant(operand, kind[1:])
-    elif kind == "!":
-        source = operand.operand if isinstance(operand, Not) else operand
-        if "*" in slot.mark and not is_register(source, scope):
-            raise FormMismatch(f"{operand} is not a predicate")
-        check_source(source, "pred", slot, scope)
-    elif kind == "_":
-        if not (isinstance(operand, Register) and operand.name == "_"):
-            raise FormMismatch(f"its first operand is _, not {operand}")
-    elif kind in {"barrier", "threads", "arrivals"}:  # their values are checked when a thread comes there
-        if kind == "arrivals" and isinstance(operand, Integer) and not operand.value:
-            raise FormMismatch("an arrival says how many threads the barrier has, and 0 are none")
-        check_source(operand, "u32", OperandSlot("u32"), scope)
-    elif kind in NUMBERS:
-        if isinstance(operand, Integer):
-            check_number(operand, kind)
-        check_source(operand, NUMBERS[kind], OperandSlot(NUMBERS[kind]), scope)
-    elif kind == "fraction":
-        if isinstance(operand, Float) and not 0 < operand.value <= 1:
-            raise FormMismatch(f"the fraction {operand} is not above 0 and at most 1")
-        check_source(operand, "f32", OperandSlot("f32"), scope)
-    elif kind == "special":
-        if str(operand) not in VECTOR_SPECIALS:
-            raise FormMismatch(f"{operand} is no vector")
-    elif kind in {"label", "table"}:
-        names = scope.labels if kind == "label" else scope.tables
-        if not isinstance(operand, Register) or operand.name not in names:
-            raise FormMismatch(f"unknown {'label' if kind == 'label' else 'branch targets'} {operand}")
-    elif kind in {"size", "byte"}:
-        limit = 255 if kind == "byte" else next(each.value for each in ins.operands if isinstance(each, Integer))
-        if isinstance(operand, Integer):
-            check_constant(operand, f"0..{limit}")
-        else:
-            check_source(operand, "u32", OperandSlot("u32"), scope)
     else:
         check_value(operand, slot, kind, words, scope)
 
 
-def check_number(operand: Integer, kind: str) -> None:
-    """A constant: arrivals, bytes of a copy in bulk, a parity, or a bit for each block of a cluster."""
-    if kind == "count" and not 0 < operand.value <= MOST_COUNT:
-        raise FormMismatch(f"an mbarrier counts 1 to {MOST_COUNT} arrivals, not {operand}")
-    if kind == "bulk" and (operand.value % 16 or not 0 <= operand.value <= MOST_BULK):
-        raise FormMismatch(f"a copy in bulk has a multiple of 16 bytes from 0 to {MOST_BULK}, not {operand}")
-    if kind in {"parity", "mask"}:
-        check_constant(operand, "0,1" if kind == "parity" else "0..65535")
+def check_predicate(operand: Operand, slot: OperandSlot, _: Words, scope: RegisterScope, __: PtxInstruction) -> None:
+    source = operand.operand if isinstance(operand, Not) else operand
+    if "*" in slot.mark and not is_register(source, scope):
+        raise FormMismatch(f"{operand} is not a predicate")
+    check_source(source, "pred", slot, scope)
+
+
+def check_dropped(operand: Operand, *_: object) -> None:
+    if not (isinstance(operand, Register) and operand.name == "_"):
+        raise FormMismatch(f"its first operand is _, not {operand}")
+
+
+def check_special(operand: Operand, *_: object) -> None:
+    if str(operand) not in VECTOR_SPECIALS:
+        raise FormMismatch(f"{operand} is no vector")
+
+
+def check_named(operand: Operand, names: Collection[str], what: str) -> None:
+    if not isinstance(operand, Register) or operand.name not in names:
+        raise FormMismatch(f"unknown {what} {operand}")
+
+
+SPECIAL: dict[str, Callable[[Operand, OperandSlot, Words, RegisterScope, PtxInstruction], None]] = {
+    "@tensor": lambda o, slot, words, scope, ins: check_tensor(o, int(words[slot.count][0]), scope, ins),
+    "offsets": lambda o, slot, words, scope, _: check_offsets(o, int(words[slot.count][0]) - 2, scope),
+    "!": check_predicate,
+    "_": check_dropped,
+    "special": check_special,
+    "label": lambda o, slot, words, scope, _: check_named(o, scope.labels, "label"),
+    "table": lambda o, slot, words, scope, _: check_named(o, scope.tables, "branch targets"),
+}
+"""Operands that are no values."""
+
+
+def refuses(wrong: Callable[[float], bool], message: str) -> NumberCheck:
+    def check(operand: Integer | Float, _: PtxInstruction) -> None:
+        if wrong(operand.value):
+            raise FormMismatch(message.format(operand))
+
+    return check
+
+
+def within(limits: str) -> NumberCheck:
+    return lambda operand, _: check_constant(operand, limits)
+
+
+def check_size(operand: Integer | Float, ins: PtxInstruction) -> None:
+    """Of a copy, of which so many bytes are read: at most all."""
+    check_constant(operand, f"0..{next(each.value for each in ins.operands if isinstance(each, Integer))}")
+
+
+def unchecked(operand: Integer | Float, ins: PtxInstruction) -> None:
+    """Its value is checked when a thread comes there."""
+
+
+NUMBERS: dict[str, tuple[str, NumberCheck]] = {
+    "barrier": ("u32", unchecked),
+    "threads": ("u32", unchecked),
+    "arrivals": ("u32", refuses(lambda n: n == 0, "an arrival says how many threads the barrier has, and 0 are none")),
+    "count": (
+        "u32",
+        refuses(lambda n: not 0 < n <= MOST_COUNT, f"an mbarrier counts 1 to {MOST_COUNT} arrivals, not {{}}"),
+    ),
+    "bulk": (
+        "u32",
+        refuses(
+            lambda n: n % 16 != 0 or not 0 <= n <= MOST_BULK,
+            f"a copy in bulk has a multiple of 16 bytes from 0 to {MOST_BULK}, not {{}}",
+        ),
+    ),
+    "parity": ("u32", within("0,1")),
+    "mask": ("u16", within("0..65535")),
+    "fraction": ("f32", refuses(lambda f: not 0 < f <= 1, "the fraction {} is not above 0 and at most 1")),
+    "size": ("u32", check_size),
+    "byte": ("u32", within("0..255")),
+}
+"""Numbers with a range: their type, and what a constant must keep to."""
 
 
 def check_value(operand: Operand, slot: OperandSlot, kind: str, words: dict[str, str], scope: RegisterScope) -> None:
@@ -322,29 +366,42 @@ def check_address(operand: Operand, scope: RegisterScope, ins: PtxInstruction, s
         return
     name = operand.base.name
     if name in scope.registers:
-        held = scope.registers[name]
-        if held[0] not in "bsu" or BYTES.get(held, 0) not in {4, 8}:
-            raise FormMismatch(f"register {name} of type .{held} holds no address")
-        if BYTES[held] == 4 and space in {"", "global"} and ins.opcode[0] != "mbarrier":
-            raise FormMismatch(f"register {name} of type .{held} is too narrow for an address of 64 bits")
-        return
-    if name not in scope.spaces:
+        check_base(name, scope.registers[name], space in {"", "global"} and ins.opcode[0] != "mbarrier")
+    elif name in scope.spaces:
+        check_variable(name, operand.offset, space, scope, ins)
+    else:
         raise FormMismatch(f"unknown {'register' if name.startswith('%') else 'name'} {name}")
-    lies = scope.spaces[name]
-    if name in scope.inputs and ins.opcode[0] != "ld":
-        raise FormMismatch(f"the parameter {name} can only be read")
-    if name in scope.outputs and ins.opcode[0] == "ld":
-        raise FormMismatch(f"the result {name} can only be written")
-    if name in scope.sizes and ins.opcode[0] in {"ld", "st"}:
-        size = access_size(ins)
-        if not 0 <= operand.offset <= scope.sizes[name] - size:
-            raise FormMismatch(
-                f"{size} bytes at {operand.offset} are past the end of {name}, of {scope.sizes[name]} bytes"
-            )
-    if ins.guard is not None and lies == "param" and name not in scope.inputs and name not in scope.outputs:
-        raise FormMismatch(f"an access to {name}, which goes with a call, cannot have a guard")
-    if space != lies and (space or lies == "param"):
-        raise FormMismatch(f"{name} lies in .{lies}, not in .{space}")
+
+
+def check_variable(name: str, offset: int, space: str, scope: RegisterScope, ins: PtxInstruction) -> None:
+    """An address in a variable or a parameter."""
+    lies, does, size = scope.spaces[name], ins.opcode[0], scope.sizes.get(name)
+    bytes = access_size(ins) if size is not None and does in {"ld", "st"} else 0
+    is_formal = name in scope.inputs or name in scope.outputs
+    faults = (
+        (name in scope.inputs and does != "ld", f"the parameter {name} can only be read"),
+        (name in scope.outputs and does == "ld", f"the result {name} can only be written"),
+        (
+            bytes and not 0 <= offset <= (size or 0) - bytes,
+            f"{bytes} bytes at {offset} are past the end of {name}, of {size} bytes",
+        ),
+        (
+            ins.guard is not None and lies == "param" and not is_formal,
+            f"an access to {name}, which goes with a call, cannot have a guard",
+        ),
+        (space != lies and (space or lies == "param"), f"{name} lies in .{lies}, not in .{space}"),
+    )
+    for is_there, message in faults:
+        if is_there:
+            raise FormMismatch(message)
+
+
+def check_base(name: str, held: str, is_wide: bool) -> None:
+    """A register that holds an address, of 64 bits in the generic and the global space."""
+    if held[0] not in "bsu" or BYTES.get(held, 0) not in {4, 8}:
+        raise FormMismatch(f"register {name} of type .{held} holds no address")
+    if BYTES[held] == 4 and is_wide:
+        raise FormMismatch(f"register {name} of type .{held} is too narrow for an address of 64 bits")
 
 
 def check_tensor(operand: Operand, dimensions: int, scope: RegisterScope, ins: PtxInstruction) -> None:

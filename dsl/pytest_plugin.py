@@ -63,8 +63,9 @@ class TileItem(pytest.Item):
 
     def runtest(self) -> None:
         from dsl.command.failures import render
+        from dsl.command.options import TIME_LIMIT
         from dsl.command.request import CommandRequest
-        from dsl.command.run import TIME_LIMIT, run_request
+        from dsl.command.run import run_request
 
         request = CommandRequest(str(self.path), self.device, "pytest", index=self.index, time_limit=TIME_LIMIT)
         try:

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, failed
-from dsl.command.trials import JOBS, Bar, experiments, trying
+from dsl.command.failures import carried_out
+from dsl.command.options import LAB, shared
+from dsl.command.trials import Bar, experiments
 from dsl.lowering.ir.location import TileError
 
 if TYPE_CHECKING:
     from dsl.lab.ablate import Ablation
 
 
-@click.command(short_help="Show what each choice is worth: taken another way, all else as chosen.")
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.command()
+@shared(f"{LAB} rounds jobs plot")
 @click.option("--kinds", metavar="KIND[,KIND…]", help="Choices of these kinds only: swizzle,barrier.")
-@click.option("--choice", "keys", multiple=True, metavar="KEY", help="The choices of this key only; may be repeated.")
+@click.option("--choice", "keys", multiple=True, metavar="KEY", help="The choices of this key only; repeatable.")
 @click.option("--each", is_flag=True, help="Vary each choice by itself, not all of one kind and subject together.")
 @click.option("--ceiling", is_flag=True, help="Also options that may give wrong results: what they would buy.")
-@click.option("--rounds", type=click.IntRange(6), metavar="N", help="Rounds of the contest on a GPU; 56 without.")
 @click.option("--shapley", type=click.IntRange(1), metavar="N", help="Mean gains over N orders from plain to chosen.")
 @click.option("--by", metavar="FIGURE", help="Of this figure; without it, time on a GPU, else warp instructions.")
 @click.option("--null", type=click.IntRange(0), default=0, metavar="N", help="Time the chosen code N times more.")
-@JOBS
-@trying
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE.png", help="Draw the effects (matplotlib).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Take each choice of the kernels that an example of FILE launches another way: a row each, with its verdict, the
     machine code, what the emulator counts, and on a GPU times of one contest, with the ratio to those as chosen.
@@ -38,13 +32,8 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
     Exit status: 0 fine, 1 a right option gave a wrong result, 2 the input is wrong, 3 the device failed.
     """
-    try:
-        record, is_broken = (ablate if options["shapley"] is None else shapley)(file, values, as_json, options)
-        if as_json:
-            click.echo(json.dumps(record))
-    except Exception as error:
-        return failed(error, file, as_json)
-    return DIFFERS if is_broken else 0
+    study = ablate if options["shapley"] is None else shapley
+    return carried_out(file, as_json, lambda: study(file, values, as_json, options))
 
 
 def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, show
-from dsl.command.options import CHOOSE, FROM, SECONDS, SEED, SKIP_PASS, choices_of
+from dsl.command.options import SECONDS, choices_of, shared
 from dsl.command.run import choose_device
 from dsl.command.show import blocks as block_count
 from dsl.command.show import line, pairs, styled
@@ -25,26 +25,16 @@ if TYPE_CHECKING:
     from dsl.studies.bench import BenchRow
 
 TIME_LIMIT = 600.0
+PEER = "Also this function: FILE.py::NAME, MODULE::NAME, torch:softmax(dim=-1); repeatable."
 
 
-@click.command(short_help="Show the kernels and schedules of a file side by side.")
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to run, as in dsl run.")
-@click.option("--example", "examples", multiple=True, metavar="NAME", help="This example only; may be repeated.")
-@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Examples of this kernel only.")
-@click.option("--schedule", "schedules", multiple=True, metavar="NAME", help="This schedule only.")
+@click.command()
+@shared("file values device seed edited choose skip_pass")
+@click.option("--example", "examples", multiple=True, metavar="NAME", help="This example only; repeatable.")
+@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Examples of this kernel only; repeatable.")
+@click.option("--schedule", "schedules", multiple=True, metavar="NAME", help="This schedule only; repeatable.")
+@click.option("--vs", "peers", multiple=True, metavar="PEER", help=PEER)
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write all figures there; - for stdout.")
-@click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
-@click.option(
-    *("--vs", "peers"),
-    multiple=True,
-    metavar="PEER",
-    help="Beside the kernels, this function: FILE.py::NAME, MODULE::NAME, torch:softmax(dim=-1); may be repeated.",
-)
-@FROM
-@CHOOSE
-@SKIP_PASS
 @click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that it may take.")
 def command(file: str, device: str, json_file: str | None, time_limit: float, **settings: Any) -> int:
     """A row for each example of FILE, and for each other schedule and option that serves it. All are checked, then

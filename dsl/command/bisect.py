@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import failed
-from dsl.command.trials import Bar, experiments, trying
+from dsl.command.failures import carried_out
+from dsl.command.options import LAB, shared
+from dsl.command.trials import Bar, experiments
 from dsl.lowering.ir.location import TileError, printable
 from dsl.lowering.ir.plugins import current
 
@@ -21,23 +21,16 @@ if TYPE_CHECKING:
     from dsl.lab.predicates import Predicate
 
 PLAIN = "plain"
+START = "plain|LOG[:LINE]|KEY=OPTION"
 
 
-@click.command(short_help="Find the choice, or the commit, at which a figure changes.")
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.command()
+@shared(LAB)
 @click.option("--until", required=True, metavar="PREDICATE", help="'registers <= 56 and result == right'.")
-@click.option(
-    *("--from", "start"),
-    multiple=True,
-    metavar="plain|LOG[:LINE]|KEY=OPTION",
-    help="Where it starts; KEY=OPTION may be repeated. plain without.",
-)
+@click.option("--from", "start", multiple=True, metavar=START, help="Where it starts; KEY=OPTION is repeatable.")
 @click.option("--reduce", is_flag=True, help="Also find which choices of the start its answer needs.")
 @click.option("--good", metavar="COMMIT", help="Between commits of the file's repository, from this one.")
 @click.option("--bad", metavar="COMMIT", help="Up to this one; HEAD without.")
-@trying
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Take the choices of the start back one after the other, by halving, and tell at which one the answer to
     PREDICATE changes: comparisons of result, registers, spills, sass, counters, time or ratio, joined by 'and'. With
@@ -45,13 +38,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
     Exit status: 0 found, 2 the input is wrong, 3 the device failed.
     """
-    try:
-        record = bisect(file, values, as_json, options)
-    except Exception as error:
-        return failed(error, file, as_json)
-    if as_json:
-        click.echo(json.dumps(record))
-    return 0
+    return carried_out(file, as_json, lambda: (bisect(file, values, as_json, options), False))
 
 
 def bisect(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:

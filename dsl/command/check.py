@@ -7,14 +7,15 @@ import json
 import click
 
 from dsl.command.failures import DIFFERS, WRONG_INPUT, record
+from dsl.command.options import shared
 from dsl.lowering.ir.location import TileError
 from dsl.studies.check import check_file
 
 
-@click.command(short_help="Report all errors of files, without generating code.")
+@click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
+@shared("as_json")
 @click.option("--assemble", is_flag=True, help="Assemble each variant, and tell those that spill registers.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(files: tuple[str, ...], assemble: bool, as_json: bool) -> int:
     """Report all errors of the files: every kernel with every schedule and type, everything short of LLVM.
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from dsl.command.failures import show
-from dsl.command.options import ARCH, CHOOSE, SKIP_PASS, choices_of
+from dsl.command.options import choices_of, shared
 from dsl.command.trace import write_trace
 from dsl.examples.overrides import Overrides, resolve
 from dsl.examples.shapes import UNKNOWN, LaunchFacts, examine, find_example
@@ -27,20 +27,12 @@ from dsl.text.files import write_text
 from dsl.text.program import Program, dim_names, load, type_parameters
 
 
-@click.command(short_help="Show any level of a kernel as text.")
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.command()
+@shared("file values kernel schedule example arch choose skip_pass output")
 @click.option("--emit", type=click.Choice(LEVELS), default="ptx", show_default=True, help="The level to show.")
 @click.option("--annotate", is_flag=True, help="Put the source lines beside it.")
-@click.option("--kernel", metavar="NAME", help="This kernel; without it, those that the example launches.")
-@click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
-@ARCH
-@click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
 @click.option("--after", multiple=True, metavar="PASS", help="Show the IR after this pass, or 'build'; repeatable.")
 @click.option("--trace", metavar="DIR", help="Write the IR after each pass to DIR, with differences.")
-@CHOOSE
-@SKIP_PASS
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
 def command(file: str, values: tuple[str, ...], output: str | None, **options: Any) -> int:
     """Compile the kernels of FILE (.tile) and show a level. Dims, types and constants come from its example and from
     NAME=VALUE."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import DIFFERS, failed
-from dsl.command.options import SECONDS, SEED
-from dsl.command.run import TIME_LIMIT, choose_device
+from dsl.command.options import shared
+from dsl.command.run import choose_device
 from dsl.lowering.ir.location import TileError, printable
 from dsl.lowering.ir.plugins import current
 
@@ -22,31 +22,20 @@ if TYPE_CHECKING:
 EXTENTS = "X[,Y[,Z]]"
 
 
-@click.command(short_help="Count what launches of PTX texts cost, of any compiler, side by side.")
+@click.command()
 @click.argument("words", nargs=-1, metavar="FILE.ptx... [NAME=VALUE]...")
-@click.option(
-    "--entry", "entries", multiple=True, metavar="NAME", help="The entry to launch, where a text has several."
-)
+@shared("device seed time_limit as_json")
+@click.option("--entry", "entries", multiple=True, metavar="NAME", help="The entry to launch, of a text with several.")
 @click.option("--grid", "grids", multiple=True, metavar=EXTENTS, help="Blocks; expressions: --grid 'cdiv(n, 256)'.")
 @click.option("--block", "blocks", multiple=True, metavar=EXTENTS, help="Threads of a block, unless the text says it.")
 @click.option("--cluster", "clusters", multiple=True, metavar=EXTENTS, help="Blocks of a cluster, likewise.")
-@click.option(
-    "--shared", multiple=True, metavar="BYTES[,ALIGN]", help="Dynamic shared memory; what a driver aligns it to."
-)
-@click.option(
-    "--args", "arguments", multiple=True, metavar="EXPR,...", help="The arguments; without it all values, in order."
-)
+@click.option("--shared", multiple=True, metavar="BYTES[,ALIGN]", help="Dynamic shared memory, aligned as by a driver.")
+@click.option("--args", "arguments", multiple=True, metavar="EXPR,...", help="The arguments; all values without.")
 @click.option("--expect", "expects", multiple=True, metavar="CONDITION", help="As in examples: 'y ~= 2 * x within 0'.")
 @click.option("--save", "saves", multiple=True, metavar="NAME=FILE.npy", help="Write this value after the launch.")
-@click.option(
-    "--by", type=click.Choice(["source", "ptx", "array"]), help="Also counters by source line, PTX line or array."
-)
+@click.option("--by", type=click.Choice(["source", "ptx", "array"]), help="Also counters by line or array.")
 @click.option("--first", "only", type=click.IntRange(1), metavar="N", help="Count the first N blocks of the grid only.")
-@click.option("--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to launch, as in dsl run.")
 @click.option("--arch", metavar="TARGET", help="The device that the emulator is; the text's target without.")
-@click.option("--seed", type=SEED, default=0, help="Seed of the random values, and of orders on the emulator.")
-@click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that a launch may take.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(words: tuple[str, ...], device: str, by: str | None, as_json: bool, **options: Any) -> int:
     """Launch PTX texts of any compiler and count what they do: on the emulator, which finds their faults, too, and on
     a GPU if there is one, which times them. Several are set side by side, on the same values.
@@ -135,29 +124,16 @@ def file_from_json(told: dict[str, Any]) -> CountedFile:
 def record(found: CountedFile) -> dict[str, Any]:
     """What --json prints of a text."""
     report, launch = found.report, found.launch
-    keys = ("grid", "threads", "shared_bytes", "registers", "spills", "occupancy", "limited_by", "machine_code")
+    of_launch = ("grid", "threads", "shared_bytes", "registers", "spills", "occupancy", "limited_by", "machine_code")
+    own = ("entry", "target", "arguments", "block", "cluster", "findings", "notes", "waits_with_a_barrier")
     return {
-        "file": report.file,
-        "entry": found.entry,
-        "target": found.target,
-        "device": report.device,
-        "chip": report.chip,
-        "arguments": found.arguments,
-        "guessed": report.guessed,
-        "block": found.block,
-        "cluster": found.cluster,
-        **{key: getattr(launch, key) for key in keys},
+        **{name: getattr(report, name) for name in ("file", "device", "chip", "guessed")},
+        **{name: getattr(launch, name) for name in (*of_launch, "counters", "by_line")},
+        **{name: getattr(found, name) for name in (*own, "by_ptx_line", "by_array")},
         "passed": found.is_right,
         "checks": [asdict(check) for check in report.checks],
-        "findings": found.findings,
-        "notes": found.notes,
         "times_us": report.times,
         "counted_blocks": found.counted,
-        "waits_with_a_barrier": found.waits_with_a_barrier,
-        "counters": launch.counters,
         "figures": found.figures(),
-        "by_line": launch.by_line,
-        "by_ptx_line": found.by_ptx_line,
-        "by_array": found.by_array,
         "output": printable(launch.output),
     }

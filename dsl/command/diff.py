@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, failed
-from dsl.command.options import choices_of
+from dsl.command.failures import carried_out
+from dsl.command.options import LAB, choices_of, shared
 from dsl.command.sides import SideWords, side_words
-from dsl.command.trials import experiments, trying
+from dsl.command.trials import experiments
 from dsl.lowering.ir.location import TileError, closest
 
 if TYPE_CHECKING:
@@ -24,20 +23,13 @@ if TYPE_CHECKING:
 SIDE = "KEY=OPTION|NAME=VALUE|@COMMIT|LOG:LINE|FILE"
 
 
-@click.command(
-    short_help="Tell what differs between two launches, and what it costs.",
-    epilog="For example: dsl diff samples/int8_conv.tile --vs swizzle.sf=none",
-)
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--from", "start", multiple=True, metavar=SIDE, help="What A has otherwise; may be repeated.")
-@click.option("--vs", multiple=True, metavar=SIDE, help="What B has otherwise; may be repeated.")
+@click.command(epilog="For example: dsl diff samples/int8_conv.tile --vs swizzle.sf=none")
+@shared(f"{LAB} rounds")
+@click.option("--from", "start", multiple=True, metavar=SIDE, help="What A has otherwise; repeatable.")
+@click.option("--vs", multiple=True, metavar=SIDE, help="What B has otherwise; repeatable.")
 @click.option("--kernel", metavar="NAME", help="Only this kernel.")
 @click.option("--level", metavar="STAGE", help="Show this level, all of it: ast, build, a pass, ir, llvm, ptx, sass.")
 @click.option("--context", type=click.IntRange(0), default=3, show_default=True, metavar="N", help="Rows around.")
-@click.option("--rounds", type=click.IntRange(6), metavar="N", help="Rounds of the contest on a GPU; 56 without.")
-@trying
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Compare two ways to do the launches that an example of FILE makes. Both take FILE, NAME=VALUE and the options; A
     is that with what --from says, B with what --vs says: another option of a choice (swizzle.sf=none), schedule=NAME,
@@ -50,17 +42,11 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
     Exit status: 0 equal, 1 they differ, 2 the input is wrong, 3 the device failed.
     """
-    try:
-        record, is_equal = diff(file, values, as_json, options)
-        if as_json:
-            click.echo(json.dumps(record))
-    except Exception as error:
-        return failed(error, file, as_json)
-    return 0 if is_equal else DIFFERS
+    return carried_out(file, as_json, lambda: diff(file, values, as_json, options))
 
 
 def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """What differs, as data, printed unless that is asked for alone; and whether nothing but times does."""
+    """What differs, as data, printed unless that is asked for alone; and whether more than times does."""
     from dsl.examples.report import finite
     from dsl.lab.diff import Contest, compared
     from dsl.lab.diff_report import show_difference

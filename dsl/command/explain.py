@@ -13,6 +13,7 @@ import click
 import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.command.error_codes import ErrorCode, read_codes
 from dsl.command.failures import show
+from dsl.command.options import shared
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.plugins import current
 from dsl.schedules.properties import PROPERTIES, PropertyRow, rows_of
@@ -53,9 +54,9 @@ def said_of(function: Builtin) -> dict[str, str]:
     return {"takes": function.types, "error": function.error}
 
 
-@click.command(short_help="Tell about an error code, a property of schedules, a term, a function, or a word.")
+@click.command()
 @click.argument("name", metavar="[CODE|PROPERTY|TERM|FUNCTION|WORD]", required=False, shell_complete=names)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@shared("as_json")
 def command(name: str | None, as_json: bool) -> int:
     """Say what an error CODE means, what leads to it and what mends it, what a PROPERTY of schedules does, what a TERM
     of contracts counts, how a FUNCTION of the language is called and what it means, or what a WORD means that messages

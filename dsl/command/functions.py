@@ -10,7 +10,7 @@ is `skip_pass`, `--from` is `from_`), and NAME=VALUE as further names; a value t
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial, wraps
@@ -87,9 +87,7 @@ def why(source: Source, **options: Any) -> ResultTable[ChoiceRow]:
     from dsl.command.why import why as told
 
     line = options.pop("line", None)
-    with asked("why", source, options) as (file, given):
-        values = given.pop("values")
-        records, text = captured(told, file, line, values, False, given)
+    file, _, records, text = carried("why", source, options, lambda file, *rest: told(file, line, *rest))
     rows = [row_of(ChoiceRow, row, kernel=each["kernel"]) for each in records for row in each["choices"]]
     columns: dict[str, Any] = {"kernel": "kernel"} if len(records) > 1 else {}
     columns |= {"line": "line", "choice": "key", "options": lambda row: options_of(asdict(row))}
@@ -106,10 +104,7 @@ def diff(source: Source, **options: Any) -> ResultTable[DifferenceRow]:
     `record["launches"]` has the levels' text."""
     from dsl.command.diff import diff as compared
 
-    with asked("diff", source, options) as (file, given):
-        values = given.pop("values")
-        del given["as_json"]
-        (record, _), text = captured(compared, given.pop("file"), values, False, given)
+    file, _, (record, _), text = carried("diff", source, options, compared)
     rows = [row for each in record["launches"] for row in difference_rows(each)]
     columns = {"launch": "launch"} if len(record["launches"]) > 1 else {}
     columns |= {"": "what", "line": "line", "name": "name", "A": "a", "B": "b", "B / A": "ratio"}
@@ -156,9 +151,8 @@ def ablate(source: Source, **options: Any) -> ResultTable[Any]:
     from dsl.command.ablate import ablate as flipped
     from dsl.command.ablate import shapley
 
-    with asked("ablate", source, {"jobs": 0, **options}) as (file, given):
-        values = given.pop("values")
-        (record, _), text = captured(flipped if given["shapley"] is None else shapley, file, values, False, given)
+    study = flipped if options.get("shapley") is None else shapley
+    file, given, (record, _), text = carried("ablate", source, {"jobs": 0, **options}, study)
     launches = record["launches"]
     title = f"ablate {file}: {', '.join(each['call'] for each in launches)}"
     if given["shapley"] is not None:
@@ -184,9 +178,7 @@ def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]
     from dsl.command.bisect import bisect as halved
     from dsl.lab.predicates import predicate
 
-    with asked("bisect", source, {"until": until, **options}) as (file, given):
-        values = given.pop("values")
-        record, text = captured(halved, file, values, False, given)
+    file, _, record, text = carried("bisect", source, {"until": until, **options}, halved)
     sides = {"before": record["before"], "after": record["after"]}
     rows = []
     for each in record["found"]:
@@ -207,9 +199,7 @@ def fuzz(source: Source, **options: Any) -> ResultTable[FuzzRow]:
     not right; `record["verdicts"]` has how many came to what."""
     from dsl.command.fuzz import fuzz as drawn
 
-    with asked("fuzz", source, options) as (file, given):
-        values = given.pop("values")
-        record, text = captured(drawn, file, values, False, given)
+    file, _, record, text = carried("fuzz", source, options, drawn)
     rows = [row_of(FuzzRow, each) for each in record["failures"]]
     columns = {"number": "number", "example": "example", "verdict": "verdict", "reason": "reason", "choose": "choose"}
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in record["verdicts"].items())
@@ -223,10 +213,7 @@ def tune(source: Source, **options: Any) -> ResultTable[TunedRow]:
     that were thrown out. Code is compiled in this process, unless `jobs=N` says otherwise."""
     from dsl.command.tune import tune as searched
 
-    with asked("tune", source, {"jobs": 0, **options}) as (file, given):
-        values = given.pop("values")
-        del given["as_json"]
-        (record, _), text = captured(searched, given.pop("file"), values, False, given)
+    file, _, (record, _), text = carried("tune", source, {"jobs": 0, **options}, searched)
     rows: list[TunedRow] = []
     first: list[int] = []  # by row: the fastest of its launch
     for each in record["outcomes"]:
@@ -306,22 +293,15 @@ def run(source: Source, **options: Any) -> ResultTable[Report]:
 
 def examples(given: dict[str, Any]) -> ResultTable[Report]:
     """What a run with these parameters of the command tells."""
-    from dsl.command.run import check_roofline, show_roofline, show_run, told_reports
     from dsl.command.run import run as runs
+    from dsl.command.run import show_roofline, show_run, told_reports
 
-    given = dict(given)
-    roofline = given.pop("roofline")
-    given["bounds"] = roofline is not None
-    check_roofline(roofline, given)
-    file, several = given["file"], given["run_all"]
-    asked_for = {name: given[name] for name in ("explain", "counters")}
-    names = ("file", "values", "device", "as_json", "example", "run_all", "time_limit", "ncu")
-    arguments = {name: given.pop(name) for name in names}
-    reports = [*runs(**arguments, settings=given)]
-    texts = [captured(show_run, report, asked_for)[1] for report in reports]
+    file = given["file"]
+    reports = [*runs(file, False, given)]
+    texts = [captured(show_run, report, given)[1] for report in reports]
     texts += [verdict.rendered for report in reports for verdict in report.failed]
-    texts += filter(None, [captured(show_roofline, roofline, reports)[1]])
-    record = told_reports(file, reports, several)
+    texts += filter(None, [captured(show_roofline, given["roofline"], reports)[1]])
+    record = told_reports(file, reports, given["run_all"])
     parts = [report._repr_html_() for report in reports]
     return ResultTable(f"run {file}", reports, record, "\n".join(texts), {}, parts=parts, flatten=report_facts)
 
@@ -426,6 +406,17 @@ def trial_facts(trial: Trial) -> dict[str, Any]:
 # ---- what was asked for ----
 
 
+def carried(
+    name: str, source: Source, options: Mapping[str, Any], run: Callable[..., Any]
+) -> tuple[str, dict[str, Any], Any, str]:
+    """The file, the parameters of a command, what it gives of them, and what it prints."""
+    with asked(name, source, options) as (file, given):
+        values = given.pop("values")
+        for name_of_all in ("file", "as_json"):
+            given.pop(name_of_all, None)
+        return file, given, *captured(run, file, values, False, given)
+
+
 @contextmanager
 def asked(
     name: str, source: Source | Sequence[str], keywords: Mapping[str, Any]
@@ -438,17 +429,22 @@ def asked(
     named = {key: value for key, value in keywords.items() if key.rstrip("_") in known and key != "values"}
     values = {key: value for key, value in keywords.items() if key not in named and key != "values"}
     values |= keywords.get("values", {})
-    words: list[str] = []
     if isinstance(source, Module):
         named = {**of_module(source, name, known), **named}
-    for key, value in named.items():
-        words += option_words(key.rstrip("_"), known[key.rstrip("_")], value)
     files = [file_of(source)] if isinstance(source, str | Path | Module) else [*source]
+    options = [(key.rstrip("_"), value) for key, value in named.items()]
+    words = [word for key, value in options for word in option_words(key, known[key], value)]
     words += ["--", *files, *(f"{key}={plain(value)}" for key, value in values.items())]
+    with as_raised_here(known, values), command.make_context(f"dsl {name}", words) as context:
+        context.meta[WORDS] = ("dsl", name, *words)
+        yield files[0] if files else "", dict(context.params)
+
+
+@contextmanager
+def as_raised_here(known: Collection[str], values: Collection[str]) -> Iterator[None]:
+    """What goes wrong in click, or in a process of its own, as what it is to callers."""
     try:
-        with command.make_context(f"dsl {name}", words) as context:
-            context.meta[WORDS] = ("dsl", name, *words)
-            yield files[0] if files else "", dict(context.params)
+        yield
     except click.UsageError as error:
         raise TileError("option", None, error.format_message()) from None
     except ChildFailure as failure:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, failed
-from dsl.command.options import said_plugins
-from dsl.command.trials import Bar, experiments, trying
+from dsl.command.failures import carried_out
+from dsl.command.options import LAB, said_plugins, shared
+from dsl.command.trials import Bar, experiments
 from dsl.lowering.ir.location import TileError, printable
 
 if TYPE_CHECKING:
@@ -17,29 +16,21 @@ if TYPE_CHECKING:
     from dsl.lab.fuzz import Fuzzed
 
 
-@click.command(short_help="Give choices random options: results must stay right.")
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+SHARE = click.FloatRange(0, 1, min_open=True)
+
+
+@click.command()
+@shared(LAB)
 @click.option("--count", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Assignments to try.")
-@click.option(
-    "--share", type=click.FloatRange(0, 1, min_open=True), default=0.25, show_default=True, help="Of choices varied."
-)
-@trying
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(file: str, values: tuple[str, ...], count: int, share: float, as_json: bool, **options: Any) -> int:
+@click.option("--share", type=SHARE, default=0.25, show_default=True, help="Of choices varied.")
+def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Try N assignments of other right options to the choices of what the examples of FILE launch, in turn: one for
     each number from --seed on. What gives no right result is made smaller and printed with the options that repeat it.
     A launch that is not right as it is chosen is told as such, and not varied. NAME=VALUE as in dsl run.
 
     Exit status: 0 fine, 1 a result was not right, 2 the input is wrong, 3 the device failed.
     """
-    try:
-        record = fuzz(file, values, as_json, {**options, "count": count, "share": share})
-        if as_json:
-            click.echo(json.dumps(record))
-    except Exception as error:
-        return failed(error, file, as_json)
-    return DIFFERS if record["failures"] else 0
+    return carried_out(file, as_json, lambda: (found := fuzz(file, values, as_json, options), bool(found["failures"])))
 
 
 def fuzz(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import show
-from dsl.command.options import ARCH, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of, said_plugins
+from dsl.command.options import choices_of, said_plugins, shared
 from dsl.command.sides import applied
 from dsl.lowering.ir.location import TileError
 
@@ -18,32 +18,14 @@ if TYPE_CHECKING:
     from dsl.studies.inspect.counts import CountedCode
     from dsl.studies.why import ExplainedKernel
 
-TIME_LIMIT = 300.0
+OTHER = "another variant: KEY=OPTION of a choice, schedule=NAME, or a value"
 
 
-@click.command(
-    short_help="Write a page: a kernel at all its levels, linked.",
-    epilog="For example: dsl inspect samples/softmax.tile --counters -o page.html",
-)
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.command(epilog="For example: dsl inspect samples/softmax.tile --counters -o page.html")
+@shared("file values kernel schedule example tuned_device arch choose skip_pass seed time_limit")
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="Write the page to this file.")
-@click.option("--kernel", metavar="NAME", help="This kernel, as the example launches it if it does.")
-@click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
-@click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
-@click.option("--device", metavar="NAME", help="With what was tuned for this device: 'NVIDIA H200'.")
 @click.option("--counters", is_flag=True, help="Run the example on the emulator: what each line costs.")
-@click.option(
-    "--vs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Beside it another variant: KEY=OPTION of a choice, schedule=NAME, or a value; may be repeated.",
-)
-@ARCH
-@CHOOSE
-@SKIP_PASS
-@click.option("--seed", type=SEED, default=0, help="Seed of the random inputs, with --counters.")
-@click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that a launch may take.")
+@click.option("--vs", multiple=True, metavar="NAME=VALUE", help=f"Beside it {OTHER}; repeatable.")
 def command(file: str, values: tuple[str, ...], output: str, **options: Any) -> int:
     """Write a page that shows a kernel of FILE (.tile) as source, IR after each pass, LLVM IR, PTX and machine code.
     What is under the cursor is marked in all of them; beside the source are choices, layouts and counters. The page

@@ -11,7 +11,7 @@ import click
 
 from dsl.command.compile import requests_for
 from dsl.command.failures import show
-from dsl.command.options import ARCH
+from dsl.command.options import shared
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.function import Function
@@ -29,18 +29,10 @@ if TYPE_CHECKING:
     from dsl.pictures.shared import SharedPicture
 
 
-@click.command(
-    short_help="Draw which lane, register or bank holds which element.",
-    epilog="For example: dsl layout samples/matmul.tile --value acc",
-)
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--kernel", metavar="NAME", help="This kernel; without it, those that the example launches.")
-@click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
+@click.command(epilog="For example: dsl layout samples/matmul.tile --value acc")
+@shared("file values kernel schedule example arch")
 @click.option("--value", metavar="NAME", help="Draw this value; without it, list all of them.")
 @click.option("--svg", type=click.Path(dir_okay=False), help="Draw into this file instead (SVG).")
-@ARCH
-@click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
 def command(file: str, values: tuple[str, ...], **options: Any) -> int:
     """List the tiles of FILE's kernels with their layouts, or draw one: for a tile in registers, the lane and registers
     of each element; for one in shared memory, the banks that each access touches, and the conflicts."""

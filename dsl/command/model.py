@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dsl.command.failures import show, told
+from dsl.command.options import shared
 from dsl.lowering.ir.location import TileError, printable
 
 if TYPE_CHECKING:
     from dsl.lab.models import Evaluation
 
 
-@click.command(short_help="Fit a cost model to logs, and tell how well it orders points.")
+@click.command()
 @click.argument("logs", nargs=-1, required=True, type=click.Path(), metavar="LOG.jsonl...")
+@shared("as_json")
 @click.option("--model", "name", default="linear", show_default=True, metavar="NAME", help="The model.")
 @click.option("--of", metavar="FIGURE", help="What it predicts: time, without one work; or any counter.")
 @click.option("--device", metavar="NAME", help="Only trials of this device, where the logs have several.")
 @click.option("-o", "output", type=click.Path(dir_okay=False), metavar="FILE.json", help="For dsl tune --model.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(logs: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Fit a model to the trials of LOGS, which dsl tune, ablate and bisect write. The table has the rank correlation
     (Spearman) of its predictions with what was measured, each kernel predicted by a model fitted to the others.

@@ -37,7 +37,7 @@ example:
 """
 
 
-@click.command(short_help="Write a first kernel to start from.")
+@click.command()
 @click.argument("name")
 def command(name: str) -> int:
     """Write NAME.tile, a small kernel with a schedule and an example. Refuses to overwrite."""

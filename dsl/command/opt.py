@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dsl.command.failures import show
+from dsl.command.options import shared
 from dsl.kernels.compile import go_through
 from dsl.lowering.passes import named
 from dsl.lowering.text.printer import printed
@@ -14,10 +15,9 @@ from dsl.lowering.text.reader import read
 from dsl.text.files import MAX_TEXT, read_text, write_text
 
 
-@click.command(short_help="Run passes on a kernel's IR as text.")
-@click.argument("file", type=click.Path())
-@click.option("--pass", "passes", multiple=True, metavar="PASS", help="Run this pass; may be repeated, in that order.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@click.command()
+@shared("file output")
+@click.option("--pass", "passes", multiple=True, metavar="PASS", help="Run this pass; repeatable, in that order.")
 def command(file: str, passes: tuple[str, ...], output: str | None) -> int:
     """Read FILE, the IR of a kernel as `dsl compile --after PASS` writes it, run passes, and print the IR that they
     leave. Without passes it is read, checked and printed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from dsl.examples.report import Report
@@ -46,25 +46,17 @@ def execute(request: CommandRequest) -> Report:
     from dsl.kernels.edited import ptx_from
     from dsl.lowering.ir.choices import Asked
 
-    ptx = None if request.ptx is None else ptx_from(request.ptx, request.choose)
+    timeline = None
+    if request.timeline is not None:
+        timeline = TimelineSettings(request.timeline, request.marks, request.events, request.blocks)
+    own = {"ptx", "choose", "timeline", "contracts"}
+    same = {each.name for each in fields(LaunchSettings)} & {each.name for each in fields(request)} - own
     settings = LaunchSettings(
-        schedule=request.schedule,
-        ptx=ptx,
-        seed=request.seed,
-        explain=request.explain,
-        counters=request.counters,
-        budget=request.budget,
-        time_limit=request.time_limit,
-        most_bytes=request.most_bytes,
-        strict_bounds=request.strict_bounds,
-        arch=request.arch,
+        **{name: getattr(request, name) for name in same},
+        ptx=None if request.ptx is None else ptx_from(request.ptx, request.choose),
         choose=Asked(request.choose),
         contracts=True,
-        bound_seconds=request.bound_seconds,
-        bounds=request.bounds,
-        timeline=None
-        if request.timeline is None
-        else TimelineSettings(request.timeline, request.marks, request.events, request.blocks),
+        timeline=timeline,
     )
     from dsl.examples.overrides import resolve
     from dsl.examples.run import run_example

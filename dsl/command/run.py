@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import (
-    DEVICE_FAILED,
-    DIFFERS,
-    WRONG_INPUT,
-    ChildFailure,
-    failed,
-    records,
-    render,
-    show,
-    told,
-)
-from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SECONDS, SEED, SKIP_PASS, choices_of
+from dsl.command.failures import DEVICE_FAILED, DIFFERS, WRONG_INPUT, ChildFailure, failed, records, render, show, told
+from dsl.command.options import choices_of, shared
 from dsl.command.request import CommandRequest, execute
 from dsl.lowering.ir.location import TileError, printable
 from dsl.runtime.errors import LaunchError
@@ -29,69 +19,29 @@ from dsl.runtime.errors import LaunchError
 if TYPE_CHECKING:
     from dsl.examples.report import Report
 
-TIME_LIMIT = 300.0
 EMULATED_BYTES = 64 << 20
 EMULATED_BUDGET = 1 << 32
 """What is repeated on the emulator after a fault of a GPU: bytes of the arrays, thread instructions."""
 MARKS, EVENTS = "barriers,loops", 1024
 """What a timeline is of, and events of a warp, unless options say otherwise."""
 
+FILE = click.Path(dir_okay=False)
 
-@click.command(short_help="Run a file's example, and check and measure it.")
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option(
-    "--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to run; auto is a GPU if there is one."
-)
-@click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice.")
+
+@click.command()
+@shared("file values device example schedule seed arch_of_device choose skip_pass time_limit as_json")
+@click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
 @click.option("--counters", is_flag=True, help="Print the source with counters beside each line (emulator).")
 @click.option("--explain", is_flag=True, help="Say why this variant: reasons, constants, layouts, level times.")
-@click.option(
-    *("--from", "--ptx", "ptx"),
-    type=click.Path(),
-    metavar="FILE",
-    help="Go on from this IR, LLVM IR or PTX, edited or not.",
-)
+@click.option("--from", "--ptx", "ptx", type=click.Path(), metavar="FILE", help="Go on from this IR, LLVM IR or PTX.")
 @click.option("--ncu", type=click.Path(), metavar="FILE.csv", help="Put what Nsight Compute measured beside the bound.")
-@click.option(
-    "--roofline",
-    type=click.Path(dir_okay=False),
-    metavar="FILE.png",
-    help="Draw launches under the roofs of the device (matplotlib).",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--example", metavar="NAME", help="The example to run; the first one without.")
-@click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
-@click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
-@click.option(
-    "--timeline", type=click.Path(), metavar="FILE", help="Write what warps do when, in Chrome-trace JSON for Perfetto."
-)
-@click.option(
-    "--marks",
-    default=MARKS,
-    show_default=True,
-    metavar="barriers,loops,LINES",
-    help="What the timeline is of; LINES are of the file, for example 12,20-24.",
-)
+@click.option("--roofline", type=FILE, metavar="FILE.png", help="Draw launches under the device's roofs (matplotlib).")
+@click.option("--timeline", type=click.Path(), metavar="FILE", help="Write what warps do when, as a Perfetto trace.")
+@click.option("--marks", default=MARKS, metavar="barriers,loops,LINES", help="What it is of; LINES: 12,20-24.")
 @click.option("--events", type=click.IntRange(16, 1 << 20), default=EVENTS, show_default=True, help="Of each warp.")
 @click.option("--blocks", type=click.IntRange(1), help="Record so many of the grid's first blocks; 128 without.")
 @click.option("--strict-bounds", is_flag=True, help="Assert that indices by tiles lie inside of their axes.")
-@ARCH_OF_DEVICE
-@CHOOSE
-@SKIP_PASS
-@click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that a launch may take.")
-def command(
-    file: str,
-    values: tuple[str, ...],
-    device: str,
-    as_json: bool,
-    example: str | None,
-    run_all: bool,
-    time_limit: float,
-    ncu: str | None,
-    roofline: str | None,
-    **settings: Any,
-) -> int:
+def command(file: str, as_json: bool, **options: Any) -> int:
     """Run the example of FILE (.tile), and compare, measure and count it. NAME=VALUE sets dims, types, constants and
     options.
 
@@ -99,20 +49,18 @@ def command(
     greatest.
     """
     reports: list[Report] = []
-    broken = BrokenExamples(file, as_json) if run_all else None
+    broken = BrokenExamples(file, as_json) if options["run_all"] else None
     try:
-        settings["bounds"] = roofline is not None
-        check_roofline(roofline, settings)
-        for report in run(file, values, device, as_json, example, run_all, time_limit, ncu, settings, broken):
+        for report in run(file, as_json, options, broken):
             reports.append(report)
             if not as_json:
-                show_run(report, settings)
-        show_roofline(roofline, reports, as_json)
+                show_run(report, options)
+        show_roofline(options["roofline"], reports, as_json)
     except Exception as error:
         show_printed(error, as_json)
         return failed(error, file, as_json, passed=False)
     if as_json:
-        said = told_reports(file, reports, run_all)
+        said = told_reports(file, reports, options["run_all"])
         click.echo(json.dumps(said if broken is None else broken.add_to(said)))
     status = DIFFERS if any(report.passed is False for report in reports) else 0
     return status if broken is None else max(status, *broken.statuses, 0)
@@ -199,31 +147,24 @@ def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
         raise TileError("file", None, f"{path} cannot be written: there is no folder {folder.name}")
 
 
-def run(
-    file: str,
-    values: Sequence[str],
-    device: str,
-    as_json: bool,
-    example: str | None,
-    run_all: bool,
-    time_limit: float,
-    ncu: str | None,
-    settings: dict[str, Any],
-    broken: BrokenExamples | None = None,
-) -> Iterator[Report]:
-    """The reports of the examples that are asked for, one after the other. An example that has none is an exception, or
-    one of `broken`."""
+def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExamples | None = None) -> Iterator[Report]:
+    """The reports of the examples that the options of the command ask for, one after the other. An example that has
+    none is an exception, or one of `broken`."""
     from dsl.examples.profile import add_profile
     from dsl.text.program import load
 
-    settings = {**settings, "choose": choices_of(settings["choose"], settings["skip_pass"])}
-    del settings["skip_pass"]
+    settings = {**options, "choose": choices_of(options["choose"], options["skip_pass"])}
+    settings["bounds"] = options["roofline"] is not None
     if file.endswith(".ptx"):
         raise TileError("option", None, f"{file} is a PTX text, and no program", f"dsl count {file} launches it")
-    check_timeline(file, run_all, settings)
-    place, why = choose_device(device, settings["counters"])
-    settings["time_limit"] = time_limit
-    for request in requests_for(file, values, place, why, example, run_all, settings):
+    check_roofline(options["roofline"], options)
+    run_all, time_limit, ncu = options["run_all"], options["time_limit"], options["ncu"]
+    check_timeline(file, run_all, options)
+    place, why = choose_device(options["device"], options["counters"])
+    settings = {name: value for name, value in settings.items() if name in CommandRequest.__slots__}
+    for name in ("values", "device", "example"):
+        settings.pop(name)
+    for request in requests_for(file, options["values"], place, why, options["example"], run_all, settings):
         try:
             report = reported(request, as_json, time_limit)
             if ncu is not None:

@@ -7,21 +7,16 @@ from typing import Any
 import click
 
 from dsl.command.failures import show
-from dsl.command.options import ARCH, CHOOSE, SKIP_PASS
+from dsl.command.options import shared
 from dsl.command.why import kernels
 from dsl.lowering.ir.location import printable
 
 
-@click.command(short_help="Print the complete schedule that a call gets, with a reason for each line.")
-@click.argument("file", type=click.Path())
+@click.command()
+@shared("file")
 @click.argument("values", nargs=-1, metavar="[KERNEL] [NAME=VALUE]...")
-@click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
-@click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
+@shared("schedule example tuned_device arch choose skip_pass")
 @click.option("--name", default="all", show_default=True, metavar="NAME", help="What the printed schedule is called.")
-@click.option("--device", metavar="NAME", help="With what was tuned for this device: 'NVIDIA H200'.")
-@ARCH
-@CHOOSE
-@SKIP_PASS
 def command(file: str, values: tuple[str, ...], name: str, **options: Any) -> int:
     """Print the schedule of each kernel that the example of FILE launches, or of KERNEL: constants, properties with
     those of `like`, and a `choose` line for each choice of the compiler that has another option. Put into the file, it

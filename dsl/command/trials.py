@@ -8,47 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from dsl.command.options import ARCH_OF_DEVICE, CHOOSE, SEED, SKIP_PASS, choices_of, command_line
+from dsl.command.options import choices_of, command_line
 from dsl.lowering.ir.location import TileError
 
 if TYPE_CHECKING:
     from dsl.lab.experiment import Experiment, Wanted
-
-MAX_JOBS = 1024
-OPTIONS = (
-    click.option(
-        "--device",
-        default="auto",
-        metavar="auto|cuda|cuda:N|emulator",
-        help="Where to run; auto is a GPU if there is one.",
-    ),
-    click.option("--example", metavar="NAME", help="The example to try; the first one without."),
-    click.option("--launch", type=click.IntRange(1), metavar="N", help="Only the example's N-th launch."),
-    click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice."),
-    click.option("--seed", type=SEED, default=0, help="Seed of the inputs and of all orders."),
-    click.option(
-        "--blocks",
-        type=click.IntRange(1),
-        metavar="N",
-        help="On a GPU, count the first N blocks of a launch; 8 without.",
-    ),
-    click.option("--log", type=click.Path(dir_okay=False), metavar="FILE.jsonl", help="Add a line of JSON a trial."),
-    ARCH_OF_DEVICE,
-    CHOOSE,
-    SKIP_PASS,
-)
-JOBS = click.option(
-    "--jobs", type=click.IntRange(0, MAX_JOBS), metavar="N", help="Processes that compile; as many as cores. 0: none."
-)
-
-
-def trying(command: Any) -> Any:
-    """The options of a command that tries launches."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
 
 
 def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wanted: Wanted) -> list[Experiment]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dsl.command.failures import DIFFERS, failed
-from dsl.command.options import CHOOSE, FROM, SECONDS_OR_NONE, SEED, SKIP_PASS, choices_of, command_line
-from dsl.command.trials import JOBS, Bar
+from dsl.command.failures import carried_out
+from dsl.command.options import SECONDS_OR_NONE, choices_of, command_line, shared
+from dsl.command.trials import Bar
 from dsl.lowering.ir.location import TileError, closest
 
 if TYPE_CHECKING:
@@ -33,41 +32,25 @@ INTERRUPTED = 130
 """The exit status, as of shells."""
 
 
-@click.command(short_help="Find the fastest point of the schedules' tune sets.")
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE[,VALUE…]]...")
-@click.option(
-    "--device", default="auto", metavar="auto|cuda|cuda:N|emulator", help="Where to run; auto is a GPU if there is one."
-)
+EXECUTOR = click.Choice(["processes", "dask", "ray"])
+
+
+@click.command()
+@shared("file values device example seed log jobs plot edited choose skip_pass as_json")
+@click.option("--schedule", metavar="NAME[,NAME…]", help="Only these, in place of what the conditions choose.")
 @click.option("--devices", metavar="cuda:0,cuda:1,…|all", help="Try points on these side by side, one process each.")
-@click.option(
-    "--executor",
-    type=click.Choice(["processes", "dask", "ray"]),
-    default="processes",
-    show_default=True,
-    help="What runs them: processes of this host, or the workers of a cluster.",
-)
+@click.option("--executor", type=EXECUTOR, default="processes", help="Of this host, or the workers of a cluster.")
 @click.option("--address", metavar="ADDRESS", help="Of the cluster's scheduler.")
 @click.option("--emulator", is_flag=True, help="Rank by the emulator's counters; with --write, write that.")
-@click.option("--example", metavar="NAME", help="The example to tune; the first one without.")
-@click.option("--schedule", metavar="NAME[,NAME…]", help="Only these, in place of what the conditions choose.")
 @click.option("--all", "branches", is_flag=True, help="Every branch of the dispatch that may serve the shape.")
 @click.option("--search", default="all", metavar="NAME", help="What is tried next: all, random, one, halving, optuna.")
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="At most N new points of a launch.")
 @click.option("--model", metavar="NAME|FILE.json", help="Points in the order that this predicts; see dsl model.")
 @click.option("--counters", is_flag=True, help="On a GPU, also count the first blocks on the emulator, for dsl model.")
 @click.option("--seconds", type=SECONDS_OR_NONE, metavar="S", help="Begin no new point after S seconds.")
-@JOBS
-@click.option("--seed", type=SEED, default=0, help="Seed of the inputs and of all orders.")
-@click.option("--log", type=click.Path(dir_okay=False), metavar="FILE.jsonl", help="Where trials are kept.")
 @click.option("--fresh", is_flag=True, help="Measure also what the log has.")
 @click.option("--write", is_flag=True, help="Write the winners beside the file, where dispatch reads them.")
 @click.option("--for", "ranges", multiple=True, metavar="NAME=LOW:HIGH", help="Range of a dim that they serve.")
-@click.option("--plot", type=click.Path(dir_okay=False), metavar="FILE.png", help="Draw the landscape (matplotlib).")
-@FROM
-@CHOOSE
-@SKIP_PASS
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """Tune the launches of an example of FILE (.tile). NAME=VALUE sets dims, types, options and constants; several
     values, separated by commas, are all tried.
@@ -75,14 +58,9 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
     Exit status: 0 fine, 1 a launch has no point that answers rightly, 2 the input is wrong, 3 the device failed.
     """
     try:
-        record, is_broken = tune(file, values, as_json, options)
-        if as_json:
-            click.echo(json.dumps(record))
+        return carried_out(file, as_json, lambda: tune(file, values, as_json, options))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as error:
-        return failed(error, file, as_json)
-    return DIFFERS if is_broken else 0
 
 
 def check_options(options: dict[str, Any], choose: Any) -> None:

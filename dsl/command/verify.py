@@ -8,19 +8,14 @@ from typing import Any
 import click
 
 from dsl.command.failures import DIFFERS, failed
-from dsl.command.options import ARCH_OF_DEVICE, SEED
+from dsl.command.options import shared
 
 
-@click.command(short_help="Compare a kernel's meaning after each pass, and its PTX.")
-@click.argument("file", type=click.Path())
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--schedule", metavar="NAME", help="Use this schedule in place of the dispatch's choice.")
+@click.command()
+@shared("file values schedule seed arch_of_device as_json")
 @click.option("--example", metavar="NAME", help="The example to verify; all without.")
-@click.option("--seed", type=SEED, default=0, help="Seed of the random inputs.")
-@ARCH_OF_DEVICE
 @click.option("--blocks", type=click.IntRange(1), default=8, metavar="N", help="Carry out the first N blocks.")
 @click.option("--given-only", is_flag=True, help="Leave out the boundary shapes.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     file: str,
     values: tuple[str, ...],

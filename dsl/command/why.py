@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from dsl.command.compile import launches_of, request_of
-from dsl.command.failures import failed
-from dsl.command.options import ARCH, CHOOSE, SKIP_PASS, choices_of
+from dsl.command.failures import carried_out
+from dsl.command.options import choices_of, shared
 from dsl.lowering.ir.location import TileError
 
 
-@click.command(short_help="Tell why a kernel's code is as it is, and what else it could be.")
+@click.command()
 @click.argument("file", metavar="FILE[:LINE]")
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--kernel", metavar="NAME", help="This kernel; without it, those that the example launches.")
-@click.option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice.")
-@click.option("--example", metavar="NAME", help="The example that gives dims and types; the first one without.")
-@click.option("--device", metavar="NAME", help="With what was tuned for this device: 'NVIDIA H200'.")
+@shared("values kernel schedule example tuned_device arch choose skip_pass as_json")
 @click.option("--value", metavar="NAME", help="Choices about this value, tile or tensor.")
 @click.option("--choice", "key", metavar="KEY", help="The choice of this key, or all of it: vector, vector.x.load.")
 @click.option("--all", "all_of_them", is_flag=True, help="Also choices whose options cost the same.")
 @click.option("--measure", is_flag=True, help="Assemble the other options: registers, spills, instructions.")
-@ARCH
-@CHOOSE
-@SKIP_PASS
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
     """List the choices that were made of each kernel of FILE: what was taken (*) of which options, at which cost,
     because of what. Those that are asked for, by a line, a value or a key, come with the schedule's line that takes
     another option."""
     path, line = place_in(file)
-    try:
-        records = why(path, line, values, as_json, options)
-    except Exception as error:
-        return failed(error, path, as_json)
-    if as_json:
-        click.echo(json.dumps({"file": path, "kernels": records}))
-    return 0
+    return carried_out(
+        path, as_json, lambda: ({"file": path, "kernels": why(path, line, values, as_json, options)}, False)
+    )
 
 
 def place_in(file: str) -> tuple[str, int | None]:

@@ -14,7 +14,6 @@ import click
 from dsl.command.failures import DIFFERS, show
 from dsl.command.options import SECONDS, choices_of, shared
 from dsl.command.run import choose_device
-from dsl.command.show import blocks as block_count
 from dsl.command.show import line, pairs, styled
 from dsl.lowering.ir.location import printable
 from dsl.text.figures import COLUMNS, amount, units
@@ -132,8 +131,7 @@ def show_rows(file: str, rows: list[BenchRow]) -> None:
     reports = [row.report for row in ran if row.report and row.peer is None]
     first = reports[0]
     click.echo(styled(printable(file), bold=True))
-    why = first.why.partition(': "')[0]  # without the driver's own words
-    line("device", f"{first.device} ({first.chip}); {why}")
+    line("device", first.place)
     shared = {
         k: v for k, v in (first.dims | first.types).items() if all((r.dims | r.types).get(k) == v for r in reports)
     }
@@ -182,7 +180,7 @@ def all_figures(row: BenchRow) -> dict[str, Any]:
     found |= {name: getattr(report, name) for name in ("gbps", "share_of_limit", "tflops")}
     if row.peer is not None or not report.launches:
         return found
-    found["blocks"] = sum(map(block_count, report.launches))
+    found["blocks"] = sum(launch.blocks for launch in report.launches)
     codes = [launch.machine_code or {} for launch in report.launches]
     taken = {name: [getattr(launch, name) for launch in report.launches] for name in TAKEN}
     taken |= {"sass": [each.get("instructions") for each in codes], "sass_loop": [each.get("loop") for each in codes]}
@@ -244,9 +242,9 @@ def notes(rows: list[BenchRow], shown: Iterable[str]) -> list[str]:
     """Below the table."""
     found = ["a block: divergent, barriers, atomics, wavefronts, sectors; other counts: all blocks", units(shown)]
     ours = [(row, *pair) for row in rows if row.report for pair in zip(row.counted, row.report.launches, strict=False)]
-    if any(not count and block_count(launch) for row, count, launch in ours if row.peer is None):
+    if any(not count and launch.blocks for row, count, launch in ours if row.peer is None):
         found.append("not counted where the arrays are too large for the emulator")
-    if part := max((count for _, count, launch in ours if count < block_count(launch)), default=0):
+    if part := max((count for _, count, launch in ours if count < launch.blocks), default=0):
         found.append(f"counted by the emulator in the first {amount(part, 'block')} of a launch")
     if any(row.schedule and row.report for row in rows):
         found.append("*: what the file chooses")

@@ -34,15 +34,14 @@ def show_file(found: CountedFile, by: str | None) -> None:
     launch, report = found.launch, found.report
     entry = "" if found.entry in Path(report.file).name else f", entry {found.entry}"
     click.echo(styled(printable(report.file + entry), bold=True))
-    count = prod(launch.grid)
     line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else "") + f", {found.target}")
     cluster = f" in clusters of {prod(found.cluster)}" if prod(found.cluster) > 1 else ""
     line(
         "",
-        f"{amount(count, 'block')}{extents(launch.grid)} of {amount(launch.threads, 'thread')}"
+        f"{amount(launch.blocks, 'block')}{extents(launch.grid)} of {amount(launch.threads, 'thread')}"
         f"{extents(found.block)}{cluster}, {amount(launch.shared_bytes, 'byte')} shared",
     )
-    line("device", f"{report.device} ({report.chip}); {short_why(report.why)}")
+    line("device", report.place)
     line("arguments", arguments([found]))
     if report.guessed:
         line("", guess_in_words(report.guessed))
@@ -56,7 +55,7 @@ def show_file(found: CountedFile, by: str | None) -> None:
         line("SASS", found.unassembled)
     if found.waits_with_a_barrier:
         line("", barriers_beside(found))
-    if found.counted is not None and found.counted < count:
+    if found.counted is not None and found.counted < launch.blocks:
         line("", f"counted in the first {amount(found.counted, 'block')}")
     show_findings(found)
     if launch.output:
@@ -68,11 +67,6 @@ def barriers_beside(found: CountedFile) -> str:
     """What a cluster's kernel pays for not saying that it is one."""
     waits = f"{found.waits_with_a_barrier} barrier.cluster.wait without .explicitcluster"
     return f"{waits}: ptxas puts a barrier of the block and branches beside each"
-
-
-def short_why(why: str) -> str:
-    """Without the driver's own words."""
-    return why.partition(': "')[0]
 
 
 def extents(shape: list[int]) -> str:
@@ -138,7 +132,7 @@ def show_files(files: list[CountedFile], by: str | None) -> None:
     """A column for each text; behind its figures the ratio to the first text's."""
     first = files[0]
     click.echo(styled("on the same values", bold=True))
-    line("device", f"{first.report.device} ({first.report.chip}); {short_why(first.report.why)}")
+    line("device", first.report.place)
     line("values", arguments(files))
     click.echo()
     terminal.Terminal().show(table(files))
@@ -203,7 +197,7 @@ def notes(files: list[CountedFile]) -> list[str]:
     """Below the table."""
     shown = [name for name in ROWS if any(each.figures().get(name) for each in files)]
     found = ["x: the ratio to the first text; all of the whole launch", units(shown)]
-    part = [each for each in files if each.counted is not None and each.counted < prod(each.launch.grid)]
+    part = [each for each in files if each.counted is not None and each.counted < each.launch.blocks]
     if part:
         found.append(f"counted in the first {max(each.counted or 0 for each in part)} blocks, times the grid")
     found += dict.fromkeys(f"{heading(each, files)}: {each.unassembled}" for each in files if each.unassembled)

@@ -37,20 +37,17 @@ def pairs(values: dict[str, Any]) -> str:
 
 def show_report(report: Report, explain: bool, counters: bool) -> None:
     """All of it, for people."""
-    title = report.file if report.example is None else f"{report.file}, example {report.example}"
-    click.echo(styled(printable(title), bold=True))
+    click.echo(styled(printable(report.title), bold=True))
     for launch in report.launches:
-        count = blocks(launch)
         line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else ""))
         line(
             "",
-            f"{amount(count, 'block')} of {amount(launch.threads, 'thread')}, "
+            f"{amount(launch.blocks, 'block')} of {amount(launch.threads, 'thread')}, "
             f"{amount(launch.shared_bytes, 'byte')} shared",
         )
         if not report.launches_agree:
             line("", pairs(launch.dims | launch.types))
-    why = report.why.partition(': "')[0]  # without the driver's own words
-    line("device", f"{report.device} ({report.chip}); {why}")
+    line("device", report.place)
     if report.launches_agree:
         line("dims", pairs(report.dims | report.types))
     if report.guessed:
@@ -73,11 +70,6 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
             show_explanation(launch)
     if counters:
         show_counters(report)
-
-
-def blocks(launch: LaunchReport) -> int:
-    x, y, z = launch.grid
-    return x * y * z
 
 
 def show_unjudged(report: Report) -> None:

@@ -112,7 +112,7 @@ def show_kernel(record: dict[str, Any], in_full: bool) -> None:
     cells = []
     for row in rows:
         label = row["key"] + (f" ×{len(row['keys'])}" if len(row["keys"]) > 1 else "")
-        cells.append([row["line"] or "", label, "\n".join(said_of(row, in_full))])
+        cells.append([f"{row['line'] or '':>4}", label, "\n".join(said_of(row, in_full))])
     Terminal().show(table([""] * 3, cells, left=3))
 
 

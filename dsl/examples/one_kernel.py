@@ -11,7 +11,7 @@ from dsl.calls.api import CompiledKernel
 from dsl.calls.plan import Plan
 from dsl.examples.bounds import bound_of
 from dsl.examples.first_blocks import whole_launch
-from dsl.examples.report import Explanation, LaunchReport
+from dsl.examples.report import Explanation, LaunchReport, take
 from dsl.examples.timeline import TimelineSettings
 from dsl.examples.work import work_of
 from dsl.lowering.ir.choices import Asked
@@ -70,10 +70,7 @@ def run_kernel(
         if settings.counters:
             report.by_line = {place: counters.as_dict() for place, counters in result.counters.places.items()}
     if on_gpu:
-        attributes = kernel.attributes(ordinal)
-        report.registers, report.spills = attributes.registers, attributes.local_bytes
-        report.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
-        report.occupancy, report.limited_by = attributes.occupancy, attributes.limited_by
+        take(report, kernel.attributes(ordinal))
     else:
         add_code(kernel, values, settings, report, result)
     return report

@@ -153,6 +153,10 @@ class LaunchReport:
     bound: LaunchBound | None = None
 
     @property
+    def blocks(self) -> int:
+        return math.prod(self.grid)
+
+    @property
     def counted(self) -> Counters | None:
         from dsl.runtime.emulator import Counters
 
@@ -179,6 +183,16 @@ class Report:
     computes: float | None = None
     bandwidth: float | None = None
     guessed: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return self.file if self.example is None else f"{self.file}, example {self.example}"
+
+    @property
+    def place(self) -> str:
+        """The device, and the reason for it, without the driver's own words."""
+        why, _, _ = self.why.partition(': "')
+        return f"{self.device} ({self.chip}); {why}"
 
     @property
     def dims(self) -> dict[str, int]:
@@ -301,6 +315,13 @@ def by_file(by_line: Mapping[str, Mapping[str, float]], own: str) -> dict[str, d
     return files
 
 
+def take(facts: Any, attributes: Any) -> None:
+    """What a driver says that a kernel takes."""
+    facts.registers, facts.spills = attributes.registers, attributes.local_bytes
+    facts.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
+    facts.occupancy, facts.limited_by = attributes.occupancy, attributes.limited_by
+
+
 def agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
     """What all tables that have a name say of it, where they say the same."""
     names = dict.fromkeys(name for table in tables for name in table)
@@ -343,13 +364,11 @@ def finite(value: Any) -> Any:
 
 def report_page(report: Report) -> str:
     """What a notebook shows: launches and checks as tables, the source with counters and heat."""
-    name = report.file if report.example is None else f"{report.file}, example {report.example}"
     values = ", ".join(f"{name}={value}" for name, value in (report.dims | report.types).items())
-    why = report.why.partition(': "')[0]  # without the driver's own words
     files = lines_of(report)
     return html.page(
-        html.title(name, values),
-        html.note(f"{report.device} ({report.chip}); {why}"),
+        html.title(report.title, values),
+        html.note(report.place),
         launches(report),
         judged(report),
         *(html.verbatim(each.rendered, "bad") for each in report.failed),
@@ -371,8 +390,7 @@ def launches(report: Report) -> str:
 
 def launch_facts(launch: LaunchReport) -> dict[str, Any]:
     """Figures of a launch by heading."""
-    x, y, z = launch.grid
-    facts: dict[str, Any] = {"kernel": launch.kernel, "schedule": launch.schedule or "", "blocks": x * y * z}
+    facts: dict[str, Any] = {"kernel": launch.kernel, "schedule": launch.schedule or "", "blocks": launch.blocks}
     facts |= {COLUMNS[name].label: getattr(launch, name) for name in TAKEN}
     facts["SASS"] = (launch.machine_code or {}).get("instructions")
     if launch.bound is not None and launch.bound.name is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.examples.first_blocks import COUNTED_BYTES, FirstBlocks, first_blocks, in_words, whole_launch
+from dsl.examples.report import take
 from dsl.examples.transfers import array_bytes
 from dsl.lab.case import Launched, TuningCase, on_host
 from dsl.lab.compiling import Made
@@ -213,10 +214,7 @@ def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
     """What a kernel takes of the device: on a GPU as its driver says."""
     facts = expected(kernel.header, made, place)
     if place.ordinal is not None:
-        attributes = kernel.attributes(place.ordinal)
-        facts.registers, facts.spills = attributes.registers, attributes.local_bytes
-        facts.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
-        facts.occupancy, facts.limited_by = attributes.occupancy, attributes.limited_by
+        take(facts, kernel.attributes(place.ordinal))
     return facts
 
 

@@ -85,18 +85,13 @@ class BenchRow:
             if (found := launch.counted) is not None:
                 found.barriers /= -(-launch.threads // WARP)
                 part.add(found)
-                all_blocks.add(found.times(block_count(launch) / count))
+                all_blocks.add(found.times(launch.blocks / count))
                 blocks += count
         if not blocks:
             return {}
         each, every = part.figures, all_blocks.figures
         figures: dict[str, float | None] = {name: each[name] / blocks for name in A_BLOCK}
         return figures | {name: every[name] for name in ALL_BLOCKS} | part.ratios | {"active_lanes": part.active_lanes}
-
-
-def block_count(launch: LaunchReport) -> int:
-    x, y, z = launch.grid
-    return x * y * z
 
 
 # ---- which rows ----
@@ -240,7 +235,7 @@ class Bench:
                     with suppress(DeviceError):  # ptxas or nvdisasm fails: the row is without its figures
                         assembled(launch.kernel.ptx, launch.kernel.header, report, on_gpu, must=not on_gpu)
                     if not on_gpu or is_large:
-                        row.counted.append(0 if is_large else block_count(report))
+                        row.counted.append(0 if is_large else report.blocks)
                     else:
                         self.count_part(row, launch.kernel, values, report)
 

@@ -16,7 +16,7 @@ from dsl.examples.first_blocks import COUNTED_BLOCKS, COUNTED_BYTES, OF_A_PART
 from dsl.examples.one_kernel import LaunchSettings, assembled
 from dsl.examples.overrides import Overrides
 from dsl.examples.renewals import no_room
-from dsl.examples.report import LaunchReport, Report
+from dsl.examples.report import LaunchReport, Report, take
 from dsl.examples.run import ExampleRun
 from dsl.examples.times import timed
 from dsl.lowering.ir.location import TileError
@@ -108,7 +108,7 @@ class CountedFile:
         launch, code = self.launch, self.launch.machine_code or {}
         found: dict[str, float | None] = {
             "time_us": self.report.time_us,
-            "blocks": prod(launch.grid),
+            "blocks": launch.blocks,
             "threads": launch.threads,
             "shared_bytes": launch.shared_bytes,
             "registers": launch.registers,
@@ -121,7 +121,7 @@ class CountedFile:
         counted = launch.counted
         if counted is None or not self.counted:
             return found
-        return {**found, **counted.times(prod(launch.grid) / self.counted).figures, **counted.ratios}
+        return {**found, **counted.times(launch.blocks / self.counted).figures, **counted.ratios}
 
 
 # ---- what was asked ----
@@ -318,7 +318,7 @@ class Counter:
         made = launched.count(only, self.request.arch, self.request.seed, self.request.time_limit)
         launch = found.launch
         launch.output, found.counted = made.output, made.blocks
-        is_part = made.blocks < prod(launch.grid)
+        is_part = made.blocks < launch.blocks
         found.findings = [as_data(each) for each in made.findings if not (is_part and each.kind in OF_A_PART)]
         found.notes = [as_data(each) for each in made.notes]
         if not launched.shared_bytes and any("shared address" in each["message"] for each in found.findings):
@@ -342,10 +342,7 @@ class Counter:
             kept, found.report.untimed = None, no_room(error)
         on_gpu.submit()
         on_gpu.copy_back()
-        attributes, launch = on_gpu.attributes(), found.launch
-        launch.registers, launch.spills = attributes.registers, attributes.local_bytes
-        launch.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
-        launch.occupancy, launch.limited_by = attributes.occupancy, attributes.limited_by
+        take(found.launch, on_gpu.attributes())
         if kept is not None:
             found.report.times = timed(kept.before(on_gpu.submit), ordinal)
 

@@ -30,21 +30,15 @@ class Called:
     def __init__(self, program: Program, name: str):
         self.program, self.name = program, name
         self.dispatch = program.dispatches.get(name)
+        self.node: ast.Dispatch | ast.KernelDef
+        self.options: frozenset[str] = frozenset()
         self.passed: list[tuple[KernelHead, str, str]] = []
         if self.dispatch is not None:
-            self.node: ast.Dispatch | ast.KernelDef = self.dispatch
-            self.params = self.dispatch.params
-            branches = [line for line in self.dispatch.lines if isinstance(line, ast.When)]
-            launches = [step for line in branches for step in line.steps if isinstance(step, ast.Launch)]
-            launches = [launch for launch in launches if launch.name in program.kernels]
-            self.launched = list(dict.fromkeys(launch.name for launch in launches))
-            for launch in launches:
-                self._pass_on(launch)
-            self.options = frozenset(line.name for line in self.dispatch.lines if isinstance(line, ast.Option))
+            self._read_dispatch(self.dispatch)
         elif name in program.kernels:
             self.node = program.kernels[name]
             head = program.head(name)
-            self.params, self.launched, self.options = list(head.names), [name], frozenset()
+            self.params, self.launched = list(head.names), [name]
             self.passed = [(head, p, p) for p in head.names]
         else:
             known = [*program.dispatches, *program.kernels]
@@ -55,6 +49,22 @@ class Called:
         for head, argument, parameter in self.passed:
             self.heads.setdefault(argument, head)
             self.parameters.setdefault(argument, parameter)
+        self._read_arrays()
+
+    def _read_dispatch(self, dispatch: ast.Dispatch) -> None:
+        """The kernels that its branches launch, and what each gives on to them."""
+        self.node = dispatch
+        self.params = dispatch.params
+        branches = [line for line in dispatch.lines if isinstance(line, ast.When)]
+        launches = [step for line in branches for step in line.steps if isinstance(step, ast.Launch)]
+        launches = [launch for launch in launches if launch.name in self.program.kernels]
+        self.launched = list(dict.fromkeys(launch.name for launch in launches))
+        for launch in launches:
+            self._pass_on(launch)
+        self.options = frozenset(line.name for line in dispatch.lines if isinstance(line, ast.Option))
+
+    def _read_arrays(self) -> None:
+        """Which arguments are arrays, which of them are strided, and which may be left out."""
         arrays = [(argument, array) for argument in self.heads if (array := self.array(argument)) is not None]
         self.asked = frozenset(argument for argument, array in arrays if array.optional)
         stored = self.accesses[0].intersection(argument for argument, _ in arrays)

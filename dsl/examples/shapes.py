@@ -229,21 +229,23 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
         if arguments[p.name] is None and not p.is_optional:
             raise missing(line, params, p.name)
     rest = {k: v for k, v in named.items() if k not in params} | overrides.of_launch(program, line.name)
+    return LaunchFacts(line, arguments, _items(program, shapes, line, rest), rest)
+
+
+def _items(program: Program, shapes: Shapes, line: ast.Launch, values: dict[str, Any]) -> str | None:
+    """The schedule that a launch names, and its NAME=VALUE into `values`; a function is given by its name."""
     schedule = None
     for item in line.items:
-        if item.value is None:
+        value = item.value
+        if value is None:
             if schedule is not None:
                 raise TileError("call", item.loc, "a launch takes one schedule")
             schedule = item.name
-        elif (
-            isinstance(item.value, ast.Name)
-            and item.value.id not in shapes.names
-            and program.function(item.value.id) is not None
-        ):
-            rest.setdefault(item.name, item.value.id)
+        elif isinstance(value, ast.Name) and value.id not in shapes.names and program.function(value.id) is not None:
+            values.setdefault(item.name, value.id)
         else:
-            rest.setdefault(item.name, shapes(item.value))
-    return LaunchFacts(line, arguments, schedule, rest)
+            values.setdefault(item.name, shapes(value))
+    return schedule
 
 
 def missing(line: ast.Launch, params: Sequence[str], name: str) -> TileError:

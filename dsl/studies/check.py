@@ -289,18 +289,17 @@ class _Check:
                 self.guess(self.filled(kernel, request, extent), known)
                 return None
             except TileError as error:
-                if any(each.code == "limit" for each in error.errors):
+                if costs_too_much(error):
                     most = self.extents[kernel.name] = min(most or EXTENT, extent or EXTENT) - 1
                 tried.append((request, error))
                 if kernel.name not in self.unset and any(each.code not in FITTING for each in error.errors):
                     break
-        if not tried or any(each.code == "limit" for each in tried[0][1].errors):
+        if not tried or costs_too_much(tried[0][1]):
             request = self.filled(kernel, next(self.requests(kernel, schedule, types))[1], None)
             wrong = self.whole(request, known)
             if wrong is None:
                 return None
-            cheap = [each for each in tried if not any(one.code == "limit" for one in each[1].errors)]
-            tried = [(request, wrong), *cheap]
+            tried = [(request, wrong), *(each for each in tried if not costs_too_much(each[1]))]
         if kernel.name in self.unset:
             self.note_unfit(kernel, schedule, tried[0][1])
             return None
@@ -439,3 +438,7 @@ def at(error: TileError, node: ast.Launch | ast.KernelDef) -> TileError:
     if error.loc is None and len(error.errors) == 1:
         return TileError(error.code, node.loc, error.message, error.hint)
     return error
+
+
+def costs_too_much(error: TileError) -> bool:
+    return any(each.code == "limit" for each in error.errors)

@@ -110,10 +110,8 @@ class Inliner:
         return body
 
     def call(self, ins: PtxInstruction, callers: tuple[str, ...]) -> list[PtxInstruction | Label]:
-        callee = next(
-            (self.module.functions.get(item.name) for item in ins.operands if isinstance(item, Register)), None
-        )
-        if callee is None or not callee.has_body:
+        callee = self.callee(ins)
+        if callee is None:
             return [ins]
         lists = [list_of(operand) for operand in ins.operands]
         results = lists[0] if callee.results else ()
@@ -152,6 +150,12 @@ class Inliner:
             skip = replace(jump, opcode=opcode, operands=around, guard=ins.guard, guard_negated=not ins.guard_negated)
             whole = [skip, *whole, skipped]
         return whole
+
+    def callee(self, ins: PtxInstruction) -> PtxFunction | None:
+        """The function that a call names, where it has a body."""
+        names = (item.name for item in ins.operands if isinstance(item, Register))
+        found = next(map(self.module.functions.get, names), None)
+        return found if found is not None and found.has_body else None
 
     def is_variable(self, operand: Operand) -> bool:
         return isinstance(operand, Register) and operand.name in self.variables

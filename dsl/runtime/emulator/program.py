@@ -186,17 +186,20 @@ class EmulatedProgram:
         self.accessed_through = partial(
             accessed_through, body=body, function=self.function, registers=inliner.registers
         )
-        opcodes = {item.opcode for item in body if isinstance(item, PtxInstruction)}
+        self.note_instructions(body)
+        self.needs_clocks = self.has_partial_synchronisation(body)
+        self.may_wait = self.waits_for_memory and may_wait(self.segments)
+
+    def note_instructions(self, body: list[PtxInstruction | Label]) -> None:
+        """Which kinds there are, as far as a launch takes a shorter way without them."""
+        instructions = [item for item in body if isinstance(item, PtxInstruction)]
+        opcodes = {item.opcode for item in instructions}
         self.tracks_copies = any(map(is_tracked, opcodes))
         self.relaxes = any({"mbarrier", "cluster"} & {*each[:2]} and "relaxed" in each for each in opcodes)
         self.has_mbarriers = any(each[0] == "mbarrier" for each in opcodes)
-        self.needs_clocks = self.has_partial_synchronisation(body)
         self.has_chains = any(map(orders_memory, opcodes))
         self.names_narrow_scopes = any(map(names_narrow_scope, opcodes))
-        self.waits_for_memory = any(
-            isinstance(item, PtxInstruction) and can_wait(item, self.code.uses) for item in body
-        )
-        self.may_wait = self.waits_for_memory and may_wait(self.segments)
+        self.waits_for_memory = any(can_wait(item, self.code.uses) for item in instructions)
 
     def check_static_memory(self) -> None:
         """What the kernel declares or names of `.shared`, and all of `.const` and of local memory, have room in an SM;

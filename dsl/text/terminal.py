@@ -61,6 +61,9 @@ def add(made: Table, row: Iterable[object]) -> None:
 def lines(made: Table, width: int = WIDE) -> list[Text]:
     """What a table is drawn as, in so many columns, or in as many as it needs."""
     console = Console(file=io.StringIO(), width=WIDE, force_jupyter=False)
+    for column in made.columns:
+        if column.no_wrap:  # rich would take two words of a heading for two lines, and then cut the second off
+            column.min_width = max(console.measure(cell).maximum for cell in (column.header, *column.cells))
     least = Measurement.get(console, console.options, made).minimum
     drawn = console.render_lines(made, console.options.update(width=max(width, least)), pad=False)
     return [Text.assemble(*((each.text, each.style or "") for each in line)) for line in drawn]

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from dsl.runtime.emulator import Counters
+
 from .intervals import TIE, geometric_mean
 from .rows import OURS, Row
 
@@ -101,12 +103,10 @@ def constants(values: dict[str, object]) -> str:
 
 def counter_cells(row: Row) -> list[str]:
     """Bank conflicts, and global sectors over the fewest that the same bytes need."""
-    c = row.counters
-    if not c:
+    if not row.counters:
         return ["–", "–"]
-    sectors = sum(c[f"global_{kind}_sectors"] for kind in ("load", "store", "atomic"))
-    ideal = c["global_ideal_sectors"]
-    return [f"{c['bank_conflicts']:.0f}", ratio(sectors / ideal if ideal else None)]
+    counted = Counters.from_dict(row.counters)
+    return [f"{counted.bank_conflicts:.0f}", ratio(counted.sectors_over_fewest)]
 
 
 def summary(rows: Sequence[Row], least: int, key: str) -> list[str]:

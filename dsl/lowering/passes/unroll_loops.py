@@ -171,12 +171,8 @@ class Splitter(Rewriter):
             self.map.update(zip(op.results, self.straight(op, body, [*map(number, turns)], carried), strict=True))
             return
         if step * factor > int_range(type.dtype)[1]:
-            raise TileError(
-                "schedule",
-                op.loc,
-                f"iterations of {factor} steps of {step} pass what {type.dtype} holds",
-                "unroll it less",
-            )
+            message = f"iterations of {factor} steps of {step} pass what {type.dtype} holds"
+            raise TileError("schedule", op.loc, message, "unroll it less")
         iteration = number(step * factor)
         at_once = count // factor * factor
         if turns is not None and whole:

@@ -39,35 +39,9 @@ def softmax(x):
     e = np.exp(x.astype(np.float32) - x.max(axis=1, keepdims=True).astype(np.float32))
     return (e / e.sum(axis=1, keepdims=True)).astype(x.dtype)
 """
-PTX = """.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry k(.param .u64 x, .param .u32 n)
-{
-.reg .pred %p;
-.reg .b16 %h;
-.reg .b32 %r<4>;
-.reg .b64 %rd<3>;
-ld.param.u64 %rd0, [x];
-ld.param.u32 %r0, [n];
-mov.u32 %r1, %tid.x;
-mov.u32 %r2, %ctaid.x;
-mad.lo.u32 %r3, %r2, %r0, %r1;
-setp.ge.u32 %p, %r1, %r0;
-@%p bra END;
-mul.wide.u32 %rd1, %r3, 2;
-add.u64 %rd2, %rd0, %rd1;
-ld.global.b16 %h, [%rd2];
-st.global.b16 [%rd2], %h;
-END:
-ret;
-}
-"""
 FOREIGN = "tests/runtime/emulator/foreign"
-TUNED = "dsl tune samples/softmax.tile warps=2,4,8 --all --emulator --log"
 PREPARED: dict[str, Callable[[Path], object]] = {
     "peers.py": lambda path: path.write_text(PEER),
-    "k.ptx": lambda path: path.write_text(PTX),
     "transpose.ptx": lambda path: shutil.copy(ROOT / FOREIGN / "transpose.ptx", path),
     "softmax.ptx": lambda path: shutil.copy(ROOT / FOREIGN / "softmax.ptx", path),
     "mine.py": lambda path: shutil.copy(ROOT / "docs/examples/plugins/fewer_shuffles.py", path),
@@ -75,8 +49,7 @@ PREPARED: dict[str, Callable[[Path], object]] = {
     "by_hand": lambda path: path.symlink_to("benchmarks/peers/by_hand"),
     ".venv": lambda path: scripts_of(path / "bin", ("ruff", "mypy", "pre-commit", "pytest", "python", "dsl")),
 }
-"""What commands of pages take for granted, by name. `LOGS` has the logs of `dsl tune`."""
-LOGS = {"log.jsonl": f"{TUNED} log.jsonl"}
+"""What commands of pages take for granted, by name."""
 PLACEHOLDERS = {"NAME=VALUE": "rows=8", "FILE": "samples/softmax.tile", "DIR": "stages", "…": ""}
 """What stands for a word of a block that its reader replaces."""
 
@@ -209,25 +182,22 @@ def scripts_of(folder: Path, programs: Iterable[str]) -> None:
         (folder / program).chmod(0o755)
 
 
-def prepare(command: Command, tree: Path, environment: dict[str, str]) -> None:
-    """Makes what the command takes for granted, unless a command has made it or this one does."""
+def is_named(name: str, command: Command) -> bool:
+    """Whether a command has a file in the tree's root, and does not make it."""
+    made = f"-m venv {name}" in command.text
+    return not made and re.search(rf"(?<![\w/.]){re.escape(name)}(?!\w)", command.text) is not None
 
-    def lacks(name: str) -> bool:
-        named = re.search(rf"(?<![\w/.]){re.escape(name)}\b", command.text) is not None
-        made = re.search(rf"(--log|-m venv) {re.escape(name)}", command.text) is not None
-        return named and not made and not (tree / name).exists()
 
+def prepare(command: Command, tree: Path) -> None:
+    """Makes what the command takes for granted, unless it is there."""
     for name, make in PREPARED.items():
-        if lacks(name):
+        if is_named(name, command) and not (tree / name).exists():
             make(tree / name)
-    for name, tuning in LOGS.items():
-        if lacks(name):
-            subprocess.run(tuning, shell=True, cwd=tree, env=environment, capture_output=True, check=True)
 
 
 def run(command: Command, tree: Path, environment: dict[str, str]) -> str | None:
     """What went wrong, if anything did."""
-    prepare(command, tree, environment)
+    prepare(command, tree)
     text = filled(command.text)
     try:
         done = subprocess.run(

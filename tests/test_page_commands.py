@@ -16,11 +16,14 @@ from tests import page_commands
 from tests.page_commands import (
     LEFT_OUT,
     PAGES,
+    PLACEHOLDERS,
+    PREPARED,
     ROOT,
     STATUS,
     Command,
     commands_of,
     copy_of_tree,
+    is_named,
     is_quick,
     is_whole,
     left_out,
@@ -98,11 +101,13 @@ def test_quick_commands_of_a_page_run(page: Path) -> None:
 
 
 def test_most_commands_run_somewhere_and_each_exception_is_one() -> None:
-    """A row of LEFT_OUT or STATUS that no page needs any more hides the next mistake."""
+    """A row of a table that no page needs any more hides the next mistake."""
     whole = [each for page in PAGES for each in ALL[page] if is_whole(each)]
     assert len(whole) > 60 and sum(map(is_quick, whole)) >= 20
-    for pattern in [*(row.pattern for row in LEFT_OUT), *(row[0] for row in STATUS)]:
+    for pattern in [*(row.pattern for row in LEFT_OUT), *(row[0] for row in STATUS), *map(re.escape, PLACEHOLDERS)]:
         assert any(re.search(pattern, each.text) for each in whole), pattern
+    for name in PREPARED:
+        assert any(is_named(name, each) for each in whole), name
 
 
 PAGE = """# A page

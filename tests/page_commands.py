@@ -3,10 +3,10 @@
 A command is a line of an `sh` block, or a line behind `$` in any block. A backslash at its end continues it. Code in a
 sentence is one, too, if it is a whole `dsl` command that names a file (`dsl run samples/add.tile`).
 
-Each page gets a copy of its own: the work tree with its history. Its commands run in their order. What they take for
-granted (a peer, the PTX of another compiler, a plug-in) is put there first: `PREPARED`. What cannot run here has a
-reason: `LEFT_OUT`. Prints one line a command, and ends with 1 if one fails. tests/test_page_commands.py runs those that
-are quick.
+Each page gets a copy of its own: the work tree with its history and the files that the page has its reader save. Its
+commands run in their order. What they take for granted (a peer, the PTX of another compiler, a plug-in) is put there
+first: `PREPARED`. What cannot run here has a reason: `LEFT_OUT`. Prints one line a command, and ends with 1 if one
+fails. tests/test_page_commands.py runs those that are quick.
 """
 
 from __future__ import annotations
@@ -124,6 +124,12 @@ def commands_of(page: Path) -> list[Command]:
     return [each for each in sorted(found, key=lambda each: each.line) if each.text]
 
 
+def files_of(page: Path) -> dict[str, str]:
+    """The files that a page has its reader save: a block behind a sentence that ends with a file's name and a colon."""
+    text = page.read_text(encoding="utf-8")
+    return dict(re.findall(r"`(\w+\.\w+)`:\n\n```\w*\n((?!\$ ).*?)^```", text, flags=re.M | re.S))
+
+
 def is_whole(command: Command) -> bool:
     """Whether it can run: within a sentence only with a file that exists, and with nothing left to fill in."""
     if not command.inline:
@@ -157,8 +163,8 @@ def statuses_of(command: Command) -> tuple[int, ...]:
 
 
 @contextmanager
-def copy_of_tree() -> Iterator[tuple[Path, dict[str, str]]]:
-    """The work tree as it stands, with its history, and the environment of its commands."""
+def copy_of_tree(page: Path | None = None) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The work tree as it stands, with its history and the page's own files, and the environment of its commands."""
     with tempfile.TemporaryDirectory(prefix="dsl-pages-") as name:
         tree, scripts = Path(name, "dsl"), Path(name, "bin")
         subprocess.run(["git", "clone", "-q", ROOT, tree], check=True)
@@ -167,6 +173,8 @@ def copy_of_tree() -> Iterator[tuple[Path, dict[str, str]]]:
         for path in changed.split("\0")[:-1]:
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / path, tree / path) if (ROOT / path).exists() else (tree / path).unlink()
+        for file, block in files_of(page).items() if page is not None else ():
+            (tree / file).write_text(block, encoding="utf-8")
         scripts_of(scripts, ("dsl", "pytest", "python", "python3"))
         path = f"{scripts}:{os.environ['PATH']}"
         yield tree, {**os.environ, "PATH": path, "PYTHONPATH": str(tree), "XDG_CACHE_HOME": str(Path(name, "cache"))}
@@ -221,7 +229,7 @@ def run_page(page: Path, totals: Counter[str]) -> None:
     commands = [each for each in commands_of(page) if is_whole(each)]
     if not commands:
         return
-    with copy_of_tree() as (tree, environment):
+    with copy_of_tree(page) as (tree, environment):
         for command in commands:
             if (reason := left_out(command)) is not None:
                 print(f"left out ({reason}): {command}", flush=True)

@@ -23,6 +23,7 @@ from tests.page_commands import (
     Command,
     commands_of,
     copy_of_tree,
+    files_of,
     is_named,
     is_quick,
     is_whole,
@@ -95,7 +96,7 @@ def test_commands_of_a_page_have_options_that_exist(page: Path) -> None:
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_quick_commands_of_a_page_run(page: Path) -> None:
-    with copy_of_tree() as (tree, environment):
+    with copy_of_tree(page) as (tree, environment):
         for command in filter(is_quick, ALL[page]):
             assert (fault := run(command, tree, environment)) is None, f"{command}\n{fault}"
 
@@ -131,6 +132,12 @@ add
 ```python
 dsl run x
 ```
+
+Save this as `one.tile`:
+
+```
+kernel
+```
 """
 
 
@@ -138,6 +145,7 @@ def test_wrong_commands_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     found = commands_of(page)
+    assert files_of(page) == {"one.tile": "kernel\n"}
     assert [faults(each) for each in found[:3]] == [["tests/" + "nothing.py"], ["--nothing"], []]
     found = found[3:]
     assert [(each.line, each.text, is_whole(each)) for each in found] == [

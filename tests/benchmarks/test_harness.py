@@ -18,7 +18,7 @@ from dsl.runtime.errors import DeviceError
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))  # as for the scripts there
 
-from harness.command import atoms, chosen
+from harness.command import chosen, panels
 from harness.intervals import Interval, geometric_mean
 from harness.launches import Call, Facts, counted, facts_of
 from harness.plot import plot, spread
@@ -153,8 +153,8 @@ def test_a_record_says_what_was_measured_and_with_what(tmp_path: Path) -> None:
 
 
 def test_panels_are_one_an_operation_with_ours_and_the_copy_in_front(tmp_path: Path) -> None:
-    made = atoms([row(64, torch=2.0, copy=1.0, dsl=4.0), row(1000, torch=2.0, copy=1.0)], "cols", ["torch", "triton"])
-    assert [atom.title for atom in made] == ["softmax, f16"]
+    made = panels([row(64, torch=2.0, copy=1.0, dsl=4.0), row(1000, torch=2.0, copy=1.0)], "cols", ["torch", "triton"])
+    assert [panel.title for panel in made] == ["softmax, f16"]
     assert list(made[0].lines) == ["dsl", "copy", "torch"]
     assert made[0].lines["dsl"] == [(64.0, 16.0)]
     pytest.importorskip("matplotlib")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -47,13 +48,10 @@ def test_the_mistake_is_reported_in_these_words(here: Path) -> None:
 
 def test_the_schedules_count_what_the_page_tells(here: Path) -> None:
     (here / "unit.tile").write_text(KERNEL + "\n" + SCHEDULES)
-    rows = {
-        row[0]: row for row in map(str.split, run("bench", "unit.tile", "--device", "emulator").splitlines()) if row
-    }
-    header, warp, block = rows["schedule"], rows["warp"], rows["block"]
-    instructions, barriers = header.index("instructions"), header.index("barriers")
-    assert warp[instructions] in TEXT and block[instructions] in TEXT
-    assert (warp[barriers], block[barriers]) == ("0", "1")
+    run("bench", "unit.tile", "--device", "emulator", "--json", "made.json")
+    rows = {row["schedules"][0]: row["figures"] for row in json.loads((here / "made.json").read_text())["rows"]}
+    assert all(f"{each['instructions']:,}" in TEXT for each in rows.values())
+    assert (rows["warp"]["barriers"], rows["block"]["barriers"]) == (0, 1)
 
 
 def test_its_commands_run(here: Path) -> None:

@@ -286,7 +286,7 @@ def test_mistaken_operands():
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [("exp", np.exp), ("exp2", np.exp2), ("log", np.log), ("sqrt", np.sqrt), ("sin", np.sin), ("cos", np.cos),
-     ("tanh", np.tanh), ("floor", np.floor), ("ceil", np.ceil), ("iteration", np.rint), ("trunc", np.trunc),
+     ("tanh", np.tanh), ("floor", np.floor), ("ceil", np.ceil), ("round", np.rint), ("trunc", np.trunc),
      ("abs", np.abs),
      ("log2", np.log2), ("isnan", np.isnan), ("isinf", np.isinf), ("rsqrt", lambda v: 1 / np.sqrt(v)),
      ("expm1", np.expm1), ("log1p", np.log1p), ("ex2.approx", np.exp2), ("rcp.approx", lambda v: 1 / v)],

@@ -98,7 +98,7 @@ def test_bytes_of_floats_that_are_at_least_0(text: str, kind: str, device: str) 
     y = np.zeros(128, np.uint8 if kind == "u8" else np.int8)
     dsl.parse(QUANTISED.format(text), device=device).k(y, x)
     at_least = np.maximum(x, 0)
-    assert (y == (np.round(at_least) if "iteration" in text else np.floor(at_least))).all()
+    assert (y == (np.round(at_least) if "round" in text else np.floor(at_least))).all()
 
 
 def machine_codes(texts: Mapping[str, str], arch: str) -> dict[str, str]:

@@ -414,7 +414,7 @@ def test_verify_finds_a_split_that_is_wrong(fault: str, monkeypatch: pytest.Monk
 
         monkeypatch.setattr(directive._Split, "joined", wrong_joined)
     found = verify_kernel(program, Request("product", "s", {"m": 40, "n": 40, "k": 200}), args)
-    assert found.divergence is not None and found.divergence.stage == "split"
+    assert found.divergence is not None and found.divergence.level == "split"
 
 
 def test_the_text_of_a_stage_keeps_workspaces() -> None:

@@ -382,7 +382,7 @@ def test_a_store_that_is_none_in_bulk_is_told_at_the_line_that_asks() -> None:
 
 
 ROUNDS = """
-kernel rounds(o: f32[m, n], x: f32[m, n]):
+kernel iterations(o: f32[m, n], x: f32[m, n]):
     grid cdiv(m, 16)
     i = block(0) * 16
 {body}
@@ -412,7 +412,7 @@ def test_boxes_of_rounds_that_have_nothing_in_common_need_no_order(case: str, st
     o = np.full_like(x, 77)
     body = "\n".join(f"    {line}" for line in APART[case])
     text = ROUNDS.format(body=body, staged=staged) + "    pipeline j: 2\n" * (staged == "x, o")
-    dsl.parse(text, device="emulator", arch="sm_90a").rounds(o, x, schedule="boxes")
+    dsl.parse(text, device="emulator", arch="sm_90a").iterations(o, x, schedule="boxes")
     np.testing.assert_array_equal(o, 2 * x)
 
 
@@ -446,7 +446,7 @@ def test_boxes_of_nested_rounds_are_told_apart_along_one_axis(case: str) -> None
     x = np.random.default_rng(1).integers(0, 9, (33, 200)).astype(np.float32)
     o = np.full_like(x, 77)
     text = ALONE.format(body="\n".join(f"    {line}" for line in ROWS_APART[case]), staged="o")
-    dsl.parse(text, device="emulator", arch="sm_90a").rounds(o, x, schedule="boxes")
+    dsl.parse(text, device="emulator", arch="sm_90a").iterations(o, x, schedule="boxes")
     np.testing.assert_array_equal(o, 2 * x)
 
 

@@ -69,7 +69,7 @@ class HopperDrawing(Drawing):
 
     def lines(self, named: Named) -> list[str]:
         """A schedule of a product, or of sums."""
-        lines = [*self.operands(named, self.chance(0.8)), *self.rounds(named), *self.blocks(named)]
+        lines = [*self.operands(named, self.chance(0.8)), *self.iterations(named), *self.blocks(named)]
         if named.products and self.chance(0.03):
             lines.append(f"prefetch_fragments {named.nest[-1]}: {self.pick(['whole', 'early', 'late'])}")
         if self.chance(0.08):
@@ -95,7 +95,7 @@ class HopperDrawing(Drawing):
             lines.append(f"stage {self.pick(named.stored)}: {self.pick(['tma', 'tma', 'shared'])}")
         return lines
 
-    def rounds(self, named: Named) -> list[str]:
+    def iterations(self, named: Named) -> list[str]:
         """How loops go."""
         lines, nest = [], named.nest
         if self.chance(0.85):

@@ -297,7 +297,7 @@ class ProductDrawing(HopperDrawing):
         for z in range(stored):
             for i in range(0, p.m, p.tm):
                 rows = slice(i, i + p.tm)
-                for at, u in loops.rounds(i):
+                for at, u in loops.iterations(i):
                     if loops.stored and u != z:
                         continue
                     g, along = self.matrix_of(p, i, z, u), slice(at, at + p.tk)

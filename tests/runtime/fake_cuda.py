@@ -177,6 +177,7 @@ class FakeCuda(ExitStack):
         self.enter_context(patch.object(driver, "device_count", lambda: 1))
         self.enter_context(patch.object(torch_arrays, "guards_work", lambda: True))
         self.enter_context(patch.object(torch_arrays, "version_counter", lambda: Gradients.count_up))
+        self.enter_context(patch("dsl.runtime.cuda.workspaces._streams", {}))  # a real device has its own, later
         self.enter_context(patch("dsl.runtime.launch.device_facts", lambda *what: SimpleNamespace(sms=132)))
         return self
 

@@ -75,8 +75,8 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
             level = None if options["level"] is None else known_level(options["level"], made[-1])
             if not as_json:
                 show_difference(made[-1], level, console)
-    is_equal = not any(each["differs"] for each in made)
-    return finite({"file": file, "device": place.name, "launches": made}), is_equal
+    differ = any(each["differs"] for each in made)
+    return finite({"file": file, "device": place.name, "launches": made}), differ
 
 
 def known_level(name: str, made: dict[str, Any]) -> str:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dsl.lowering.ir.location import TileError
 from dsl.text.figures import units
 from dsl.text.files import MAX_TEXT, read_text
-
-if TYPE_CHECKING:
-    from dsl.runtime.emulator import Counters
 
 COUNTED = (
     *("instructions", "moves", "active_lanes", "global_load_sectors", "global_store_sectors", "global_atomic_sectors"),
@@ -34,10 +31,10 @@ class CountedLine:
 
 
 def counted_lines(
-    files: Mapping[str, Mapping[int, Counters]], whole: str | None, read: Callable[[str], Sequence[str]] | None = None
+    files: Mapping[str, Mapping[int, Any]], whole: str | None, read: Callable[[str], Sequence[str]] | None = None
 ) -> tuple[list[str], list[CountedLine]]:
-    """The counters that are not 0 everywhere, and lines of files with them; of the file `whole` those between, too.
-    read: the lines of a file; from the disk without it."""
+    """The counters (`Counters` of the emulator) that are not 0 everywhere, and lines of files with them; of the file
+    `whole` those between, too. read: the lines of a file; from the disk without it."""
     rows = {file: {at: each.figures for at, each in by_line.items()} for file, by_line in files.items()}
     used = [name for name in COUNTED if any(row[name] for by_line in rows.values() for row in by_line.values())]
     return used, [*_lines(rows, whole, read or source_lines)]

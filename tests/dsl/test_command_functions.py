@@ -134,7 +134,7 @@ def test_differences_are_rows(turn: Path) -> None:
     assert figures["wavefronts"] == (128, 352, 2.75) and figures["sectors"][2] == 1
     lines = [row for row in found if row.what == "line" and row.name == "wavefronts"]
     assert sum(row.b - row.a for row in lines) == 352 - 128 and all(row.line and row.text for row in lines)
-    assert [row.name for row in found if row.what == "stage"][:1] == ["swizzle_shared"]
+    assert [row.name for row in found if row.what == "level"][:1] == ["swizzle_shared"]
     assert not [row for row in dsl.diff(turn, vs="level.llvm=1", **ON) if row.what == "line" and row.a == row.b]
 
 
@@ -162,8 +162,8 @@ def test_a_plugin_is_of_one_call_and_of_a_modules_own(turn: Path) -> None:
 def test_options_are_checked_as_on_the_command_line(turn: Path) -> None:
     with pytest.raises(TileError, match=r"has no 'kindz' to set\n.*of the options: did you mean 'kinds'"):
         dsl.ablate(turn, kindz="swizzle", **ON)
-    with pytest.raises(TileError, match="'--iterations': 3 is not in the range"):
-        dsl.ablate(turn, iterations=3, **ON)
+    with pytest.raises(TileError, match="'--rounds': 3 is not in the range"):
+        dsl.ablate(turn, rounds=3, **ON)
     with pytest.raises(TileError, match="'json' is for the command line"):
         dsl.ablate(turn, json=True, **ON)
     with pytest.raises(TileError, match="cannot read"):

@@ -57,12 +57,12 @@ class Here:
 
 @dataclass
 class Timer:
-    """mean: microseconds of a launch, from its constants; slowness: of the device; iterations: (launches, iterations)
+    """mean: microseconds of a launch, from its constants; slowness: of the device; rounds: (launches, rounds)
     of each stage of the contests so far."""
 
     mean: Callable[[dict[str, Any]], float] = lambda constants: 10 + abs(constants["BLOCK"] - 128) / 64
     slowness: float = 1.0
-    iterations: list[tuple[int, int]] = field(default_factory=list)
+    rounds: list[tuple[int, int]] = field(default_factory=list)
 
 
 def dsl(*arguments: Any) -> Result:

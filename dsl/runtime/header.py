@@ -448,28 +448,31 @@ def stride_name(tensor: str, axis: int) -> str:
 
 def _check_names(header: Header) -> None:
     """Everything that refers to something by name refers to something that there is."""
-    if len({*header.dims}) != len(header.dims):
-        fail("dims", "has a name twice")
-    if len({param.name for param in header.params}) != len(header.params):
-        fail("params", "has a name twice")
-    if len({workspace.name for workspace in header.workspaces}) != len(header.workspaces):
-        fail("workspaces", "has a name twice")
+    names = {"dims": [*header.dims], "params": [param.name for param in header.params]}
+    names["workspaces"] = [workspace.name for workspace in header.workspaces]
+    for key, found in names.items():
+        if len({*found}) != len(found):
+            fail(key, "has a name twice")
     present = [param for param in header.params if isinstance(param, HeaderTensor) and param.present]
-    bound = {dim for tensor in present for dim in tensor.dims if isinstance(dim, str)}
-    if unbound := sorted(set(header.dims) - bound):
-        fail("dims", f"has {unbound[0]}, which no tensor binds")
-    if missing := sorted(bound - set(header.dims)):
-        fail("params", f"has a tensor with the dim {missing[0]}, which is not in dims")
+    bound, dims = {dim for tensor in present for dim in tensor.dims if isinstance(dim, str)}, {*header.dims}
+    if dims - bound:
+        fail("dims", f"has {min(dims - bound)}, which no tensor binds")
+    if bound - dims:
+        fail("params", f"has a tensor with the dim {min(bound - dims)}, which is not in dims")
     if header.overlaps and _capability(header.arch) < FIRST_THAT_OVERLAPS:
         fail("overlaps", f"is true, and launches on {header.arch} do not overlap")
     for index, pipeline in enumerate(header.pipelines):
-        if unknown := sorted(set(pipeline.of) - {tensor.name for tensor in present}):
-            fail(f"pipelines[{index}].of", f"has {unknown[0]}, which is no tensor")
+        if unknown := {*pipeline.of} - {tensor.name for tensor in present}:
+            fail(f"pipelines[{index}].of", f"has {min(unknown)}, which is no tensor")
     for index, argument in enumerate(header.arguments):
         _check_argument(header, argument, f"arguments[{index}]")
+    _check_expressions(header, [tensor for tensor in present if tensor.strided])
+
+
+def _check_expressions(header: Header, strided: list[HeaderTensor]) -> None:
+    """They name dims, constants, scalars, strides, and the number of multiprocessors."""
     numbers = {name for name, value in header.constants.items() if not isinstance(value, str)}
     scalars = {param.name for param in header.params if isinstance(param, Scalar)}
-    strided = [tensor for tensor in present if tensor.strided]
     strides = {stride_name(tensor.name, axis) for tensor in strided for axis in range(len(tensor.dims))}
     known = {"sms"} | set(header.dims) | numbers | scalars | strides
     trees = {f"grid[{axis}]": tree for axis, tree in enumerate(header.grid)}

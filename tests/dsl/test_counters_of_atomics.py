@@ -88,8 +88,8 @@ def test_the_cost_of_atomics_is_shown(tmp_path: Path) -> None:
     path.write_text(GLOBAL.replace("{index}", "i % 8") + EXAMPLE)
     run = CliRunner().invoke(cli, ["run", str(path), "--counters"]).stdout
     assert "63 turns of atomics on one address" in run
-    heading = next(line for line in run.splitlines() if "warp instr" in line)
-    assert " atomics " in heading and " waits " in heading
+    heading = next(line for line in run.splitlines() if line.startswith("warp instr"))
+    assert " atomic sectors " in heading and heading.endswith(" waits")
     bench = CliRunner().invoke(cli, ["bench", str(path), "--device", "emulator"]).stdout
     assert "atomics" in bench and "waits" in bench
     path.write_text(GLOBAL.replace("{index}", "i").replace("v = atomic_add(y[i], 1)", "y[i] = x[i]") + EXAMPLE)

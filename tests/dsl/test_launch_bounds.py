@@ -153,10 +153,8 @@ def test_a_profile_is_read_with_what_stands_around_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-def test_a_copy_on_a_gpu_is_bound_by_memory(tmp_path: Path) -> None:
-    """As a PTX text, too. Its twin on the emulator: `test_run_tells_it_with_counters`."""
-    options, text = ["n=67108864", "--device", "cuda", "--json"], str(tmp_path / "add.ptx")
-    CliRunner().invoke(cli, ["compile", str(SAMPLES / "add.tile"), options[0], "-o", text])
-    for file in (str(SAMPLES / "add.tile"), text):
-        told = json.loads(CliRunner().invoke(cli, ["run", file, *options]).output)
-        assert told["bounds"][0]["bound"] == MEMORY and 0.7 < told["bounds"][0]["shares"][MEMORY] < 1.0
+def test_a_copy_on_a_gpu_is_bound_by_memory() -> None:
+    """Its twin on the emulator: `test_run_tells_it_with_counters`."""
+    words = ["run", str(SAMPLES / "add.tile"), "n=67108864", "--device", "cuda", "--json"]
+    told = json.loads(CliRunner().invoke(cli, words).output)
+    assert told["bounds"][0]["bound"] == MEMORY and 0.7 < told["bounds"][0]["shares"][MEMORY] < 1.0

@@ -31,7 +31,7 @@ NO_CHOICE = {
     "dsl/lowering/emit/memory.py:_atomic": "an addition of bf16 is one instruction where there is one",
     "dsl/lowering/emit/masks.py:ends": "the one axis along which a mask moves",
     "dsl/lowering/passes/layouts/anchors.py:product_layout": "the pin that a schedule has given of a product",
-    "dsl/lowering/passes/layouts/anchors.py:chained_layout": "what avoids an exchange; `neighbours` chooses it",
+    "dsl/lowering/passes/layouts/anchors.py:chained_layout": "what avoids a layout conversion; `neighbours` chooses it",
     "dsl/lowering/passes/lower_matrix_accesses.py:feeding": "names of one value",
     "dsl/lowering/directives/kept.py:_source": "the load that brings what is kept: its own, if copies can do that",
 }

@@ -64,7 +64,7 @@ def test_a_pass_without_what_it_needs_is_refused_with_a_sentence(name: str) -> N
 def test_emission_without_what_it_needs_is_refused_with_a_sentence() -> None:
     made = build_variant(*request())
     run_passes(made.function, made.target, through("assign_layouts"))
-    with pytest.raises(TileError, match="emission needs exchanges lowered, which the pass 'lower_exchanges' gives"):
+    with pytest.raises(TileError, match="emission needs conversions lowered, which the pass 'lower_conversions' gives"):
         check_complete(made.function)
     with pytest.raises(TileError, match="emission needs"):
         lower(*request(), through("assign_layouts"))

@@ -57,7 +57,7 @@ def join(first: Op, other: Op) -> Op:
     return both
 
 
-@pass_(after="lower_exchanges")
+@pass_(after="lower_conversions")
 def loads_late(function: Function, target: Target) -> None:
     ops = function.body.ops
     for at in reversed(range(len(ops))):

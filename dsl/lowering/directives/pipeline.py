@@ -45,7 +45,7 @@ USUAL = (3, 2)
 128 takes 1.25 times as long with one block on a multiprocessor as with two."""
 MOST = 8
 SPARE = 8
-"""One part in this of the shared memory is left for exchanges, which later passes make."""
+"""One part in this of the shared memory is left for layout conversions, which later passes make."""
 
 
 @dataclass(slots=True)

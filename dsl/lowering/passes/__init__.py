@@ -38,8 +38,8 @@ from dsl.lowering.passes import (
     earlier_iterations,
     fold_again,
     layouts,
+    lower_conversions,
     lower_copies,
-    lower_exchanges,
     lower_matrix_accesses,
     marks,
     narrow_scalars,
@@ -55,7 +55,7 @@ from dsl.lowering.passes import (
 )
 from dsl.lowering.passes.structure import flaw_of_structure
 
-LAYOUTS, EXCHANGES, COPIES, PLACES = "layouts", "exchanges lowered", "copies lowered", "shared memory placed"
+LAYOUTS, CONVERSIONS, COPIES, PLACES = "layouts", "conversions lowered", "copies lowered", "shared memory placed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,9 @@ PASSES = (
     # layout is chosen, no barrier put in for what nothing needs.
     Pass("simplify", on_function(simplify.simplify)),
     Pass("assign_layouts", layouts.assign_layouts, gives=(LAYOUTS,), reads=("layout", "instruction"), may_go=False),
-    Pass("lower_exchanges", on_function(lower_exchanges.lower_exchanges), (LAYOUTS,), (EXCHANGES,), may_go=False),
+    Pass(
+        "lower_conversions", on_function(lower_conversions.lower_conversions), (LAYOUTS,), (CONVERSIONS,), may_go=False
+    ),
     # After the layouts: how many bytes a thread copies at once, and so whether `cp.async` can, follows from them.
     Pass(
         "lower_copies", on_function(lower_copies.lower_copies), (LAYOUTS,), (COPIES,), reads=("require",), may_go=False
@@ -144,28 +146,28 @@ PASSES = (
     Pass(
         "swizzle_shared",
         on_function(swizzle_shared.swizzle_shared),
-        (LAYOUTS, EXCHANGES),
+        (LAYOUTS, CONVERSIONS),
         reads=("swizzle",),
         needed=swizzle_shared.has_required,
     ),
     Pass(
         "insert_barriers",
         on_function(barriers.insert_barriers),
-        (LAYOUTS, EXCHANGES, COPIES),
+        (LAYOUTS, CONVERSIONS, COPIES),
         reads=("barriers",),
         sound=False,
     ),
     # Behind `insert_barriers`, which takes a product for a read where its loads stand.
     Pass("place_waits", place_waits.place_waits, may_go=False),
     # Last: which tiles may share bytes follows from the barriers that stand.
-    Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
+    Pass("place_shared", place_shared.place_shared, (CONVERSIONS,), (PLACES,), may_go=False),
     Pass("check_pingpong", on_function(pingpong.check_pingpong), may_go=False),
     # Behind all that moves accesses.
     Pass("overlap", on_function(overlap.overlap), may_go=False),
     # Behind all others: what has marks is the code as it is without them.
     Pass("marks", on_function(marks.marks), may_go=False),
 )
-EMISSION_NEEDS = (LAYOUTS, EXCHANGES, COPIES, PLACES)
+EMISSION_NEEDS = (LAYOUTS, CONVERSIONS, COPIES, PLACES)
 
 
 def passes_of(plugins: Plugins) -> Sequence[Pass]:

@@ -131,8 +131,9 @@ class _Anchors:
         pins = self.function.pins = {name: pin for name, pin in self.function.pins.items() if self.keeps(name, pin)}
         products = self.products()
         self.take_pins([value for value in values if value.name in pins and value.tile.shape], products)
-        # Products before accesses: another layout of a product is an exchange through shared memory, another one of an
-        # access is only a narrower access. `access=own` costs 44 to 53 % of a product of 4096 (docs/measurements.md).
+        # Products before accesses: another layout of a product is a layout conversion through shared memory, another
+        # one of an access is only a narrower access. `access=own` costs 44 to 53 % of a product of 4096
+        # (docs/measurements.md).
         for op in self.dots:
             if op.result not in self.layouts.found:
                 self.layouts.give(op.result, products[op.result])
@@ -371,8 +372,8 @@ class _Anchors:
 
     def chained_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
         """The layout of a product's result, of those with the same warps, in which the next product takes it as an
-        operand without an exchange; None where there is none. A thread holds as many neighbours of a row of bytes as a
-        word has: 4."""
+        operand without a layout conversion; None where there is none. A thread holds as many neighbours of a row of
+        bytes as a word has: 4."""
         for user in (u for value in joined for u in self.layouts.users.get(value, ()) if u.spec.product):
             place = next((i for i in (0, 1) if user.operands[i] in joined), None)
             spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
@@ -383,12 +384,12 @@ class _Anchors:
                 return wanted
             instruction, shape = op.attrs["instruction"], op.result.tile.shape
             # Only the neighbours are tried, with the warps as they are: with 4 of them a product of bytes takes the
-            # sums of another as they lie, and an exchange of 16 stores a thread goes.
+            # sums of another as they lie, and a layout conversion of 16 stores a thread goes.
             for count in (2, 4, 8):
                 near = (1, count) if place == 0 else (count, 1)
                 with suppress(LayoutError):  # the tile is too small for as many
                     if (found := accumulator_layout(instruction, shape, split, near, self.warps)) == wanted:
-                        why = "the next product takes it without an exchange"
+                        why = "the next product takes it without a layout conversion"
                         return self.neighbours(op, near, layouts[op.result], found, why)
         return None
 

@@ -20,7 +20,7 @@ from dsl.lowering.passes.layouts.spread import Layouts
 from dsl.lowering.passes.lower_matrix_accesses import feeding
 from dsl.lowering.shared.access_width import ASYNC_BYTES, masked_groups, vector_width
 
-EXCHANGE = OPS["convert_layout"]
+CONVERT = OPS["convert_layout"]
 
 
 class Rebuilding:
@@ -78,7 +78,7 @@ class Rebuilding:
             # Where the value is made, not where it is used: a use in a loop would exchange it again in each iteration.
             home = self.home[value] if self.home[value] in self.out else self.current
             converted = Op(
-                EXCHANGE,
+                CONVERT,
                 [have],
                 [have.tile.with_layout(layout)],
                 {"layout": layout},
@@ -258,8 +258,8 @@ class Rebuilding:
 
     def check_branch(self, op: Op, decides: Value, layout: Layout, results: list[Layout | None]) -> None:
         """Refuses a branch in which threads meet, or whose results have another layout than its condition."""
-        exchanges = any(o.spec is EXCHANGE for region in op.regions for o in walk(region))
-        if exchanges or any(result != layout for result in results):
+        converts = any(o.spec is CONVERT for region in op.regions for o in walk(region))
+        if converts or any(result != layout for result in results):
             self.refuse_branch(op, decides, layout)
 
     def rebuild_region(self, region: Block, results: list[Layout | None], condition: Layout | None) -> None:

@@ -17,14 +17,14 @@ from dsl.lowering.layouts.layout import Layout, bits_of, flaw_of_layout, row_maj
 from dsl.lowering.ops import OPS
 
 
-def lower_exchanges(function: Function) -> None:
+def lower_conversions(function: Function) -> None:
     _ExchangeLowering(function).run()
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeSubject:
-    """What plug-ins are told of an `exchange`: the value, the layout that it is to have, the operation that asks for
-    it, and the warps of a block."""
+class ConversionSubject:
+    """What plug-ins are told of a `convert_layout`: the value, the layout that it is to have, the operation that asks
+    for it, and the warps of a block."""
 
     value: Value
     layout: Layout
@@ -118,7 +118,7 @@ class _ExchangeLowering(Rewriter):
             costs={"registers": 0, "shared": size},
             unit="bytes through shared memory",
             opening=Opening(
-                ExchangeSubject(value, layout, op, self.function.warps),
+                ConversionSubject(value, layout, op, self.function.warps),
                 lambda via: flaw_of_layout(via, value.tile.shape, self.function.warps),
                 lambda via: size * sum(a.registers_of(b) is None for a, b in ((have, via), (via, layout))),
             ),

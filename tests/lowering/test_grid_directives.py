@@ -1,4 +1,4 @@
-"""`grouped N` and `persistent N`: the order in which blocks take the tiles of a grid, and how many."""
+"""`l2_group N` and `persistent N`: the order in which blocks take the tiles of a grid, and how many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fragments`: the products of a pipelined loop go step by step along k, their fragments a step ahead."""
+"""`prefetch_fragments`: the products of a pipelined loop go step by step along k, their fragments a step ahead."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ WAYS = {
 
 @pytest.mark.parametrize("word", ["early", "late"])
 def test_rows_that_begin_anywhere_have_neither_pipeline_nor_steps(word: str) -> None:
-    """`pipeline` steps back where no copy takes 53 columns of f16; `fragments` beside it was an error."""
+    """`pipeline` steps back where no copy takes 53 columns of f16; `prefetch_fragments` beside it was an error."""
     kernel, args = product(f"pipeline p: 3\n    prefetch_fragments p: {word}", "f16", 33, 45, 53)
     launch(kernel, args)
     assert np.array_equal(args["c"], (args["a"].astype(np.float64) @ args["b"].T.astype(np.float64)))

@@ -1,4 +1,4 @@
-"""`parts`: a tile, and all that is computed with it, as several tiles."""
+"""`subtile`: a tile, and all that is computed with it, as several tiles."""
 
 from __future__ import annotations
 

@@ -67,6 +67,6 @@ def test_what_was_found_of_hopper_stays_mended(seed: int) -> None:
 
 
 def test_products_that_become_one_have_the_registers_for_it() -> None:
-    """Two blocks of 640 threads have 48 each, for columns of four parts 58 are needed."""
+    """Two blocks of 640 threads have 48 each, for four parts of columns, 58 are needed."""
     outcome = attempt_hopper(5007697, assembled=True)
     assert outcome.kind == "right", f"{outcome.message}\n{outcome.text}"

@@ -55,7 +55,7 @@ def _tabulate(function: Function, value: Value, around: Around, counter: str, lo
     name = value.name or "value"
 
     def refuse(message: str, hint: str) -> TileError:
-        return TileError("schedule", loc or function.loc, f"'{name}' cannot be tabulated: {message}", hint)
+        return TileError("schedule", loc or function.loc, f"'{name}' cannot be precomputed: {message}", hint)
 
     if value.dtype is not I1:
         raise refuse(f"it is {value.dtype}, and a flag has a bit", "name the mask")

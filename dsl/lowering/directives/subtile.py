@@ -9,8 +9,8 @@
 Loops carry each part. What products of one loop share is loaded once. So a tile may have extents that are no powers of
 two: 256 x 192 is six tiles of 128 x 64.
 
-By itself a sum of products is done as four tiles, where a warp then has 32 x 32 of each: with `fragments`, what one
-part needs next is read while the others are multiplied.
+By itself a sum of products is done as four tiles, where a warp then has 32 x 32 of each: with `prefetch_fragments`,
+what one part needs next is read while the others are multiplied.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""In which order blocks take the tiles of a grid: what `grouped`, `order` and `columns` say, and pairs of a long tile
-and a short one for blocks that take several.
+"""In which order blocks take the tiles of a grid: what `l2_group`, `tile_order` and `tile_columns` say, and pairs of a
+long tile and a short one for blocks that take several.
 
 Rows are along the grid's first axis, columns along the second one. In the order of the grid a column comes after the
 other, in groups of rows or of columns each group.

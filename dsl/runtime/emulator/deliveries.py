@@ -85,7 +85,7 @@ class Deliveries:
         rows = g.part(np.repeat(np.arange(g.n), place.lanes // g.n))
         reading = None if values is not None else self.read(g, source, size)
         if self.by_proxy:
-            does = "a copy in bulk writes" if self.reduction is None else "a reduction in bulk changes"
+            does = "a bulk copy writes" if self.reduction is None else "a bulk reduction changes"
             g.launch.proxies.check(memory, place, rows, site, does, overwrites=True)
         pending = None
         wave.copies.made += 1
@@ -105,7 +105,7 @@ class Deliveries:
         memory = g.wave.space("shared")
         place = shared_place(np.array([source]), size)
         rows = g.part(np.zeros(place.lanes, np.int64))
-        g.launch.proxies.check(memory, place, rows, self.site, "a copy in bulk reads")
+        g.launch.proxies.check(memory, place, rows, self.site, "a bulk copy reads")
         memory.shadow.access(PLAIN_READ, place, rows, self.site, record=False)
         zero, readers = np.zeros(1, np.int64), np.zeros(place.lanes, np.int64)
         stamps = g.lane("gid stamp") | U(self.site.stamp)

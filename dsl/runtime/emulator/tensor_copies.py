@@ -370,7 +370,7 @@ class TensorStores(Copies):
             target = global_place(device, box)
             lanes = part.repeated(target.lanes)
             device.seen(target, lanes, site, True)
-            does = "a tensor copy writes" if reduction is None else "a reduction in bulk changes"
+            does = "a tensor copy writes" if reduction is None else "a bulk reduction changes"
             part.launch.global_proxies.check(device, target, lanes, site, does)
             data = memory.data.reshape(-1, UNIT)[pieces(box.placed, start)].reshape(-1)
             if reduction is None:

@@ -21,7 +21,7 @@ def launched(
         assert kernel.emulate(shape, arguments, names, seed=seed).result.notes == []
         return
     if device_facts("cuda").arch < "sm_90":
-        pytest.skip("no copies in bulk before sm_90")
+        pytest.skip("no bulk copies before sm_90")
     launch = kernel.load(shape, arguments, names, 0)
     launch()
     launch.copy_back()

@@ -1,4 +1,4 @@
-"""Copies in bulk that reduce (`cp.reduce.async.bulk`, of ranges and of tensors): against numpy, and who may touch what
+"""Bulk copies that reduce (`cp.reduce.async.bulk`, of ranges and of tensors): against numpy, and who may touch what
 they change."""
 
 from __future__ import annotations

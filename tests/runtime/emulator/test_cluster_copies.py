@@ -191,7 +191,7 @@ FAULTS: dict[str, tuple[dict[str, str], Kind, str]] = {
     "nobody waits": ({"wait": ""}, Kind.IN_FLIGHT, "an asynchronous copy is still filling"),
     "nobody waits for words": ({"do": STORE, "wait": ""}, Kind.IN_FLIGHT, "an asynchronous copy is still filling"),
     "nobody waits for a sum": ({"do": RED, "wait": ""}, Kind.IN_FLIGHT, "an asynchronous reduction is still changing"),
-    "nobody waits for a sum in bulk": ({"do": BULK_ADD, "wait": ""}, Kind.IN_FLIGHT, "reduction is still changing"),
+    "nobody waits for a bulk sum": ({"do": BULK_ADD, "wait": ""}, Kind.IN_FLIGHT, "reduction is still changing"),
     "one warp waits for a sum": (
         {"do": RED, "wait": f"setp.gt.u32 %p3, %r0, 31;\n@%p3 bra WAITED;\n{PARTS['wait']}\nWAITED:"},
         Kind.IN_FLIGHT,

@@ -1,4 +1,4 @@
-"""What the emulator counts of products, of the unit of exponentials, of copies in bulk, and of a part of the grid."""
+"""What the emulator counts of products, of the unit of exponentials, of bulk copies, and of a part of the grid."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ ARRIVALS = {
     "a reduction": "red.relaxed.cluster.shared::cluster.max.u32 [%r12+1024], %r0;",
     "an arrival": "@%p2 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r13];",
     "words": f"@%p2 st.async.shared::cluster.{TO}.b32 [%r12+1024], %r0, [%r13];",
-    "a copy in bulk": f"@%p2 cp.async.bulk.shared::cluster.shared::cta.{TO} [%r12+1024], [%r3+2048], 16, [%r13];",
+    "a bulk copy": f"@%p2 cp.async.bulk.shared::cluster.shared::cta.{TO} [%r12+1024], [%r3+2048], 16, [%r13];",
     "a copy for both": "mov.u16 %h1, 3;\n"
     f"@%p2 cp.async.bulk.shared::cluster.global.{TO}.multicast::cluster [%r2+1024], [%rd0], 16, [%r2], %h1;",
 }

@@ -39,9 +39,7 @@ class BulkOperands:
         for lane in np.flatnonzero(sizes).tolist():
             address, at, size = int(outside[lane]), int(inside[lane]), int(sizes[lane])
             if (address | at | size) % UNIT:
-                message = (
-                    f"a copy in bulk of {size} bytes at {address:#x} and shared address {at:#x}: one of these is no "
-                )
+                message = f"a bulk copy of {size} bytes at {address:#x} and shared address {at:#x}: one of these is no "
                 g.launch.report(Kind.MISALIGNED, message + f"multiple of {UNIT}", g, lane, self.site)
                 continue
             part = g.part(np.array([lane]))
@@ -57,7 +55,7 @@ class BulkOperands:
         assert isinstance(memory, SharedSpace)
         rank, own = address >> RANK_SHIFT, int(part.lane("rank")[0]) + 1
         if rank not in (0, own):
-            message = "a copy in bulk to another block of the cluster, which the emulator does not know"
+            message = "a bulk copy to another block of the cluster, which the emulator does not know"
             part.launch.report(Kind.OUT_OF_BOUNDS, message, part, 0, self.site)
             raise BadLanes(np.ones(1, bool))
         at = np.array([address & (1 << RANK_SHIFT) - 1])

@@ -83,11 +83,11 @@ def copy(code: Code, ins: PtxInstruction) -> Op:
                     site,
                     np.array([bad]),
                     Kind.MISALIGNED,
-                    f"a copy in bulk of {size} bytes from shared address "
+                    f"a bulk copy of {size} bytes from shared address "
                     f"{int(sources[lane]):#x} to {int(targets[lane]):#x}: one of these is no multiple of {UNIT}",
                 )
                 away, at = blocks_away(sources[[lane]], part, memory, site)
-                fault(part, site, away != 0, Kind.OUT_OF_BOUNDS, "the source of a copy in bulk lies in another block")
+                fault(part, site, away != 0, Kind.OUT_OF_BOUNDS, "the source of a bulk copy lies in another block")
                 memory.check_bounds(at, size, part, site, False)
                 starts, keys = operands.found(part, targets[[lane]], barriers[[lane]], size)
             except BadLanes:

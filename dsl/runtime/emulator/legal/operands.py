@@ -199,7 +199,7 @@ NUMBERS: dict[str, tuple[str, NumberCheck]] = {
         "u32",
         refuses(
             lambda n: n % 16 != 0 or not 0 <= n <= MOST_BULK,
-            f"a copy in bulk has a multiple of 16 bytes from 0 to {MOST_BULK}, not {{}}",
+            f"a bulk copy has a multiple of 16 bytes from 0 to {MOST_BULK}, not {{}}",
         ),
     ),
     "parity": ("u32", within("0,1")),

@@ -116,3 +116,27 @@ def test_an_arrival_from_the_other_block_shows_that_it_runs(arrive: str) -> None
 def test_the_other_block_may_have_ended() -> None:
     (finding,) = found(MEET, ACCESSES["a store"], "")
     assert finding.kind is Kind.OUT_OF_BOUNDS and "which may have ended before" in finding.message
+
+
+def test_the_low_half_of_a_generic_address_of_another_block() -> None:
+    """`mapa.u32` ended in an error of numpy: the window of shared memory begins beyond 32 bits."""
+    body = """
+mov.u32 %r10, %cluster_ctarank;
+xor.b32 %r11, %r10, 1;
+cvt.u64.u32 %rd10, %r3;
+cvta.shared.u64 %rd10, %rd10;
+cvt.u32.u64 %r12, %rd10;
+mapa.u64 %rd11, %rd10, %r11;
+mapa.u32 %r13, %r12, %r11;
+cvt.u32.u64 %r14, %rd11;
+sub.u32 %r15, %r13, %r14;
+add.u32 %r15, %r15, 7;
+cvta.to.global.u64 %rd12, %rd1;
+mul.wide.u32 %rd13, %r0, 4;
+add.u64 %rd12, %rd12, %rd13;
+setp.eq.u32 %p3, %r10, 0;
+@%p3 st.global.u32 [%rd12], %r15;
+"""
+    out = np.zeros(4096, np.uint32)
+    emulate(kernel(body), "kernel", 2, 64, [words(), out], cluster=2, budget=1 << 20)
+    assert (out[:64] == 7).all()

@@ -308,11 +308,12 @@ def mapa(code: Code, ins: PtxInstruction) -> Op:
     rank = code.read(ins.operands[2], "u32")
     d = code.write(ins.operands[0], type_name)
     is_window_offset = not generic or not code.is_register(address)
-    base = 0 if not generic else SHARED_WINDOW
+    window = SHARED_WINDOW if type_name == "u64" else SHARED_WINDOW & 0xFFFFFFFF  # u32: the low half of an address
+    base = 0 if not generic else window
 
     def run(v: Values, g: Any) -> None:
         dtype = v[d].dtype
-        offset = v[a] if is_window_offset else v[a] - dtype.type(SHARED_WINDOW)
+        offset = v[a] if is_window_offset else v[a] - dtype.type(window)
         offset = offset & dtype.type((1 << RANK_SHIFT) - 1)
         v[d][...] = dtype.type(base) + offset + ((v[rank].astype(dtype) + dtype.type(1)) << dtype.type(RANK_SHIFT))
 

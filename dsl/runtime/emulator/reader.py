@@ -178,7 +178,7 @@ MOVES, VECTORS = {"ld", "ldu", "st", "mov"}, {"v2", "v4", "v8"}
 
 
 def without_braces(operand: Operand) -> Operand:
-    """`{x}` is x where no vector is asked for: ptxas takes it in loads, stores and moves, and Triton writes it."""
+    """`{x}` is x where no vector is asked for: ptxas takes it in loads, stores and moves of bits, and Triton writes it."""
     return operand.items[0] if isinstance(operand, Vector) and len(operand.items) == 1 else operand
 
 
@@ -186,7 +186,8 @@ def without_braces(operand: Operand) -> Operand:
 def opcode_of(text: str) -> tuple[tuple[str, ...], bool]:
     """The words of an opcode, and whether its operands may be vectors of one: see `without_braces`."""
     words = tuple(text.split("."))
-    return words, words[0] not in MOVES or not VECTORS.isdisjoint(words)
+    is_number = words[0] == "mov" and words[-1][:1] != "b"
+    return words, words[0] not in MOVES or not VECTORS.isdisjoint(words) or is_number
 
 
 @dataclass(frozen=True)
@@ -682,6 +683,8 @@ class Reader:
             raise PtxError(f"a variable in .{space} needs a type", self.lines[self.at - 1])
         if type_name == "pred" and space != "reg":
             raise PtxError(f"a predicate cannot lie in .{space}", self.lines[self.at - 1])
+        if type_name == "f16x2" and space == "param":  # ptxas: "cannot be allocated in .param state space"
+            raise PtxError("a parameter is no .f16x2: .b32 has as many bits", self.lines[self.at - 1])
         found: list[Variable] = []
         while True:
             found.append(self.variable(space, align, type_name, lanes, external))
@@ -1025,6 +1028,8 @@ class Reader:
             while self.accept(","):
                 items.append(self.simple_operand())
             self.expect(end)
+        if any(isinstance(item, PtxAddress) for item in items):
+            raise PtxError("an address stands in no list", self.lines[self.at - 1])
         return Vector(tuple(items)) if end == "}" else ArgumentList(tuple(items))
 
     def simple_operand(self) -> Operand:

@@ -104,6 +104,8 @@ class GlobalSpace(Space):
         self.overlap: Overlap | None = None  # of a launch that others in front of it or behind it overlap
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
+        if address.dtype.itemsize < 8:  # const and param take registers of 32 bits for addresses, too
+            address = address.astype(np.uint64)
         offsets = address.view(np.int64) - GLOBAL_WINDOW
         n = g.n
         if len(offsets) != n:

@@ -49,6 +49,12 @@ setp.eq.f16 %p2|%p3, %h1, %h2;                           no source|is not a regi
 cvt.u32.f32 %r10, %f1;                                   no form
 cvt.f32.u32 %f1, %r10;                                   no form
 cvt.sat.u32.u16 %r10, %h1;                               no form
+mov.u32 %r10, {31};                                      no form|is not a vector|cannot stand
+mov.u32 {%r10}, %tid.x;                                  no form|is not a register
+mov.f32 %f1, {%f2};                                      no form|is not a vector|cannot stand
+st.shared.u32 {[%r10]}, %r11;                            an address stands in no list
+.param .align 8 .b8 q[8]; mov.u64 %rd10, q;              q is a parameter of a call, which has no address
+.param .f16x2 q;                                         a parameter is no .f16x2
 cvt.u64.u32 %rd10, buffer;                               buffer is an address
 cvta.global.u64 %rd10, buffer;                           buffer lies in .shared, not in .global
 cvta.global.u64 %rd10, kernel;                           kernel is a function

@@ -224,6 +224,18 @@ FAULTS: dict[str, tuple[dict[str, str], Kind, str, str]] = {
         "",
         "tensormap.cp_fenceproxy",
     ),
+    "copied to where no array is": (
+        {"copy": "mov.b64 %rd13, 0;\n" + PARTS["copy"].replace("[%rd12]", "[%rd13]")},
+        Kind.OUT_OF_BOUNDS,
+        "",
+        "tensormap.cp_fenceproxy",
+    ),
+    "copied from beyond shared memory": (
+        {"copy": PARTS["copy"].replace("[%r10]", "[%r10+65536]")},
+        Kind.OUT_OF_BOUNDS,
+        "",
+        "tensormap.cp_fenceproxy",
+    ),
     "what is no map is changed": (
         {"fields": f"@%p0 {REPLACE.format('rank')}.b32 [%r1], 1;"},
         Kind.UNINITIALISED,

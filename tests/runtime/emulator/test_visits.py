@@ -140,3 +140,10 @@ setp.eq.u32 %p3, %r10, 0;
     out = np.zeros(4096, np.uint32)
     emulate(kernel(body), "kernel", 2, 64, [words(), out], cluster=2, budget=1 << 20)
     assert (out[:64] == 7).all()
+
+
+def test_an_address_of_32_bits_outside_shared_memory() -> None:
+    """`ld.param` by a register ended in an error of numpy where the register has 32 bits, which ptxas takes."""
+    options: dict[str, Any] = {"on_finding": "collect", "budget": 1 << 20}
+    found = emulate(kernel("ld.param.u64 %rd10, [%r3];"), "kernel", 1, 64, [words(), words()], **options).findings
+    assert found and all(each.kind is Kind.OUT_OF_BOUNDS for each in found)

@@ -12,7 +12,7 @@ from ..findings import Kind
 from ..knowledge import scope_of
 from ..reader import Integer, PtxInstruction
 from ..shadow import PLAIN_READ, PLAIN_WRITE, SpacePlace
-from ..spaces import Space
+from ..spaces import BadLanes, Space
 from ..tensor_maps import ALIGNMENT, BYTES, NoMap, replaced
 from .memory_access import access, state_space
 from .registry import instruction
@@ -71,14 +71,24 @@ def copy_and_release(code: Code, ins: PtxInstruction) -> Op:
         return np.broadcast_to(v[base], g.n).astype(np.uint64) + np.uint64(offset % (1 << 64))
 
     def run(v: Values, g: Any) -> None:
+        copy_maps(g, addresses(v, g, source), addresses(v, g, target))
+
+    def copy_maps(g: Any, sources: Any, targets: Any) -> None:
         shared, device = g.wave.space("shared"), g.wave.space("global")
-        sources, targets = addresses(v, g, source), addresses(v, g, target)
-        read = map_places(shared, sources, g, site, False)
+        try:
+            read = map_places(shared, sources, g, site, False)
+        except BadLanes as fault:  # reported; the other lanes' maps are copied
+            if len(rest := np.flatnonzero(~fault.bad)):
+                copy_maps(g.part(rest), sources[rest], targets[rest])
+            return
         shared.shadow.access(PLAIN_READ, read, g.part(np.repeat(np.arange(g.n), PIECES)), site)
         pairs = np.stack([(g.index() >> 5).astype(np.uint64), targets, sources], 1)
         for lane in np.sort(np.unique(pairs, axis=0, return_index=True)[1]).tolist():
             part = g.part(np.array([lane]))
-            place = map_places(device, targets[lane : lane + 1], part, site, True)
+            try:
+                place = map_places(device, targets[lane : lane + 1], part, site, True)
+            except BadLanes:
+                continue  # reported; this map is not copied
             device.shadow.access(PLAIN_WRITE, place, part.part(np.zeros(PIECES, np.int64)), site)
             units = read.index.reshape(g.n, PIECES)[lane]
             device.data.reshape(-1, ALIGNMENT)[place.index] = shared.data.reshape(-1, ALIGNMENT)[units]

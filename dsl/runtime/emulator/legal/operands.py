@@ -329,6 +329,8 @@ def check_name(name: str, kind: str, slot: OperandSlot, scope: RegisterScope) ->
     if name in scope.spaces or name in scope.functions:
         if not {"&", "+"} & set(slot.mark) or kind[0] not in "bsu":
             raise FormMismatch(f"{name} is an address, not a register; put it in one with mov")
+        if scope.spaces.get(name) == "param" and name not in scope.inputs | scope.outputs:
+            raise FormMismatch(f"{name} is a parameter of a call, which has no address")
         if BYTES[kind] < 4 or (BYTES[kind] < 8 and scope.spaces.get(name) == "global"):
             raise FormMismatch(f"the address of {name} does not fit .{kind}")
         return

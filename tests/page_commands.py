@@ -28,7 +28,7 @@ from pathlib import Path
 from dsl.runtime import gpu_reason
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "samples/README.md"])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), ROOT / "samples/README.md"])
 LIMIT = 900
 """Seconds for a command."""
 

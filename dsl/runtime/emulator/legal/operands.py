@@ -368,7 +368,7 @@ def check_address(operand: Operand, scope: RegisterScope, ins: PtxInstruction, s
         return
     name = operand.base.name
     if name in scope.registers:
-        check_base(name, scope.registers[name], space in {"", "global"} and ins.opcode[0] != "mbarrier")
+        check_base(name, scope.registers[name], space in {"", "global"})
     elif name in scope.spaces:
         check_variable(name, operand.offset, space, scope, ins)
     else:

@@ -1,4 +1,4 @@
-"""One launch: arguments into memory, waves of blocks, findings, counters, results."""
+"""One launch: it puts the arguments into memory, runs waves of blocks, and keeps findings, counters and results."""
 
 from __future__ import annotations
 
@@ -42,22 +42,29 @@ from .wave import Wave, WaveRegisters
 MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
 TIME_LIMIT = 300.0  # seconds
-ROWS_BYTES = 12 << 20  # registers of a wave: with 3 MiB, which stay in a second-level cache, small operations cost more
+# Bytes of registers of a wave. 3 MiB would stay in a second-level cache, but then the small numpy operations of many
+# waves cost more than the cache saves.
+ROWS_BYTES = 12 << 20
 RESIDENT_WAVES = 16
-RESIDENT_LANES = 132 * 2048  # threads that the largest device runs at once
-WAVES_BY_CHANCE = 4  # each time that waves spin in turns costs some milliseconds a wave
-SPINS = 4  # turns without an end before a wave lets another one start
-NEEDS_ORDER = {Kind.RACE, Kind.IN_FLIGHT, Kind.UNINITIALISED}  # what a wait would have prevented
+# Threads that run at once on the largest device known here, an H100 or H200 of 132 multiprocessors. Blocks beyond these
+# cannot be waited for: a wait for them is a deadlock.
+RESIDENT_LANES = 132 * 2048
+# A seed cuts a launch into at most so many waves: each time that the waves spin in turn costs some milliseconds a
+# wave.
+WAVES_BY_CHANCE = 4
+SPINS = 4  # turns of a wave that only spins, before it lets another wave run
+# Findings that a wait would have prevented: their report names a wait whose "no" the thread ignored.
+NEEDS_ORDER = {Kind.RACE, Kind.IN_FLIGHT, Kind.UNINITIALISED}
 Extent = int | Sequence[int]
+# Grid, block, cluster, and (bytes, alignment) of the dynamic shared memory.
 Shape = tuple[Extent, Extent, Extent, tuple[int, int]]
-"""Grid, block and cluster; bytes and alignment of the dynamic shared memory."""
 
 
 @dataclass
 class Result:
-    """Counters, what was found (empty unless collected), the text that the kernel printed, what last wrote each byte of
-    the watched allocations, notes: findings that strictly are faults and do no harm; and, for launches that overlap
-    this one, what it has touched."""
+    """What a launch gives. findings: empty unless they are collected. output: the text that the kernel printed.
+    writers: by watched address, who last wrote each byte of its allocation. notes: findings that strictly are faults
+    but do no harm. touched: the memory that this launch used, for launches that overlap it."""
 
     counters: LaunchCounters
     findings: list[Finding] = field(default_factory=list)
@@ -82,12 +89,12 @@ def align(offset: int, to: int) -> int:
 
 
 class BudgetSpent(Exception):
-    """The launch stops here; what it spent is already reported."""
+    """The launch stops here. The reason is already reported."""
 
 
 class StandsStillError(Exception):
-    """A rehearsal has come to where every thread repeats its loop and nothing changes; `finding` is what that is where
-    more blocks are to come."""
+    """In a rehearsal every thread repeats its loop and nothing changes. `finding` is the report if more blocks are to
+    come."""
 
     def __init__(self, finding: Finding):
         super().__init__(str(finding))
@@ -112,7 +119,8 @@ class RunningLaunch:
         time_limit: float = TIME_LIMIT,
         from_middle: bool = False,
     ):
-        """shared: bytes and alignment of the dynamic shared memory."""
+        """shared: (bytes, alignment) of the dynamic shared memory. Raises LaunchRefusedError for what a device does not
+        launch."""
         self.program, self.memory = program, memory
         self.barriers: Mapping[int, str] = {}
         self.overlap: Overlap | None = None
@@ -129,11 +137,13 @@ class RunningLaunch:
         if not 1 <= self.threads <= MOST_THREADS:
             raise LaunchRefusedError(f"a block has 1 to {MOST_THREADS} threads, not {self.threads}")
         self.check_block(program.function)
+        # Whole warps, so that a lane's warp is its position divided by 32. The lanes in excess do not exist.
         self.block_lanes = align(self.threads, 32)
         all_blocks = volume(self.grid)
         self.blocks = all_blocks if blocks is None else min(align(blocks, self.cluster_size), all_blocks)
         left_out = (all_blocks - self.blocks) // self.cluster_size
         self.first_cluster = left_out // 2 if from_middle else 0
+        # A stamp of the shadow memory has so many bits for the thread.
         if self.blocks * self.block_lanes >> THREAD_BITS:
             raise LaunchRefusedError(f"{self.blocks} blocks are too many to emulate")
         self.findings, self.notes = list[Finding](), list[Finding]()
@@ -160,7 +170,7 @@ class RunningLaunch:
 
     @cached_property
     def proxies(self) -> ProxyFences:
-        """When its threads have fenced the asynchronous proxy for shared memory."""
+        """When its threads last executed a proxy fence for shared memory."""
         return ProxyFences(self.blocks * self.block_lanes)
 
     @cached_property
@@ -175,11 +185,11 @@ class RunningLaunch:
 
     @cached_property
     def init_fences(self) -> ProxyFences:
-        """When its threads have fenced the mbarriers that they have initialised."""
+        """When its threads last executed a fence.mbarrier_init."""
         return ProxyFences(self.blocks * self.block_lanes)
 
     def check_block(self, function: PtxFunction) -> None:
-        """`.reqntid` names the block's shape, `.maxntid` the most threads it has (PTX ISA 11.4)."""
+        """`.reqntid` states the block's shape, `.maxntid` its largest number of threads (PTX ISA 11.4)."""
         if function.required_block is not None and extent(function.required_block) != self.block:
             raise LaunchRefusedError(
                 f"{function.name} is for blocks of {extent(function.required_block)}, not {self.block}"
@@ -208,7 +218,8 @@ class RunningLaunch:
             else:
                 self.reserve(variable)
         self.shared_start = SHARED_START
-        # Dynamic shared memory has its declared alignment, or the launch's, and no more.
+        # Dynamic shared memory has its declared alignment, or the launch's, and no more: an odd multiple of it. So a
+        # text that relies on more is found. Triton relies on the driver's 1024 (`shared_alignment`).
         dynamic_start = align(shared, 2 * dynamic) + dynamic if dynamic > 1 else shared
         for variable in variables:
             if variable.space == "shared" and variable.external:
@@ -218,7 +229,8 @@ class RunningLaunch:
         self.dynamic_bytes = shared_bytes
         self.arena = align(self.shared_end, 1024)
         self.local_bytes = align(local, 64)
-        asked = shared - SHARED_START + shared_bytes  # without the padding that the emulator puts between
+        # Without the padding that the emulator puts before the dynamic part.
+        asked = shared - SHARED_START + shared_bytes
         if asked > MOST_SHARED:
             raise LaunchRefusedError(f"a block has {asked} bytes of shared memory, of {MOST_SHARED} at most")
         if self.local_bytes * self.block_lanes * self.cluster_size > MOST_LOCAL:
@@ -242,7 +254,7 @@ class RunningLaunch:
         self.addresses[variable.name] = allocation.address
 
     def set_arguments(self, arguments: list[bytes]) -> None:
-        """Puts the parameters one after another, each aligned, and makes the launch's constants."""
+        """Puts the parameters one after another, each aligned, and makes the constants of the launch."""
         image, offset = bytearray(), 0
         offsets = {}
         for variable, data in zip(self.program.function.params, arguments, strict=True):
@@ -256,8 +268,11 @@ class RunningLaunch:
         self.parameter_memory = allocation
         self.memory.own.add(allocation.address)
         self.addresses.update({name: allocation.address + at for name, at in offsets.items()})
+        # np.frombuffer may read past the end of the last parameter.
         padded = bytes(image) + bytes(64)
         self.constants = [self.constant(entry, padded, offsets) for entry in self.program.code.entries]
+        # A tensor map may have smaller elements than any load of the text: then a granule of the shadow is one such
+        # element.
         global_granule = min([self.program.granules["global"], *self.map_granules(arguments)])
         shadow = Shadow(
             "global", self.memory.top, global_granule, False, False, self.finding, 0, self.program.has_chains
@@ -271,21 +286,21 @@ class RunningLaunch:
         self.constant_memory = GlobalSpace(self.memory, None, written)
 
     def map_granules(self, arguments: list[bytes]) -> list[int]:
-        """Of the tensors that copies may move parts of, the bytes of an element."""
+        """Element sizes in bytes of the tensors that tensor copies may access."""
         found = {size for data in arguments if (size := element_bytes_of(data))}
         if self.program.reads_maps:
             found |= self.program.element_sizes | element_sizes(self.memory.data[: self.memory.top].tobytes())
         return sorted(found)
 
     def written_allocations(self, image: bytes, offsets: dict[str, int]) -> set[int]:
-        """Start addresses of the allocations that global stores may go to."""
+        """Start addresses of the allocations that global stores may reach."""
         names = self.program.stored_through
         if ANYWHERE in names:
             return set(self.memory.starts)
         return {address for name in names for address in self.pointed_to(name, image, offsets)}
 
     def pointed_to(self, name: str, image: bytes, offsets: dict[str, int]) -> set[int]:
-        """Start addresses of the allocations that a parameter or a variable stands for or points to."""
+        """Start addresses of the allocations that a parameter or variable is or points to."""
         reached = [self.memory.find(self.addresses[name])] if name in self.addresses else []
         size = next((variable.size for variable in self.program.function.params if variable.name == name), 0)
         if size:
@@ -295,14 +310,15 @@ class RunningLaunch:
 
     @cached_property
     def meant(self) -> dict[int, EmulatedAllocation | None]:
-        """What `meant_by` has found, by the numbers of instructions."""
+        """Results of `meant_by`, by the number of the instruction."""
         return {}
 
     def meant_by(self, site: Site) -> EmulatedAllocation | None:
-        """The only array whose pointer the address of an instruction is computed from."""
+        """The array whose pointer an instruction's address is computed from; None if there are several or none."""
         if site.number not in self.meant:
             names = self.program.accessed_through(site.ins)
             found = {address for name in names for address in self.pointed_to(name, *self.parameters)}
+            # The parameters themselves hold the pointer and are not the array.
             found.discard(self.parameter_memory.address)
             self.meant[site.number] = self.memory.find(found.pop()) if len(found) == 1 else None
         return self.meant[site.number]
@@ -337,11 +353,12 @@ class RunningLaunch:
         return None
 
     def is_shared(self, name: str) -> bool:
-        """Whether a variable lies in shared memory: in a cluster each block's has another address."""
+        """Whether a variable lies in shared memory: in a cluster it has another address in each block."""
         return name in self.program.variables and self.program.variables[name].space == "shared"
 
     def special(self, name: str) -> int | None:
-        """A special register that is the same for all threads of the launch."""
+        """A special register that is the same for all threads of the launch. Counts are those of an H100: 132
+        multiprocessors with 64 warps each. None for all others."""
         shapes = {
             "%ntid": self.block,
             "%nctaid": self.grid,
@@ -368,26 +385,28 @@ class RunningLaunch:
     # Running
 
     def wave_blocks(self) -> int:
-        """Blocks of a wave: as many as `ROWS_BYTES` of registers allow, whole clusters, at least one."""
+        """Blocks of a wave: whole clusters, at least one, as many as `ROWS_BYTES` of registers allow."""
         row_bytes = sum(self.program.slot_bytes) + 64
+        # At least 4,096 lanes: small numpy operations cost less in large waves.
         lanes = min(max(ROWS_BYTES // row_bytes, 4096), 32768)
         lanes = min(lanes, (64 << 20) // max(self.local_bytes, 1))
         cluster_lanes = self.block_lanes * self.cluster_size
         clusters = max(lanes // cluster_lanes, 1)
+        # Vector clocks have a word for each pair of threads of a cluster: 32 MiB of them at most.
         if self.program.needs_clocks:
             clusters = max(min(clusters, (32 << 20) // (4 * cluster_lanes**2)), 1)
         clusters = max(min(clusters, (64 << 20) // (self.arena * self.cluster_size)), 1)
         return clusters * self.cluster_size
 
     def fewer(self, size: int, clusters: int) -> int:
-        """Blocks of a wave by chance, in a few waves: those of a later one find done what those of an earlier one have
-        left, where all at once would meet at it."""
+        """Blocks of a wave, chosen by the seed so that there are a few waves. Then blocks of a later wave find the work
+        of an earlier one done; in one wave all blocks would meet it in progress."""
         least, most = max(-(-clusters // WAVES_BY_CHANCE), 1), size // self.cluster_size
         doublings = max(min(most, clusters) // least, 1).bit_length()
         return min(least << int(self.random.integers(doublings)), most) * self.cluster_size
 
     def run(self) -> None:
-        """All blocks, unless a limit is met."""
+        """Runs all blocks, unless a limit ends the launch."""
         clusters = np.arange(self.blocks // self.cluster_size)
         if self.seed:
             clusters = self.random.permutation(clusters)
@@ -403,14 +422,16 @@ class RunningLaunch:
                 self.rotate()
         if self.device.shadow is not None and self.device.shadow.reductions is not None:
             self.device.shadow.reductions.end_launch(self.clock.now)
+        # Undefined quotients are followed in a second run only, since few launches divide by 0.
         if self.divided and self.judges_divisions and not self.program.divisions:
             raise DividedError
         self.end_scratch()
 
     def rehearse(self, phases: list[Any]) -> bool:
-        """Runs the clusters of each phase at once, when those before have ended. Whether all have come to their end:
-        StandsStillError where they stand still, False where it takes longer than a rehearsal should."""
-        self.rehearses, self.hurries = True, not self.program.has_mbarriers  # which deny 128 times (`mbarriers.py`)
+        """Runs the clusters of each phase together, after those of the phases before. True if all ended; False if a
+        rehearsal may not take that long. Raises StandsStillError if they stand still."""
+        # Short turns, but not with mbarriers: each wait of them may say "no" 128 times first (`mbarriers.py`).
+        self.rehearses, self.hurries = True, not self.program.has_mbarriers
         size = self.wave_blocks()
         with np.errstate(all="ignore"), suppress(BudgetSpent):
             for clusters in phases:
@@ -434,7 +455,7 @@ class RunningLaunch:
         self.begun += int(wave.exists.sum())
 
     def rotate(self) -> None:
-        """Runs each active wave until it ends or only spins; when all spin, further blocks are admitted."""
+        """Runs each active wave until it ends or only spins. When all spin, further blocks are admitted."""
         for wave in list(self.active):
             until = wave.turns + (1 if self.hurries else SPINS)
             while wave.turns < until or (len(self.active) == 1 and not self.may_admit(wave, until)):
@@ -446,6 +467,8 @@ class RunningLaunch:
                     self.stuck()
                 if self.rehearses and self.spins.steps > MOST_STEPS:
                     raise BudgetSpent
+        # Blocks that stand still may wait for blocks that have not started. They may start as long as a device has
+        # room.
         is_stuck = self.spins.rotated(self.active)
         resident = sum(wave.lanes for wave in self.active)
         if self.waiting and (len(self.active) < RESIDENT_WAVES or (is_stuck and resident < RESIDENT_LANES)):
@@ -454,7 +477,7 @@ class RunningLaunch:
             self.stuck()
 
     def all_spaces(self) -> list[Space]:
-        """Every memory that the active waves may write."""
+        """Each memory that the active waves may write."""
         return [
             self.device,
             *(space for wave in self.active for name, space in wave.spaces.items() if name != "global"),
@@ -463,6 +486,7 @@ class RunningLaunch:
     def end(self, wave: Wave) -> None:
         wave.causality.end()
         wave.products.end()
+        # After a fault the rest would be reported as a consequence: what did not run has not waited, either.
         if not self.findings:
             wave.register_counts.end()
             wave.stores.end()
@@ -472,14 +496,15 @@ class RunningLaunch:
         vars(wave).clear()
 
     def dissolve(self) -> None:
-        """Lets go of all that a launch has. It and its waves refer to themselves: their arrays and the program would
-        stay until a collector comes (the tests of products leave 2.5 million objects to it, not 8.4)."""
+        """Drops all that a launch holds. It and its waves refer to each other, so their arrays and the program would
+        stay until a garbage collection: the tests of matrix products left it 8.4 million objects, and now leave 2.5
+        million."""
         for wave in self.active:
             vars(wave).clear()
         vars(self).clear()
 
     def registers_of(self, lanes: int) -> WaveRegisters:
-        """Those of a wave that has ended, where one had as many lanes."""
+        """The registers of an ended wave with as many lanes, or new ones."""
         for index, spare in enumerate(self.spare_registers):
             if spare.lanes == lanes:
                 del self.spare_registers[index]
@@ -488,7 +513,8 @@ class RunningLaunch:
         return WaveRegisters(self, lanes)
 
     def may_admit(self, wave: Wave, until: int) -> bool:
-        """Only a program with flags in memory can wait for other blocks; a wave of any other runs on."""
+        """Only a program that polls memory can wait for other blocks. The waves of any other program run to their
+        end."""
         return self.program.waits_for_memory and wave.turns >= until
 
     # Findings
@@ -509,7 +535,7 @@ class RunningLaunch:
             self.findings.append(finding)
 
     def note(self, kind: Kind, message: str, g: Any, lane: int, site: Site, last_writer: str | None) -> None:
-        """Keeps the first of its kind for each instruction, of what strictly is a fault and does no harm."""
+        """Keeps the first note of its kind for each instruction: strictly a fault, but without harm."""
         if (kind, -2 - site.number) not in self.seen:
             self.seen.add((kind, -2 - site.number))
             self.notes.append(self.described(kind, message, g, lane, site, last_writer))
@@ -530,12 +556,12 @@ class RunningLaunch:
         return self.origins.who(gid, stamp)
 
     def writer(self, stamp: int) -> tuple[Location | None, int | None, str]:
-        """Of a store: its place in the source, its line of PTX, and who made it."""
+        """Of a store: its place in the source, its line of PTX, and its thread."""
         site, who = self.site_of(stamp), self.who(int(threads_of(stamp)), stamp & SITE_MASK)
         return (None, None, who) if site is None else (site.location, site.ptx_line, who)
 
     def end_scratch(self) -> None:
-        """Notes what the launch has left in the workspaces."""
+        """Records what the launch has left in the workspaces."""
         if self.memory.scratch:
             assert self.device.shadow is not None
             end_scratch(self.device.shadow, self.memory.data, self.memory.scratch, self.writer)
@@ -560,6 +586,7 @@ class RunningLaunch:
 
     def stuck(self) -> None:
         """Every thread that can run repeats a loop, and nothing changes any more."""
+        # The message names a loop that polls, if one runs; else the segment that would run next.
         message = "every thread that can run repeats its loop, and nothing changes any more"
         polls, wave = self.spins.current(), self.active[0]
         if self.rehearses:
@@ -590,7 +617,8 @@ class RunningLaunch:
         return found
 
     def count_ptx_lines(self, result: LaunchCounters) -> None:
-        """A loop over all instructions, which only those pay who look at PTX; waits of atomics are known by now."""
+        """Counters by line of the PTX. This is a loop over all instructions (10,581 in a kernel with 1,137 kinds of
+        lines), so only launches with `ptx_lines` pay for it. The waits of atomics are known by now."""
         found, runs = result.by_ptx_line, result.runs_of_ptx_lines
         for segment in self.program.segments:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
@@ -633,33 +661,34 @@ class RunningLaunch:
     def prepare(
         self, arguments: list[bytes], barriers: Mapping[int, str], after: Sequence[Touched] | None, keeps: bool
     ) -> None:
-        """What there is before it runs: arguments, and what is known of the launches in front; as for `emulate`."""
+        """Sets the state before the run: arguments, and what the launches in front have touched. Parameters as of
+        `emulate`."""
         self.barriers = barriers
         self.set_arguments(arguments)
         if after is not None or keeps:
             self.overlap = self.device.overlap = Overlap(self, after, keeps)
 
     def result(self, watch: Sequence[int], ptx_lines: bool) -> Result:
-        """What `emulate` gives, once all blocks have run."""
+        """The result of `emulate`, once all blocks have run."""
         writers = {address: found for address in watch if (found := self.writers(address)) is not None}
         output = "".join(self.output)
         return Result(self.counted(ptx_lines), self.findings, output, writers, self.notes, self.touched())
 
     def touched(self) -> list[Touched]:
-        """What it has touched of the memory that others may touch."""
+        """The memory that this launch has accessed and other launches may access."""
         if self.overlap is None or not self.overlap.keeps:
             return []
         shared = [each for each in self.memory.allocations if not each.read_only]
         return self.overlap.touched(shared, self.program.function.name)
 
     def main_file(self) -> str | None:
-        """The file of the kernel: where its first instruction with a `.loc` finally belongs."""
+        """The file of the kernel: where its first instruction with a `.loc` belongs after inlining."""
         located = (site.location.chain()[-1].file for site in self.program.code.sites if site.location)
         return next(located, None)
 
 
 def line_in(location: Location | None, file: str | None) -> int | None:
-    """The innermost line of a chain that is in the file; line 0 is how compilers say that there is none."""
+    """The innermost line of a chain that is in the file. Compilers write line 0 for "no line", so it counts as none."""
     if location is None:
         return None
     return next((place.line for place in location.chain() if place.file == file and place.line), None)
@@ -689,22 +718,30 @@ def emulate(
     keeps: bool = False,
     divisions: bool = False,
 ) -> Result:
-    """Runs one entry of a PTX text and writes its array arguments back, unless something was found.
+    """Runs one entry of a PTX text. Writes its array arguments back, unless there is a finding.
 
     `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, pointers of a
     `Memory` and maps of tensors there (`TensorMapArgument`). `shared_bytes` is the dynamic shared memory of a block,
-    `budget` the most thread instructions and `time_limit` the most seconds. A `seed` other than 0 permutes blocks and
-    the order of atomics, and starts some blocks later. With `on_finding="raise"` the first finding is raised as
-    `EmulatorError`; with "collect" the first of each kind and instruction is kept, and the run goes on where it can.
-    What strictly is a fault and does no harm does not stop a launch: the result has it as a note. `watch` holds
-    addresses: the result keeps who last wrote each byte of their allocations. With `blocks` only so many of the grid's
-    first blocks run, of whole clusters: for counting what a block of a large launch costs; `from_middle`, as many of
-    the middle of the grid, where blocks mostly have no edge. `barriers` has what mbarriers say, by their offsets in the
-    dynamic shared memory. That memory begins at a multiple of what the text declares and of no more, so that texts
-    which rely on more are found; where a driver is known to give more, `shared_alignment` says so. With `ptx_lines`
-    counters are kept by line of the PTX, too. `after`: what launches in front have touched that may still run
-    (`overlap.py`); `keeps`: the result tells it of this one; `divisions`: what integers divided by 0 give must not
-    matter. PTX that cannot be read or is not known raises `PtxError`; `arch` must not be older than the text's target.
+    `budget` the largest number of thread instructions, `time_limit` the largest number of seconds. A `seed` other than
+    0 permutes blocks and the order of atomics, and starts some blocks later.
+
+    With `on_finding="raise"` the first finding is raised as `EmulatorError`. With "collect" the first of each kind and
+    instruction is kept, and the run goes on where it can. A fault that does no harm does not stop a launch: the result
+    has it as a note.
+
+    `watch` holds addresses: the result says who last wrote each byte of their allocations. With `blocks` only that many
+    of the grid's first blocks run, in whole clusters, to count what a block of a large launch costs. With `from_middle`
+    they come from the middle of the grid, where most blocks have no edge.
+
+    `barriers` describes mbarriers, by their offsets in the dynamic shared memory. That memory is aligned as the text
+    declares and no more, so that texts which rely on more are found. `shared_alignment` states a larger alignment that
+    a driver is known to give.
+
+    `ptx_lines` keeps counters by line of the PTX, too. `after` is what launches in front have touched that may still
+    run (`overlap.py`); with `keeps` the result has the same of this launch. `divisions`: report uses of integers
+    divided by 0.
+
+    Raises `PtxError` for PTX that cannot be read or is not known, and for a target that `arch` cannot run.
     """
     keep_freed_memory()
     limits = seed, budget, on_finding, blocks, time_limit, from_middle
@@ -738,7 +775,8 @@ def run_once(
     ptx_lines: bool,
     divisions: bool,
 ) -> Result:
-    """A launch as of `emulate`. DividedError, the memory as it was, for one that divides by 0 and is not followed."""
+    """Runs one launch as `emulate` does. Raises DividedError, with memory as it was, if it divides by 0 and the program
+    does not follow that."""
     arguments = Arguments(program, args)
     memory = arguments.memory
     may_go_again = divisions and program.divides and not program.divisions
@@ -766,8 +804,8 @@ def run_once(
 
 @dataclass
 class Rehearsed:
-    """Where a rehearsal stands still, and what had been printed; whether it has come to its end, and clusters that have
-    begun."""
+    """The end of a rehearsal. found: where it stands still. output: what the kernel had printed. has_ended: all blocks
+    ended. begun: clusters that have begun."""
 
     found: Finding | None
     output: str
@@ -783,14 +821,14 @@ def rehearsed(
     barriers: Mapping[int, str],
     phases: list[Any],
 ) -> Rehearsed:
-    """A launch whose clusters run phase after phase; memory is as before, and what else is found is left to the launch
-    itself."""
+    """Runs the clusters phase after phase and restores memory. Other findings are left to the launch itself."""
     arguments = Arguments(program, args)
     memory = arguments.memory
     before = memory.data[: memory.top].copy()
     launch: RunningLaunch | None = None
     try:
         _, budget, _, _, time_limit, _ = limits
+        # Seed 0, so that a rehearsal is the same each time. Findings are collected and dropped.
         launch = RunningLaunch(program, *shape, memory, 0, budget, "collect", None, time_limit)
         launch.prepare(arguments.images(), barriers, None, False)
         return Rehearsed(None, "", launch.rehearse(phases), launch.begun_clusters)
@@ -808,7 +846,7 @@ def rehearsed(
 def wait_for_later(
     program: EmulatedProgram, args: Sequence[Any], shape: Shape, limits: tuple[Any, ...], barriers: Mapping[int, str]
 ) -> Rehearsed | None:
-    """Where the first blocks of a launch stand still that wait for later ones, which do not wait for them."""
+    """Where the first blocks of a launch stand still because they wait for later blocks, which do not wait for them."""
     told = program, args, shape, limits, barriers
     cluster = program.function.required_cluster or shape[2]
     clusters = np.arange(volume(extent(shape[0])) // volume(extent(cluster)))
@@ -816,21 +854,23 @@ def wait_for_later(
     first, later = np.split(clusters, [stands.begun])
     if stands.found is None or not len(later):
         return None
+    # If the later clusters end without the first ones, these wait for blocks that may never start: a deadlock. Else it
+    # is a grid barrier, and whoever launches must know that all blocks fit.
     last = doubled(later[::-1][:FEW]) + ([first] if len(later) <= FEW else [])
     return stands if rehearsed(*told, last).has_ended or rehearsed(*told, [later, first]).has_ended else None
 
 
 @lru_cache(maxsize=32)
 def program_of(ptx: str, entry: str, divisions: bool = False) -> EmulatedProgram:
-    """A program is the same for all launches, so that a text is read once."""
+    """A program is the same for all launches of a text, so each text is read once."""
     module = read_module(ptx)
     check_module(module)
     return EmulatedProgram(module, entry, divisions)
 
 
 def check_target(target: str, arch: str) -> None:
-    """PTX for sm_90 runs on sm_90 and later, that for sm_90a on nothing else, and that for sm_100f on later devices of
-    its family, too (PTX ISA 11.1.2)."""
+    """PTX for sm_90 runs on sm_90 and later. PTX for sm_90a runs on nothing else. PTX for sm_100f runs on later devices
+    of its family, too (PTX ISA 11.1.2)."""
     if not target:
         return
     wanted, have = number_of(target), number_of(arch)

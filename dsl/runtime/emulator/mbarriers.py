@@ -1,8 +1,8 @@
 """mbarrier objects (PTX ISA 9.7.13.15): phases that complete when the expected arrivals and bytes have come.
 
-The object's 64 bits in shared memory are opaque, so the state is kept beside it, by its place.  To the shadow memory
-`init` is a plain write and all else is strong, so that what nothing orders is a race; no other instruction may touch a
-valid object.
+The object's 64 bits in shared memory are opaque, so the state is kept beside it, by its place. To the shadow memory
+`init` is a plain write and every other operation is strong: an operation that nothing orders after `init` is a race. No
+other instruction may touch a valid object.
 """
 
 from __future__ import annotations
@@ -25,19 +25,24 @@ from .spaces import BadLanes, SharedSpace, Space
 from .stamps import SITE_MASK, U, threads_of, times
 
 BYTES = 8
-MOST = (1 << 20) - 1  # arrivals, and bytes, that an object can count
+# Arrivals, and bytes, that an object can count: 2^20 - 1 (PTX ISA 9.7.13.15.2).
+MOST = (1 << 20) - 1
 # A state, the token that an arrival returns: the pending count before it, the phase, the object.
 PHASE_SHIFT, OBJECT_SHIFT = 20, 44
 PHASE_MASK = (1 << OBJECT_SHIFT - PHASE_SHIFT) - 1
 OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
+# Index of what an arrival at another block's object publishes if its scope is narrower than that: an order for copies
+# alone. All such code relies on it, though PTX does not state it: with `.release.cluster` ptxas 13.0 emits
+# MEMBAR.ALL.GPU in each iteration.
 COPIES = CLUSTER + 1
-"""What an arrival at another block's object publishes that names no scope as wide: it is for copies alone."""
-KEPT_LANDINGS = 4  # phases back, of which a wait may still tell
+# Completed phases whose copies a wait may still report.
+KEPT_LANDINGS = 4
+# How often a wait says in vain that a phase is not complete, if its "no" may lead elsewhere: a text may count that many
+# tries before it goes on. With three, a loop that gave up after ten tries was never found.
 DENIALS = 128
-"""How often a thread is told in vain that a phase is not complete, where that may lead it elsewhere: as many tries as a
-text may count ahead of going on."""
+# A thread that got 1,024 such answers at one wait gets only three a phase from then on, so that a wait in a long loop
+# stays cheap.
 FEW_DENIALS, MOST_DENIALS = 3, 1024
-"""The same, where a thread has been told so at this wait that often in all: a wait of a long loop stays cheap."""
 
 
 class ArrivingCopy(Protocol):
@@ -56,7 +61,7 @@ class ArrivingCopy(Protocol):
 
 @dataclass(frozen=True)
 class ArrivalOrder:
-    """What an arrival or a wait orders: with which threads, and by itself or only with a fence."""
+    """What an arrival or a wait orders. reach: with which threads. relaxed: only together with a fence."""
 
     reach: int = BLOCK
     relaxed: bool = False
@@ -72,32 +77,33 @@ class Mbarrier:
     pending: int
     phase: int = 0
     bytes: int = 0
-    # What the arrivals of this phase know, and what the completed phases made known: to waits of the scope of the
-    # block, to those of the cluster's, and beyond both to copies that are started behind a wait.
+    # What the arrivals of this phase know, and what the completed phases have published. There are three of each: for
+    # waits of block scope, for waits of cluster scope, and for copies that are started after a wait.
     arriving: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     published: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     deferred: list[Tracked] = field(default_factory=list)  # arrivals of asynchronous copies, which may come late
     loads: list[ArrivingCopy] = field(default_factory=list)  # copies whose bytes are still to come
     landing: Landing | None = None  # the copies that have arrived in this phase
     landed: list[Landing] = field(default_factory=list)  # those of the last phases
-    coming: int = 0  # the logical time at which the last arrival of this phase, or the start of a copy, came
-    came: int = 0  # of the last phase that is complete
+    coming: int = 0  # logical time of the last arrival of this phase, or of the start of a copy
+    came: int = 0  # the same of the last complete phase
 
     def join(self, known: Snapshot | None, reach: int) -> None:
-        """An arrival of a thread of another block (`reach` CLUSTER) is nothing to waits of the scope of the block."""
+        """Adds what an arriving thread knows. Waits of block scope learn nothing from a thread of another block
+        (`reach` CLUSTER)."""
         if known is None:
             return
         for each in range(reach, max(reach, CLUSTER) + 1):
             self.arriving[each] = joined(self.arriving[each], known)
 
     def arrived(self) -> Landing:
-        """What copies that arrive in this phase belong to."""
+        """The landing of the copies that arrive in this phase."""
         if self.landing is None:
             self.landing = Landing()
         return self.landing
 
     def advance(self) -> bool:
-        """Completes the phase if nothing is missing."""
+        """Completes the phase if no arrival and no byte is missing. Returns whether it did."""
         if self.pending or self.bytes:
             return False
         self.phase += 1
@@ -111,6 +117,7 @@ class Mbarrier:
         return True
 
     def state(self) -> int:
+        """The token that an arrival returns."""
         return self.pending | (self.phase & PHASE_MASK) << PHASE_SHIFT | (self.number & OBJECT_MASK) << OBJECT_SHIFT
 
 
@@ -122,13 +129,15 @@ class Mbarriers:
         self.objects: dict[int, Mbarrier] = {}
         self.made = 0
         self.waiting: set[int] = set()
-        self.denied: dict[int, Any] = {}  # by doubted wait and thread: how often it was told so since the last yes
-        self.denied_before: dict[int, Any] = {}  # and until then
-        self.doubt = np.full(wave.lanes, -1)  # by thread: the wait that told it so, and was not asked again
+        # By doubted wait and thread: how many answers were "no" in vain since the last "yes", and before it.
+        self.denied: dict[int, Any] = {}
+        self.denied_before: dict[int, Any] = {}
+        # By thread: the wait that answered "no" in vain and was not repeated. A race after it names this wait.
+        self.doubt = np.full(wave.lanes, -1)
         self.refused = np.zeros(wave.lanes, bool)  # waited for an object that is none, which is reported
 
     def state(self) -> list[tuple[int, ...]]:
-        """Of each object what decides whether those that wait for it go on."""
+        """Of each object, what decides whether those that wait for it go on."""
         return [
             (key, one.pending, one.phase, one.bytes, len(one.deferred), len(one.loads))
             for key, one in sorted(self.objects.items())
@@ -137,7 +146,7 @@ class Mbarriers:
     # Where they are
 
     def place(self, g: Any, memory: Space, address: Any, site: Site, own: bool) -> SpacePlace:
-        """Where the lanes' objects lie; `own` operations are those of the object's own block only."""
+        """Where the lanes' objects lie. `own`: the operation is allowed only in the object's own block."""
         if not isinstance(memory, SharedSpace):
             message = "an mbarrier lies in shared memory, which this address does not"
             g.launch.report(Kind.BARRIER_MISUSE, message, g, 0, site)
@@ -154,12 +163,12 @@ class Mbarriers:
         return place
 
     def objects_at(self, g: Any, memory: Space, address: Any, site: Site, own: bool = False) -> tuple[SpacePlace, Any]:
-        """(place, numbers of the places) of valid objects; lanes that name none are reported."""
+        """(place, numbers of the places) of valid objects. Lanes whose address has none are reported."""
         place = self.place(g, memory, address, site, own)
         return place, self.valid(g, place, address, site)
 
     def valid(self, g: Any, place: SpacePlace, address: Any, site: Site) -> Any:
-        """[lanes] numbers of the places, which have valid objects."""
+        """[lanes] numbers of the places, all of which have valid objects."""
         keys = place.index
         none = [start for start, _ in runs(keys) if int(keys[start]) not in self.objects]
         if none:
@@ -172,7 +181,8 @@ class Mbarriers:
         return keys
 
     def touch(self, kind: int, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
-        """Records the access of an mbarrier instruction, which alone may meet a valid object."""
+        """Records the access of an mbarrier instruction. Only these may access a valid object, so that check is off
+        meanwhile."""
         shadow = memory.shadow
         assert shadow is not None
         reserved, shadow.reserved = shadow.reserved, None
@@ -211,8 +221,8 @@ class Mbarriers:
     def note_users(self, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
         """Notes uses that nothing orders before the end of an object.
 
-        They may come too late, strictly; but libcu++'s pipeline ends its objects after an atomic that one lane of each
-        warp makes for all of them, which on every GPU is late enough.
+        Strictly they may come too late. But libcu++'s pipeline ends its objects after an atomic that one lane of each
+        warp makes for all of them, which on every GPU is late enough. So this is a note and no finding.
         """
         for kind in (STRONG_WRITE, STRONG_READ):
             met = memory.shadow.unordered(kind, place, g, site)  # type: ignore[union-attr]
@@ -222,7 +232,7 @@ class Mbarriers:
                 g.launch.note(Kind.RACE, message, g, lane, site, f"used by {user}")
 
     def transfer(self, g: Any, memory: Space, address: Any, amounts: Any, site: Site, expects: bool) -> None:
-        """`expect_tx` and `complete_tx`: bytes that the phase waits for, and bytes that have come."""
+        """`expect_tx` adds bytes that the phase waits for; `complete_tx` removes bytes that have come."""
         place, keys = self.objects_at(g, memory, address, site)
         amounts = np.broadcast_to(amounts, g.n).astype(np.int64)
         self.check_range(amounts, 0, MOST, "{} bytes at an mbarrier", g, site)
@@ -233,6 +243,7 @@ class Mbarriers:
             if abs(found.bytes) > MOST:
                 message = f"{abs(found.bytes)} bytes at an mbarrier, which can count {MOST}"
                 g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
+            # `expect_tx` cannot complete a phase; `complete_tx` can.
             if not expects:
                 self.advance(found)
 
@@ -259,7 +270,7 @@ class Mbarriers:
         order: ArrivalOrder = ORDERS,
         completes: bool = True,
     ) -> Any:
-        """Each lane arrives; returns the states before, which a wait names.  `completes`: may this end the phase?"""
+        """Each lane arrives. Returns the states before, which a wait takes. `completes`: may this end the phase?"""
         place, keys = self.objects_at(g, memory, address, site)
         amounts = np.broadcast_to(amounts, g.n).astype(np.int64)
         self.check_range(amounts, 1, MOST, "{} arrivals at an mbarrier", g, site)
@@ -277,6 +288,8 @@ class Mbarriers:
             known = [
                 self.released(members[own == (reach == BLOCK)], reach, order) for reach in (BLOCK, CLUSTER, COPIES)
             ]
+            # Lane by lane: several phases may complete within one instruction, and each state is that before its own
+            # arrival.
             for lane in lanes.tolist():
                 state[lane] = found.state()
                 for reach, each in enumerate(known):
@@ -289,7 +302,8 @@ class Mbarriers:
         return state
 
     def released(self, members: Any, reach: int, order: ArrivalOrder) -> Any:
-        """What these threads publish by arriving: of the object's block (`reach` BLOCK), or of other blocks."""
+        """What these threads publish by arriving. reach: BLOCK for the object's own block, CLUSTER for others, COPIES
+        for copies."""
         narrow = order.reach == BLOCK and not order.relaxed
         if not len(members) or (not narrow if reach == COPIES else order.reach < reach):
             return None
@@ -312,7 +326,8 @@ class Mbarriers:
     def defer(self, g: Any, memory: Space, address: Any, site: Site, raises_pending: bool) -> None:
         """`cp.async.mbarrier.arrive`: arrives once the thread's copies are complete, which may be late.
 
-        It comes no earlier than somebody looks at the object.  What the thread did before is taken as released.
+        Here it arrives as late as possible, when somebody looks at the object. What the thread did before counts as
+        released.
         """
         place, keys = self.objects_at(g, memory, address, site, own=True)
         self.touch(STRONG_WRITE, place, g, memory, site)
@@ -328,8 +343,8 @@ class Mbarriers:
                 self.wave.wake_waiters()
 
     def awaited(self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0, by_proxy: bool = True) -> Any:
-        """[lanes] The objects at which copies are to arrive. The asynchronous proxy must know that they are valid, if
-        copies go by it.
+        """[lanes] The objects at which copies will arrive. If copies use the asynchronous proxy, that proxy must know
+        of the init.
 
         away: by lane, how many blocks further the object lies, at the same place there.
         """
@@ -344,7 +359,7 @@ class Mbarriers:
         return keys
 
     def check_fenced(self, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
-        """Reports an object that is awaited by the asynchronous proxy, with no fence behind its init."""
+        """Reports an object that the asynchronous proxy will use, without a fence after its init."""
         shadow = memory.shadow
         assert shadow is not None
         stamps = place.take(shadow.record(AccessKind(PLAIN_WRITE)), shadow.granule)
@@ -360,7 +375,8 @@ class Mbarriers:
             g.launch.report(Kind.RACE, message, g, int(bad[0]), site, f"initialised by {author}")
 
     def await_copy(self, key: int, load: ArrivingCopy) -> None:
-        """A copy is to arrive at this object; it comes now, or when somebody looks, as the seed says."""
+        """A copy will arrive at this object: when somebody looks at it, or at once for some copies if there is a
+        seed."""
         self.objects[key].loads.append(load)
         launch = self.wave.launch
         if key in self.waiting:
@@ -383,7 +399,7 @@ class Mbarriers:
             self.advance(found)
 
     def end(self) -> None:
-        """The wave has ended: nobody has waited for copies that are still to come."""
+        """The wave has ended: reports copies that nobody has waited for."""
         for found in self.objects.values():
             landings = [each for each in (*found.landed, found.landing) if each is not None and not len(each.waiters)]
             for load in [*found.loads, *(load for landing in landings for load in landing.loads)]:
@@ -391,7 +407,7 @@ class Mbarriers:
                 self.wave.launch.report(Kind.IN_FLIGHT, message, load.part, 0, load.site)
 
     def settle(self, key: int) -> None:
-        """The arrivals of copies that this object waits for come now."""
+        """The copies that this object waits for arrive now."""
         found = self.objects.get(key)
         if found is None:
             return
@@ -413,7 +429,7 @@ class Mbarriers:
     # Waiting
 
     def own_keys(self, g: Any, address: Any) -> Any:
-        """[lanes] The places of objects that each lane's own block may hold; −1 where the address is of none."""
+        """[lanes] Numbers of the places of objects in each lane's own block; -1 where the address cannot have one."""
         memory = self.wave.space("shared")
         rank, offset = address >> RANK_SHIFT, address & ((1 << RANK_SHIFT) - 1)
         inside = (offset >= memory.start) & (offset + BYTES <= memory.end) & (offset % BYTES == 0)
@@ -421,13 +437,14 @@ class Mbarriers:
         return np.where(inside, (g.lane("slot") * memory.arena + offset) // BYTES, -1)
 
     def denials(self, g: Any, site: Site) -> Any:
-        """[lanes] Who is told that the phase is not complete, whatever it is: a device may say so at any time."""
+        """[lanes] Which lanes get the answer "not complete" in any case: a device may give it at any time."""
         way = g.launch.program.answers.waits[site.number]
         if way == REPEATS:
             return np.zeros(1, bool)
         if way == IGNORED:
             return np.ones(g.n, bool)
         if site.number not in self.denied:
+            # 16 bits are enough for `MOST_DENIALS`.
             self.denied[site.number] = np.zeros(self.wave.lanes, np.int16)
             self.denied_before[site.number] = np.zeros(self.wave.lanes, np.int16)
         index = g.index()
@@ -435,7 +452,7 @@ class Mbarriers:
         return self.denied[site.number][index] < np.where(many, DENIALS, FEW_DENIALS)
 
     def answered(self, g: Any, site: Site, denied: Any, done: Any) -> None:
-        """Keeps who was told no in vain, and who yes."""
+        """Counts which lanes got "no" in vain, and which "yes"."""
         way, index = g.launch.program.answers.waits[site.number], g.index()
         if way == REPEATS:
             return
@@ -447,7 +464,8 @@ class Mbarriers:
         self.doubt[index[done]] = -1
 
     def in_doubt(self, thread: int) -> str | None:
-        """In words, the wait that told this thread (a position in the wave) no, and was not asked again."""
+        """The wait, in words, that answered "no" to this thread (a position in the wave) and was not repeated; None
+        without one."""
         number = int(self.doubt[thread])
         if number < 0:
             return None
@@ -459,7 +477,7 @@ class Mbarriers:
         )
 
     def ready(self, g: Any, keys: Any, state: Any, parity: bool, site: Site) -> Any:
-        """For each lane that would wait: may it go on?  Lanes whose wait means nothing go on, to be reported."""
+        """For each lane that would wait: may it go on? Lanes with an invalid wait go on and are reported later."""
         done = np.ones(g.n, bool)
         denied = np.broadcast_to(self.denials(g, site), g.n)
         for start, end in runs(keys, state, denied):
@@ -473,7 +491,7 @@ class Mbarriers:
         return done
 
     def is_complete(self, key: int, state: int, parity: bool) -> bool:
-        """Copies that are still to come come now, if the wait does not end without them."""
+        """Is the phase complete? If it is not, copies still to come arrive now."""
         found = self.objects[key]
         if is_complete(found, state, parity):
             return True
@@ -481,7 +499,7 @@ class Mbarriers:
         return is_complete(found, state, parity)
 
     def missing(self, key: int, state: int, parity: bool) -> str:
-        """In words, what a wait is for, and why it does not end."""
+        """In words, what a wait is for and why it does not end."""
         found = self.objects.get(key)
         if found is None:
             return ""
@@ -499,7 +517,7 @@ class Mbarriers:
     def test(
         self, g: Any, memory: Space, address: Any, state: Any, parity: bool, site: Site, order: ArrivalOrder = ORDERS
     ) -> Any:
-        """For each lane: is the phase that it names complete?  Those who see so learn what was published with it."""
+        """For each lane: is the phase that it names complete? Lanes that get "yes" learn what the phase published."""
         place, keys = self.objects_at(g, memory, address, site, own=True)
         self.touch(STRONG_READ, place, g, memory, site)
         done = np.zeros(g.n, bool)
@@ -524,6 +542,8 @@ class Mbarriers:
                 learn = self.wave.relaxed.saw if order.relaxed else self.wave.ordering.learn
                 learn(index[lanes], published)
             if not order.relaxed:
+                # An arrival from another block without a scope of the cluster orders only the copies that these lanes
+                # start from now on.
                 if found.published[COPIES] is not None:
                     self.wave.ordering.learn_for_copies(index[lanes], found.published[COPIES])
                 for landing in found.landed:
@@ -532,7 +552,7 @@ class Mbarriers:
 
 
 def joined(first: Snapshot | None, second: Snapshot | None) -> Snapshot | None:
-    """What two together know; None is nothing."""
+    """What two snapshots know together; None is nothing."""
     if first is None or second is None:
         return second if first is None else first
     return first.join(second)
@@ -545,7 +565,7 @@ def is_complete(found: Mbarrier, state: int, parity: bool) -> bool:
 
 
 def wrong_state(found: Mbarrier, state: int) -> str:
-    """What is wrong with a state that names a phase; mostly nothing."""
+    """What is wrong with a state that a wait names; mostly nothing, the empty text."""
     if state >> OBJECT_SHIFT != found.number & OBJECT_MASK:
         return "waits for an mbarrier with a state that no arrival at it returned"
     age = found.phase - (state >> PHASE_SHIFT & PHASE_MASK) & PHASE_MASK
@@ -555,8 +575,9 @@ def wrong_state(found: Mbarrier, state: int) -> str:
 
 
 def runs(*columns: Any) -> list[tuple[int, int]]:
-    """(first, behind the last) of neighbouring lanes that are alike in all columns. What is asked of an object is asked
-    once for them: the second time changes nothing."""
+    """(first, end) of neighbouring lanes that are alike in all columns. An object is looked up once for each run: all
+    threads of a block wait for one phase, which were a million look-ups in a matrix product of 1024 x 1024 x 1024 by
+    TMA."""
     changes = np.zeros(len(columns[0]) - 1, bool)
     for column in columns:
         changes |= column[1:] != column[:-1]
@@ -565,7 +586,7 @@ def runs(*columns: Any) -> list[tuple[int, int]]:
 
 
 def teams(keys: Any) -> dict[int, Any]:
-    """The lanes of each object."""
+    """The lanes of each object, by its number."""
     found: dict[int, list[Any]] = {}
     for start, end in runs(keys):
         found.setdefault(int(keys[start]), []).append(np.arange(start, end))

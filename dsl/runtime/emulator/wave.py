@@ -1,8 +1,7 @@
 """A wave: the threads of many blocks that run together, and the order in which their groups run.
 
-Every thread has a basic block to run next and may be waiting.  The groups at the lowest block of the program's order
-run first, merged, so that diverged threads meet again where their paths do, without any knowledge of reconvergence
-points.
+Each thread has a basic block to run next, or it waits. The groups at the lowest block of the program's order run first,
+merged into one. So diverged threads meet again where their paths meet, and no reconvergence points need to be known.
 """
 
 from __future__ import annotations
@@ -32,16 +31,20 @@ from .stamps import THREAD_SHIFT, U
 from .tensor_copies import TensorLoads, TensorStores
 from .visits import Visits
 
-# Loop iterations before a group lets the others of the wave run, in programs whose loops may wait for other threads.
+# Loop iterations after which a group lets the other groups of the wave run. This counts only in programs whose loops
+# may wait for other threads: in all others no thread can need it.
 BACK_EDGES = 64
-# The same in a rehearsal, which mostly ends there: after 12, loops over 1, 2, 3, 4 or 6 words are where they began.
+# The same in a rehearsal. It mostly ends after these, because after 12 iterations a loop over 1, 2, 3, 4 or 6 words is
+# back where it began.
 FEW_BACK_EDGES = 12
-SHARED_BASE_BITS = 36  # more than the shared memory of a wave
+# Addresses of a wave's shared memory in the shadow begin at a multiple of 2^36, which is more than a wave's shared
+# memory: so no two waves of a launch have an address in common.
+SHARED_BASE_BITS = 36
 LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 class WaveRegisters:
-    """The rows of a wave, and the frame of the values that are seen in them; a later wave takes them over."""
+    """The registers of a wave, a row for each, and the frame of typed views of them. A later wave takes them over."""
 
     def __init__(self, launch: Any, lanes: int):
         program = launch.program
@@ -58,7 +61,7 @@ class WaveRegisters:
 
 
 class Wave:
-    """Threads of whole clusters; `blocks` are the linear numbers of its blocks, cluster after cluster."""
+    """Threads of whole clusters. `blocks` are the linear numbers of its blocks, cluster after cluster."""
 
     def __init__(self, launch: Any, blocks: Any):
         self.launch, self.program = launch, launch.program
@@ -99,10 +102,16 @@ class Wave:
     def make_spaces(self) -> None:
         launch, granules = self.launch, self.program.granules
         arena, start, end = launch.arena, launch.shared_start, launch.shared_end
+        # Negative, so that it is no address of global memory. By the first block's number, so that each wave has its
+        # own.
         base = -(1 + int(self.blocks[0])) << SHARED_BASE_BITS
+        # Blocks of a cluster reach each other's shared memory: then a block's barrier does not order all accesses to
+        # it.
         exact, private = self.program.has_chains, self.cluster == 1
         size = self.slots * arena
         shadow = Shadow("shared", size, granules["shared"], private, True, launch.finding, base, exact)
+        # One lane of each warp frees a pipeline stage for its warp by an arrival at an mbarrier. A record of the whole
+        # block's reads would make that a race with the other warps.
         shadow.by_warps = self.program.has_mbarriers
         self.spaces["shared"] = SharedSpace(self.slots, arena, start, end, self.cluster, shadow)
         if self.program.waits_for_memory:
@@ -123,15 +132,19 @@ class Wave:
         return frame
 
     def own_addresses(self, entry: OperandEntry) -> Any:
-        """The address of a variable in each thread's own block, which in a cluster holds the block's rank, as on a
-        device: a descriptor that keeps more than 18 bits of it has them in its next field."""
+        """The address of a variable in each thread's own block.
+
+        In a cluster it holds the block's rank, as on a device: a wgmma descriptor that keeps more than 18 bits of the
+        address has rank bits in its next field. An H100 found that fault of ours and the emulator did not, while all
+        blocks had the same addresses.
+        """
         name, offset = entry.name
         rank = self.constant("rank").astype(np.uint64) + np.uint64(1)
         address = (rank << np.uint64(RANK_SHIFT)) + np.uint64(self.launch.addresses[name] + offset)
         return address.astype(DTYPES[entry.type])
 
     def constant(self, name: str) -> Any:
-        """Per-thread constants: gid, slot, warp, rank, and the special registers that differ between threads."""
+        """Constants of each thread: gid, slot, warp, rank, and the special registers that differ between threads."""
         found = self.constants.get(name)
         if found is None:
             found = self.constants[name] = self.computed_constant(name)
@@ -158,6 +171,7 @@ class Wave:
             return thread >> np.uint32(5)
         if name.startswith("%lanemask_"):
             return lane_mask(name[-2:], thread & np.uint32(31))
+        # 132 multiprocessors, as an H100 has.
         if name in {"%smid", "%gridid"}:
             return np.repeat(self.blocks % 132 if name == "%smid" else self.blocks * 0, lanes).astype(np.uint32)
         axis = "xyz".index(name[-1])
@@ -179,7 +193,7 @@ class Wave:
         return self.bits_of(self.live.reshape(-1, 32)[warps])
 
     def bits_of(self, table: Any) -> Any:
-        """[warps, 32] flags as one word for each warp."""
+        """Flags of shape [warps, 32] as one 32-bit word for each warp."""
         return (table * LANE_BITS).sum(1, dtype=np.uint32)
 
     def live_counts(self) -> Any:
@@ -197,11 +211,13 @@ class Wave:
         for g in groups:
             here[g.index()] = True
         threads = np.flatnonzero(here)
+        # The merged group takes the lowest turn, so that it does not run later than any of its parts would. The largest
+        # count of back edges ensures that it gives way no later.
         turn = min(g.turn for g in groups)
         return Group(self, None if len(threads) == self.lanes else threads, turn, max(g.back_edges for g in groups))
 
     def restrict(self, g: Group, positions: Any, segment: Segment) -> Group:
-        """A part of a group that is still at the start of a segment."""
+        """Some lanes of a group that is still at the start of a segment."""
         g.write_back(segment.live_slots)
         return Group(self, g.index()[positions], g.turn, g.back_edges)
 
@@ -212,9 +228,11 @@ class Wave:
     # Running
 
     def step(self) -> bool:
-        """Runs the groups at the lowest segment once; False when nothing is left to run."""
+        """Runs the groups at the lowest segment once. False when nothing is left to run."""
         if not self.pending:
             return self.unblock()
+        # Turns first: a group that has spun in its loop runs after those that may end its wait. Then the program's
+        # order.
         number = min(self.pending, key=lambda each: (min(g.turn for g in self.pending[each]), each))
         segment = self.program.segments[number]
         g = self.merge(self.pending.pop(number), segment)
@@ -235,6 +253,7 @@ class Wave:
         if self.block_meetings.watched and not segment.only_leaves:
             self.block_meetings.check_watched(segment, g)
         values = g.frame(segment)
+        # Only a program that reads a clock pays for the place of each instruction.
         if self.time is None:
             for op in segment.ops:
                 op(values, g)
@@ -286,6 +305,7 @@ class Wave:
         if not taken.any():
             self.move(segment, g, end.targets[-1])
             return
+        # Both ways lead to one segment: the group stays whole.
         if not leaves and end.targets[0] == end.targets[-1]:
             self.move(segment, g, end.targets[0])
             return
@@ -305,7 +325,7 @@ class Wave:
             self.move(segment, gone, end.targets[0])
 
     def report_divergence(self, g: Group, taken: Any, site: Site) -> None:
-        """`.uni` promises that the threads of a warp that are here go one way (PTX ISA "bra")."""
+        """`.uni` promises that all threads of a warp that execute the branch go the same way (PTX ISA "bra")."""
         warps = g.index() >> 5
         first = np.flatnonzero(np.diff(warps, prepend=-1))
         own = np.searchsorted(warps[first], warps)
@@ -328,7 +348,7 @@ class Wave:
             self.move(segment, part, segment.end.targets[int(each)])
 
     def leave(self, g: Group, site: Site | None) -> None:
-        """These threads exit; those who wait for everybody look again."""
+        """These threads exit. Barriers and warp meetings that count the living threads look again."""
         self.live[g.index()] = False
         if site is not None:
             self.left_by[g.index()] = site.number
@@ -341,7 +361,9 @@ class Wave:
     def unblock(self) -> bool:
         """Nothing can run: the wave has ended, or it is stuck, which is reported."""
         if self.block_meetings.anybody() or self.warp_meetings.parked:
-            # A lane at an mbarrier keeps the rest of its warp waiting, not the other way round.
+            # A lane at an mbarrier keeps the rest of its warp waiting, not the other way round. So these are named
+            # first: warps without a part in a kernel with warp roles would be named instead of who waits for missing
+            # bytes.
             first = self.block_meetings.waits_for_phases()
             if first:
                 self.block_meetings.report_stuck()
@@ -352,12 +374,12 @@ class Wave:
 
     @property
     def turns(self) -> int:
-        """How often every group that can run has spun and let the others run."""
+        """How often every group that can run has spun and let the others run: the least of all groups."""
         return min((g.turn for groups in self.pending.values() for g in groups), default=0)
 
     def state(self) -> Any:
-        """What decides how the groups of the wave go on, besides memory: where they are, and their live registers; all
-        registers of those that wait; and the phases of the mbarriers."""
+        """All that decides how the groups of the wave go on, except memory: where they are, their live registers, all
+        registers of the waiting threads, and the phases of the mbarriers."""
         turns = self.turns
         found: list[Any] = []
         parked = self.live.copy()
@@ -369,6 +391,7 @@ class Wave:
                 rows = [g.rows[slot] if slot in g.rows else self.rows[slot][index] for slot in slots]
                 values = tuple(hash(row.tobytes()) for row in rows)
                 found.append((number, g.turn - turns, hash(index.tobytes()), values))
+        # Threads that wait at a barrier may count the iterations of those that poll: then their registers decide, too.
         if parked.any():
             found.append(tuple(hash(row[parked].tobytes()) for row in self.rows))
         return self.blocks[0], found, self.mbarriers.state()
@@ -378,13 +401,14 @@ class Wave:
         self.block_meetings.wake()
 
     def atomic_order(self, count: int) -> Any:
-        """In which order the lanes of one atomic instruction act; the seed permutes it."""
+        """The order in which the lanes of one atomic instruction act. A seed other than 0 permutes it."""
         if self.launch.seed == 0:
             return slice(None)
         return self.launch.random.permutation(count)
 
     def warps_met(self, g: Lanes, masks: Any) -> None:
         """`bar.warp.sync`: the lanes that a mask names order their accesses."""
+        # The common case, whole warps with full masks, needs no mask of each warp.
         if g.whole and (masks == 0xFFFFFFFF).all():
             self.ordering.warps_joined(g.index()[::32] >> 5 if g.threads is not None else slice(None))
             return
@@ -403,20 +427,20 @@ class Wave:
     # Release and acquire
 
     def addresses(self, place: SpacePlace, memory: Space) -> Any:
-        """Of each lane, unlike those of any other space of the launch."""
+        """The address of each lane, which no other space of the launch has."""
         base = memory.shadow.base if memory.shadow is not None else 0
         index = place.index if place.index is not None else place.start + np.arange(place.lanes)
         return base + index * place.size
 
     def observe(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any = None) -> None:
-        """A strong read; the elements in `late` ([lanes, elements]) are what was there before the last write."""
+        """A strong read. The elements in `late` ([lanes, elements]) got the value before the last write."""
         if self.launch.clock.published:
             for element, offset in enumerate(range(0, place.size, strong.size)):
                 addresses = self.addresses(place, memory) + offset
                 self.causality.observe(addresses, g.index(), strong, None if late is None else late[:, element])
 
     def observe_late(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any) -> None:
-        """Atomic operations of the lanes in `late` (a mask), which came before the last write and changed nothing."""
+        """Atomic operations of the lanes in `late` (a mask): they came before the last write and changed nothing."""
         if self.launch.clock.published:
             lanes = np.flatnonzero(late)
             for offset in range(0, place.size, strong.size):
@@ -424,7 +448,7 @@ class Wave:
                 self.causality.observe(addresses, g.index()[lanes], strong, np.ones(len(lanes), bool))
 
     def publish(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong) -> None:
-        """A strong write; of several to one address the last one stays."""
+        """A strong write. If several lanes write one address, the last one stays."""
         if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
             for offset in range(0, place.size, strong.size):
                 addresses = self.addresses(place, memory) + offset
@@ -433,7 +457,7 @@ class Wave:
     def modify(self, place: SpacePlace, g: Lanes, memory: Space, order: Any, wrote: Any, strong: Strong) -> None:
         """Atomic operations in their order: each sees what those before it have published.
 
-        `wrote` tells which lanes write: a compare-and-swap that finds another value only reads.
+        `wrote` says which lanes write: a compare-and-swap that finds another value only reads.
         """
         if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
             writes = True if wrote is True else wrote[order]
@@ -445,7 +469,7 @@ class Wave:
         self.causality.fence(g.index(), scope, acquires, releases, sequential)
 
     def bytes_behind(self, address: int, position: int) -> tuple[Any, int]:
-        """(bytes, offset) of a generic address of one thread: its local memory or device memory."""
+        """(bytes, offset) of a generic address of one thread: in its local memory, or in device memory."""
         if address >= LOCAL_WINDOW:
             local = self.spaces["local"]
             return local.data, position * self.launch.local_bytes + address - LOCAL_WINDOW

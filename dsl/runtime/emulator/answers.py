@@ -1,15 +1,15 @@
-"""Instructions that answer, and what becomes of the answer: waits for an mbarrier's phase, and strong reads.
+"""Instructions that give an answer, and where it leads: waits for an mbarrier's phase, and strong reads.
 
-`mbarrier.test_wait` and `try_wait` may say of a complete phase that it is not: the first since it looks once, the
-second since its time is up (PTX ISA 9.7.13.15.16). Who goes on all the same knows nothing. So each such wait of the
-text has one of three ways:
+`mbarrier.test_wait` and `try_wait` may answer "no" for a complete phase: the first because it looks once, the second
+because its time is up (PTX ISA 9.7.13.15.16). A thread that goes on after a "no" knows nothing. So each such wait of
+the text is one of three:
 
-- REPEATS: whoever is told "no" comes back to it, and does nothing else before, or ends the launch by a trap. Then "no"
-  changes nothing, and the emulator has threads wait there until it is "yes".
-- DOUBTED: "no" leads to something else, too. Then the emulator says so first, many times, and "yes" only later.
-- IGNORED: nothing hangs on the answer. It is always "no".
+- REPEATS: after a "no" a thread returns to the wait and does nothing else before, or it ends the launch by a trap. Then
+  a "no" changes nothing, and threads sleep at the wait until "yes".
+- DOUBTED: a "no" leads to something else, too. Then the emulator says "no" first, many times, and "yes" only later.
+- IGNORED: nothing depends on the answer. It is always "no".
 
-A strong read whose value goes nowhere has seen nothing either (`unheard`): what it teaches would be chance.
+A strong read whose value nobody uses has seen nothing either (`unheard`): what it would teach is chance.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ REPEATS, DOUBTED, IGNORED = "repeats", "doubted", "ignored"
 READS = {"ld", "atom"}
 STRONG = {"volatile", "relaxed", "acquire", "acq_rel", "mmio"}
 AMONG_LANES = {"vote", "shfl", "elect", "match", "redux", "activemask"}  # they touch no memory and order nothing
-MOST_PLACES = 500  # of one walk: what is longer is doubted
+# Places of one walk through the text. A longer walk counts as DOUBTED, which is the stricter way.
+MOST_PLACES = 500
 
 Known = dict[str, int]  # registers whose values follow from the answer
 
 
 class Answers:
-    """What becomes of the answers of a program: of waits by the number of their site, and which reads are unheard."""
+    """Where the answers of a program lead: the way of each wait, by the number of its site, and which reads are
+    unheard."""
 
     def __init__(self, segments: list[Any]):
         self.segments = segments
@@ -49,13 +51,14 @@ class Answers:
                 self.waits[step.site.number] = self.way(segment, at, step, asked)
 
     def asked(self) -> set[str]:
-        """The registers on which something hangs: a way, an address, what is stored, or another such register."""
+        """The registers that something depends on: a branch, an address, a stored value, or another such register."""
         found: set[str] = set()
         sources: dict[str, set[str]] = {}
         for segment in self.segments:
             for step in segment.steps:
                 names = {*step.uses, step.guard} if step.guard is not None else {*step.uses}
                 if step.site is segment.end.site:
+                    # A branch whose targets are one decides nothing.
                     if len({*segment.end.targets}) > 1 or segment.end.kind not in {"branch", "jump"}:
                         found |= names
                 elif step.effect:
@@ -76,7 +79,8 @@ class Answers:
         return REPEATS if self.comes_back(segment, at, step) else DOUBTED
 
     def comes_back(self, segment: Any, at: int, wait: RegisterStep) -> bool:
-        """Does every way from this wait, told "no", lead back to it, with the same operands and nothing done?"""
+        """After a "no", does every path from this wait lead back to it, with the same operands and no effect
+        between?"""
         work: list[tuple[int, int, Known]] = [(segment.number, at + 1, dict.fromkeys(wait.writes, 0))]
         seen: set[tuple[int, int, frozenset[tuple[str, int]]]] = set()
         while work:
@@ -106,7 +110,7 @@ class Answers:
 
 
 def targets_of(end: Any, segment: Any, known: Known) -> list[int] | None:
-    """Where a segment may go on; None where it ends, or as if it did."""
+    """Where a segment may go on. None if it ends there, or must be treated like that."""
     if end.kind in {"next", "jump"}:
         return end.targets
     if end.kind not in {"branch", "exit where"}:
@@ -120,7 +124,7 @@ def targets_of(end: Any, segment: Any, known: Known) -> list[int] | None:
 
 
 def passes(step: RegisterStep, known: Known) -> bool:
-    """Notes what an instruction does to the known registers; False where it touches more than registers."""
+    """Applies an instruction to the known registers. False if it affects more than registers."""
     guard = None if step.guard is None else known.get(step.guard)
     if guard is not None and bool(guard) == step.negated:
         return True  # it is not executed
@@ -147,7 +151,7 @@ def value_of(operand: Operand, step: RegisterStep, known: Known) -> int | None:
 
 
 def result(step: RegisterStep, known: Known) -> int | None:
-    """The value of what follows from known registers, for the instructions that pass an answer on."""
+    """The value that follows from known registers, for the instructions with which compilers pass an answer on."""
     words, operands = step.ins.opcode, step.ins.operands
     values = [value_of(operand, step, known) for operand in operands[1:]]
     first = values[0] if values else None

@@ -1,9 +1,9 @@
-"""Release and acquire: what each thread of a wave knows of others by way of memory (PTX ISA 8.7 to 8.9).
+"""Release and acquire: what each thread of a wave knows of others through memory (PTX ISA 8.7 to 8.9).
 
-A release pattern publishes, with its write, what is before its first operation for the thread that makes it: that
-thread's own accesses, what barriers have made known to it, and what it has acquired.  An acquire pattern teaches the
-thread that makes it, and nobody else: others learn from it at a barrier.  An edge needs scopes that include each other:
-those of each write and read on the way, and those of the first operation of the release and the last of the acquire.
+A release pattern publishes with its write what is before its first operation for its thread: that thread's own
+accesses, what barriers have made known to it, and what it has acquired. An acquire pattern teaches its thread and
+nobody else: others learn from it at a barrier. An edge needs scopes that include each other: the scopes of each write
+and read on the way, and those of the first operation of the release and the last of the acquire.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ import numpy as np
 from .knowledge import ANYBODY, CLUSTER, CTA, GPU, Items, Knowledge, Pages, Published, either, merged
 from .stamps import BarrierTimes, Clock
 
-MOST_CACHED = 64  # what so many threads knew at their last fence is kept
+# Threads whose knowledge at their last fence is kept: each strong write after the fence needs it.
+MOST_CACHED = 64
 
 
 @dataclass(frozen=True)
 class Strong:
-    """A strong access: what it orders, for whom.  `size` is that of one of its elements (PTX ISA 8.2.4, 8.2.5)."""
+    """A strong access: what it orders, and for whom. `size` is that of one of its elements (PTX ISA 8.2.4, 8.2.5)."""
 
     scope: int
     size: int
     acquires: bool = False
     releases: bool = False
-    observes: bool = True  # can its read be part of an acquire pattern?  That of `red` cannot
-    heard: bool = True  # does anything hang on the value that it reads (`answers.py`)?
+    observes: bool = True  # can its read be part of an acquire pattern? That of `red` cannot
+    heard: bool = True  # does anything depend on the value that it reads (`answers.py`)?
 
 
 @dataclass
 class Fences:
-    """The last fence of each thread at one scope: its time, and what the thread knew then; 0 where there is none."""
+    """The last fence of each thread at one scope: its time, and what the thread knew then. Time 0 is no fence."""
 
     time: Any
     known: Any
@@ -46,7 +47,7 @@ class Fences:
 
 
 class Causality:
-    """What the threads of one wave have learned from memory, beside what their barriers tell (`ordering.py`)."""
+    """What the threads of one wave have learned from memory, beside what barriers tell them (`ordering.py`)."""
 
     def __init__(self, clock: Clock, ordering: BarrierTimes, blocks: Any, narrow: bool):
         """`blocks` are linear numbers; `narrow`: does the program name a scope below .gpu?"""
@@ -56,7 +57,7 @@ class Causality:
         lanes = len(ordering.limit)
         self.known = np.zeros(lanes, np.int64)  # serial numbers of what each thread has learned; 0 is nothing
         self.held: dict[int, Knowledge] = {}
-        self.kept = 64  # more values than this are looked through for those that nobody holds any more
+        self.kept = 64  # with more values than this, those that nobody holds any more are dropped
         self.mixed = np.zeros(len(blocks), bool)  # has some thread of the block learned what the others have not?
         self.reads = np.zeros(lanes, np.int64)  # numbers of what each thread has read without acquiring
         self.pending: dict[int, Items] = {}
@@ -83,10 +84,11 @@ class Causality:
     def forget(self) -> None:
         serials = np.concatenate([self.known, *(each.known for each in self.fences.values())])
         self.held = {serial: self.held[serial] for serial in np.unique(serials).tolist() if serial}
+        # Twice as many as are needed, so that looking through them costs little for each new one.
         self.kept = 2 * len(self.held) + 64
 
     def end(self) -> None:
-        """The threads have ended: nobody asks what they know."""
+        """The threads have ended: nobody needs what they know."""
         for table in (self.held, self.pending, self.fences, self.at_fence):
             table.clear()
 
@@ -100,7 +102,7 @@ class Causality:
         return found
 
     def share(self, lanes: Any) -> None:
-        """These threads met at a barrier."""
+        """These threads have met at a barrier."""
         found = self.together(lanes)
         if found is not None:
             self.known[lanes] = found.serial
@@ -110,6 +112,7 @@ class Causality:
         if self.held:
             for slot in np.flatnonzero(self.mixed[slots]) if isinstance(slots, slice) else slots[self.mixed[slots]]:
                 self.share(slice(slot * self.block_lanes, (slot + 1) * self.block_lanes))
+                # Now all threads of the block know the same, and its next barrier has nothing to share.
                 self.mixed[slot] = False
 
     def share_warps(self, warps: Any) -> None:
@@ -168,12 +171,13 @@ class Causality:
         return (block, scope) if self.narrow else ANYBODY
 
     def released(self, lane: int, strong: Strong, addresses: range, until: int) -> Items:
-        """What a strong write of this thread publishes by itself, and by the fences before it."""
+        """What a strong write of this thread publishes: by itself if it is a release, and by the fences before it."""
         slot, thread = divmod(lane, self.block_lanes)
         block = int(self.blocks[slot])
         items: Items = {}
         if strong.releases:
             items[self.key(block, strong.scope)] = self.now(lane, until)
+        # The widest scope first. A narrower fence adds something only if it came later.
         latest = 0
         for scope in (GPU, CLUSTER, CTA):
             fences = self.fences.get(scope)
@@ -197,7 +201,8 @@ class Causality:
         )
 
     def usable(self, items: Items, block: int, scope: int) -> tuple[Knowledge | None, Items]:
-        """What the last operation of an acquire pattern takes of these items, and what it leaves."""
+        """(what the last operation of an acquire pattern takes of these items, what it leaves)."""
+        # Without a scope below .gpu all scopes include each other.
         if not self.narrow:
             return reduce(either, items.values(), None), {}
         taken: Knowledge | None = None
@@ -212,13 +217,15 @@ class Causality:
     # Strong accesses and fences
 
     def read(self, found: Published, lanes: Any, strong: Strong) -> None:
-        """Threads (of one block, see `by_block`) read what `found` has published: now, or from a later fence on."""
+        """Threads (of one block, see `by_block`) read what `found` has published. They know it now, or from a later
+        fence on."""
         block = int(self.blocks[int(lanes[0]) // self.block_lanes])
         if not strong.observes or not self.can_observe(found, block, strong):
             return
         items = found.items
         if self.ordering.time is not None:
             self.ordering.time.reach(lanes, found.came)
+        # A read whose value nobody uses teaches nothing, unless an earlier read has seen the same.
         if not strong.heard:
             lanes = lanes[[self.has_read(int(lane), items) for lane in lanes]]
             if not len(lanes):
@@ -240,7 +247,7 @@ class Causality:
                 self.pending = {each: self.pending[each] for each in np.unique(self.reads).tolist() if each}
 
     def observe(self, addresses: Any, lanes: Any, strong: Strong, earlier: Any = None) -> None:
-        """A strong load; of the lanes in `earlier` (a mask), what was published before the last write."""
+        """A strong load. Lanes in `earlier` (a mask) get what was published before the last write."""
         published = self.clock.published
         if not published or not len(lanes):
             return
@@ -256,19 +263,21 @@ class Causality:
                 self.read_by(part[~late].tolist(), found, strong)
 
     def publish(self, addresses: Any, lanes: Any, strong: Strong, granule: int) -> None:
-        """Strong stores, one after another: each takes the place of what was published there."""
+        """Strong stores, one after another. Each replaces what was published at its address."""
         clock = self.clock
         until = clock.tick()
         for address, lane in self.concerned(addresses, lanes, strong):
             found = clock.published.get(address)
             own = self.released(lane, strong, range(address, address + strong.size, granule), until)
+            # A release and a later store of the same thread to the word are one release pattern.
             if found is not None and self.is_writer(found, lane):
                 own = merged(own, found.own)
             if own or found is not None or self.ordering.time is not None:
                 self.put(address, lane, strong, own, own, found, until)
 
     def modify(self, addresses: Any, lanes: Any, writes: Any, strong: Strong, granule: int) -> None:
-        """Atomic operations in their order: each sees what those before it have published, and hands it on."""
+        """Atomic operations in their order. Each sees what those before it have published, and passes it on (PTX ISA
+        8.9.2)."""
         clock = self.clock
         until = clock.tick()
         wrote = None if writes is True else dict(zip(lanes.tolist(), writes.tolist(), strict=True))
@@ -291,7 +300,7 @@ class Causality:
             self.read_by(those, clock.published[address], strong)
 
     def has_read(self, lane: int, items: Items) -> bool:
-        """Has the thread read what publishes these, by an earlier read whose value it looked at?"""
+        """Has the thread read what publishes these, by an earlier read whose value it used?"""
         before = self.pending.get(int(self.reads[lane]), {})
         return all(key in before and before[key].contains(each) for key, each in items.items())
 
@@ -302,15 +311,15 @@ class Causality:
                 self.read(found, part, strong)
 
     def by_block(self, lanes: Any) -> list[Any]:
-        """The lanes of each block; all together where scopes do not tell blocks apart."""
+        """The lanes of each block. All together if the program's scopes do not tell blocks apart."""
         if not self.narrow:
             return [lanes]
         slots = lanes // self.block_lanes
         return [lanes[slots == slot] for slot in np.unique(slots)]
 
     def concerned(self, addresses: Any, lanes: Any, strong: Strong) -> Iterator[tuple[int, int]]:
-        """(address, position) of the strong writes that publish something or meet what is published by their turn; of
-        all where a clock is read, which tells when they were."""
+        """(address, position) of the strong writes that publish something, or that meet something published when their
+        turn comes. In a program that reads a clock it gives all writes, since their times count."""
         pairs = zip(addresses.tolist(), lanes.tolist(), strict=True)
         fenced = np.full(len(lanes), strong.releases)
         for fences in self.fences.values():
@@ -338,10 +347,10 @@ class Causality:
         self.clock.published[address] = made
 
     def fence(self, lanes: Any, scope: int, acquires: bool, releases: bool, sequential: bool) -> None:
-        """Each of these threads by itself: what it has read is known now, and what it writes later is a release.
+        """Each of these threads by itself: it now knows what it has read, and its later strong writes are releases.
 
-        A fence.sc comes after those before it in the order of all of them (PTX ISA 8.9.3), so that what was written
-        before them is seen after it (`delays.py`).  That this orders plain accesses is not kept: it depends on chance.
+        A fence.sc comes after earlier ones in the order of all of them (PTX ISA 8.9.3), so what was written before
+        those is seen after it (`delays.py`). That it orders plain accesses is not kept, since that depends on chance.
         """
         before = self.clock.tick()
         if sequential:
@@ -383,7 +392,7 @@ class Causality:
     # Questions
 
     def ordered(self, ok: Any, time: Any, thread: Any, level: Any, blocks: Any, addresses: Any, lanes: Any) -> None:
-        """Adds to `ok` what the threads (positions `lanes`) have learned of the accesses stamped so."""
+        """Adds to `ok` what the threads (positions `lanes`) have learned of the accesses with these stamps."""
         rest = np.flatnonzero(~ok)
         serials = self.known[lanes[rest]]
         for serial in np.unique(serials).tolist():
@@ -405,7 +414,7 @@ class Causality:
         return ok
 
     def latest(self, pages: Pages, blocks: Any, threads: Any, level: Any) -> Any:
-        """Until when pages know these threads, or all that stamps of their level stand for."""
+        """Up to which time pages know these threads, or all threads that stamps of their level stand for."""
         named, rows = np.unique(blocks, return_inverse=True)
         size = self.block_lanes
         table = np.concatenate([pages.get(block, self.clock.blank) for block in named.tolist()])

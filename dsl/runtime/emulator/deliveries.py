@@ -1,8 +1,8 @@
-"""Copies, stores and reductions within a cluster that an mbarrier beside their destination completes.
+"""TMA copies, stores and reductions within a cluster, which an mbarrier beside their destination completes.
 
-`cp.async.bulk` and `cp.reduce.async.bulk` from shared memory read and write by the asynchronous proxy; `st.async` and
-`red.async` bring values of registers, by no other proxy. Their bytes come as late as those of tensor copies
-(`tensor_copies.py`), and are there for those who wait for that phase.
+`cp.async.bulk` and `cp.reduce.async.bulk` from shared memory read and write by the asynchronous proxy. `st.async` and
+`red.async` bring values of registers, by the generic proxy. Their bytes arrive as late as those of tensor copies
+(`tensor_copies.py`), for those who wait for that phase.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .tensor_copies import shared_place, sources_of, start_reduction
 
 @dataclass
 class Delivery:
-    """To one mbarrier. starts: of what the lanes of `part` bring, offsets in the wave's shared memory, of `size` bytes
-    each; values: [lanes, size] bytes, None where they are read when they come, from `source`."""
+    """What arrives at one mbarrier. starts: offsets in the wave's shared memory of what the lanes of `part` bring, each
+    of `size` bytes. values: [lanes, size] bytes; None if they are read on arrival, from `source`."""
 
     wave: Any
     part: Any
@@ -49,6 +49,7 @@ class Delivery:
     def land(self, landing: Landing) -> None:
         memory = self.wave.space("shared")
         values = self.values
+        # The source is read on arrival: a write to it before that is reported and would be seen.
         if self.reading is not None:
             values = memory.data[None, self.source : self.source + self.size].copy()
             sources_of(memory).remove(self.reading)
@@ -66,14 +67,15 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Deliveries:
-    """What one instruction brings, and how: with a reduction, and by the asynchronous proxy?"""
+    """What one instruction brings, with or without a reduction. by_proxy: by the asynchronous proxy?"""
 
     site: Site
     reduction: BulkReduction | None
     by_proxy: bool
 
     def start(self, g: Any, starts: Any, size: int, keys: Any, values: Any = None, source: int = 0) -> None:
-        """keys: of the mbarrier of each lane. values: as in Delivery; else a single lane brings what lies at source."""
+        """keys: the mbarrier of each lane. values: as in Delivery; if None, a single lane brings what lies at
+        source."""
         for key, lanes in teams(keys).items():
             part = g.part(np.array(lanes))
             own = None if values is None else values[lanes]
@@ -101,7 +103,7 @@ class Deliveries:
         return Delivery(wave, g, site, starts, size, values, source, reading, *own)
 
     def read(self, g: Any, source: int, size: int) -> Operation:
-        """What is copied of the own block's shared memory: nobody may write there until it has come."""
+        """What is read of the block's own shared memory: nobody may write there until it has arrived."""
         memory = g.wave.space("shared")
         place = shared_place(np.array([source]), size)
         rows = g.part(np.zeros(place.lanes, np.int64))

@@ -1,7 +1,7 @@
-"""Memory as the launch sees it: device allocations at realistic addresses, and where each space starts.
+"""Memory as the launch sees it: device allocations at realistic addresses, and the windows of the state spaces.
 
-Global memory is one flat array, with gaps between allocations, so that a lane's address minus `GLOBAL_WINDOW` is its
-index.  Generic addresses of shared and local memory lie in windows of their own (PTX ISA 5.3, generic addressing).
+Global memory is one flat array with gaps between allocations. A lane's address minus `GLOBAL_WINDOW` is its index.
+Generic addresses of shared and local memory lie in windows of their own (PTX ISA 5.3, generic addressing).
 """
 
 from __future__ import annotations
@@ -21,16 +21,22 @@ LOCAL_WINDOW = 0x7FF0_0000_0000
 WINDOW_BYTES = 1 << 32
 # A shared::cluster address holds 1 + the block's rank above this bit; 0 there means the thread's own block.
 RANK_SHIFT = 24
-SHARED_START = 0x400  # the first bytes of shared memory belong to the system, so that no variable has address 0
-MOST_ALIGNMENT = 1024  # of shared memory: a variable is at 0x400 on an H200 (driver 580), with .align 8192, too
+# A device keeps the first 1,024 bytes of shared memory for itself, so no variable has address 0.
+SHARED_START = 0x400
+# No more alignment of shared memory than this: an H200 (driver 580.159.04) puts a variable at 0x400 even with
+# `.align 8192`. With more, the emulator accepted a swizzle that read past the block's memory on the device.
+MOST_ALIGNMENT = 1024
 ALIGNMENT = 256
-FAR = 1 << 30  # bytes from an array: no row or two
-GAP = 1 << 16  # between allocations, so that an index that is off by a row or two does not meet another array
+# Bytes from an array beyond which a message names a negative or overflown index: an index that is off by a row or two
+# does not lead so far.
+FAR = 1 << 30
+# Bytes between allocations, so that an index that is off by a row or two does not meet another array.
+GAP = 1 << 16
 
 
 @dataclass(frozen=True)
 class DevicePointer:
-    """An address in a `Memory`; adding an int moves it by bytes."""
+    """An address in a `Memory`. Adding an int moves it by that many bytes."""
 
     memory: Memory
     address: int
@@ -41,7 +47,7 @@ class DevicePointer:
 
 @dataclass(frozen=True)
 class ArrayPlaces:
-    """How the elements of an array lie: strides are in elements, `first` is the address of element (0, 0, …)."""
+    """How the elements of an array lie. Strides are in elements. `first` is the address of element (0, 0, …)."""
 
     first: int
     shape: tuple[int, ...]
@@ -49,8 +55,9 @@ class ArrayPlaces:
     itemsize: int
 
     def outside(self, address: int) -> str:
-        """In words, the axis along which an address is outside, and the index there; nothing where no axis tells."""
+        """In words, the axis along which an address lies outside and its index there. Empty if no axis can be named."""
         rest, index = (address - self.first) // self.itemsize, [0] * len(self.shape)
+        # The axis with the largest stride first, as the quotient of that one takes the largest part of the offset.
         order = sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis])
         if any(self.strides[axis] < 1 for axis in order):
             return ""
@@ -81,7 +88,7 @@ def after(start: int, size: int) -> int:
 
 
 class Memory:
-    """Device memory that several launches may share; allocations are aligned to 256 bytes, with gaps between."""
+    """Device memory that several launches may share. Allocations are aligned to 256 bytes, with gaps between them."""
 
     def __init__(self) -> None:
         self.data = np.zeros(1 << 20, np.uint8)
@@ -89,7 +96,7 @@ class Memory:
         self.allocations: list[EmulatedAllocation] = []
         self.starts: list[int] = []
         self.scratch: list[tuple[DevicePointer, Scratch]] = []  # workspaces, and where they lie
-        self.own: set[int] = set()  # addresses of what the launch itself needs: no index is meant for it
+        self.own: set[int] = set()  # addresses of the launch's own data, which no index of a kernel means
 
     def allocate(self, array: Any, name: str = "array") -> DevicePointer:
         """Copies a numpy array in and returns its address."""
@@ -97,7 +104,7 @@ class Memory:
         return DevicePointer(self, self.reserve(image, len(image), name).address)
 
     def describe(self, pointer: DevicePointer, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
-        """Says of the array whose element (0, 0, …) is at a pointer how its elements lie, for what is told of it."""
+        """Records how the elements of an array lie, for messages about it. Its element (0, 0, …) is at the pointer."""
         lies = ArrayPlaces(pointer.address, shape, strides, itemsize)
         at = bisect.bisect_right(self.starts, pointer.address) - 1
         self.allocations[at] = replace(self.allocations[at], elements=lies)
@@ -118,16 +125,18 @@ class Memory:
         for size in sizes:
             end = after(end, size)
         if end > len(self.data):
+            # Twice as large each time, so that many allocations copy the memory only a few times.
             grown = np.zeros(max(end + (1 << 20), len(self.data) * 2), np.uint8)
             grown[: self.top] = self.data[: self.top]
             self.data = grown
 
     def free(self, allocation: EmulatedAllocation) -> None:
-        """Takes an allocation out of the table; the space at the end of memory is used again."""
+        """Removes an allocation. The space at the end of memory is used again."""
         self.allocations.remove(allocation)
         self.starts.remove(allocation.address)
         self.own.discard(allocation.address)
         start = allocation.address - GLOBAL_WINDOW
+        # A later allocation here begins as zeros.
         self.data[start : start + allocation.size] = 0
         if not self.allocations or self.allocations[-1].address < allocation.address:
             end = self.allocations[-1].end - GLOBAL_WINDOW + GAP if self.allocations else ALIGNMENT
@@ -141,13 +150,15 @@ class Memory:
         return None
 
     def nearest(self, address: int, meant: EmulatedAllocation | None = None) -> str:
-        """In words, where an address out of bounds lies: of the allocation that is meant, or of the closest one."""
+        """In words, where an address out of bounds lies, relative to the allocation that is meant, or else to the
+        closest one."""
         if not self.allocations:
             return "there is no allocation"
 
         def distance(one: EmulatedAllocation) -> int:
             return one.address - address if address < one.address else address - one.end + 1
 
+        # The parameters may lie nearer than any array, but no index means them.
         near = min([a for a in self.allocations if a.address not in self.own] or self.allocations, key=distance)
         best = near if meant is None else meant
         side = "before" if address < best.address else "past the end of"

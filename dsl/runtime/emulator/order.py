@@ -1,14 +1,14 @@
-"""The order in which the machine prefers basic blocks."""
+"""The order in which the emulator runs basic blocks."""
 
 from __future__ import annotations
 
 
 def weak_topological_order(successors: list[list[int]]) -> list[int]:
-    """Blocks in an order in which each loop is contiguous: bodies before exits (Bourdoncle 1993).
+    """Blocks in an order in which each loop is contiguous, with bodies before exits (Bourdoncle 1993).
 
-    Strongly connected components in topological order; inside a component the block where it is entered leads (the
-    first in the text of several; a loop rotated by the compiler may stand before its head) and, without the edges back
-    to it, the rest is ordered in the same way.
+    Strongly connected components come in topological order. Inside a component, the block where it is entered leads. If
+    there are several, it is the first in the text: a loop that the compiler has rotated may stand before its head. The
+    rest is ordered in the same way, without the edges back to the leading block.
     """
     order: list[int] = []
     predecessors: list[list[int]] = [[] for _ in successors]
@@ -54,7 +54,7 @@ def components(nodes: list[int], successors: list[list[int]]) -> list[list[int]]
                 stack.append(node)
                 on_stack.add(node)
             edges = [target for target in successors[node] if target in inside]
-            # Later targets first: then the fall-through comes out before the jump in the reversed order.
+            # Later targets first: then the fall-through comes before the jump in the reversed order.
             for at in range(position, len(edges)):
                 target = edges[at]
                 if target not in index:

@@ -1,11 +1,12 @@
-"""Asynchronous reductions in flight: who may touch their destinations meanwhile.
+"""Asynchronous reductions in flight, and who may access their destinations meanwhile.
 
-Each element is reduced by a relaxed strong operation of the device's scope, at some time between the issue and the
-completion (PTX ISA, "cp.reduce.async.bulk"; those of `red.async` are of the cluster's). So many may reduce into one
-place at a time. Any other access there has to be ordered: before the issue, which the records tell, or behind the
-completion. In global memory a wait for the group completes a reduction, which then is a strong write of the thread that
-issued it, made then. In shared memory an mbarrier does, and it stays here: it is complete for those alone who know
-that they have waited (`landings.py`).
+Each element is reduced by a relaxed strong operation of device scope, at some time between issue and completion (PTX
+ISA, "cp.reduce.async.bulk"; `red.async` has cluster scope). So many may reduce into one place at a time. Any other
+access to it must be ordered: before the issue, which the records show, or after the completion.
+
+In global memory a wait for the group completes a reduction, which then is a strong write of its thread, made at that
+time. In shared memory an mbarrier completes it. The entry stays, since it is complete only for those who know that they
+have waited (`landings.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .stamps import SITE_MASK, TIME_SHIFT, U, threads_of
 
 @dataclass(eq=False)
 class ReductionInFlight:
-    """stamps: of each unit, who reduces, without the time. landing: that it has arrived with."""
+    """stamps: who reduces each unit, without the time. landing: the phase in which it has arrived."""
 
     kind: AccessKind
     units: Any
@@ -34,7 +35,7 @@ class ReductionInFlight:
 
 
 class ReductionsInFlight:
-    """Those of one space, by all waves. counts: [granules], how many of them change each."""
+    """The reductions in one space, by all waves. counts: [granules], how many of them change each."""
 
     def __init__(self, shadow: Shadow):
         self.shadow = shadow
@@ -42,11 +43,12 @@ class ReductionsInFlight:
         self.entries: dict[int, ReductionInFlight] = {}
 
     def begin(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> ReductionInFlight:
-        """The lanes reduce into these units, which are free for them."""
+        """The lanes reduce into these units, which are free for that."""
         units = place.units(self.shadow.granule)
         stamps = np.repeat(g.lane("gid stamp") | U(site.stamp), units.shape[1])
         found = ReductionInFlight(kind, units.reshape(-1), stamps)
         self.entries[id(found)] = found
+        # `add.at`, as one granule may be in `units` several times.
         np.add.at(self.counts, found.units, np.int32(1))
         return found
 
@@ -55,7 +57,7 @@ class ReductionsInFlight:
         np.subtract.at(self.counts, found.units, np.int32(1))
 
     def check(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports an access to what is being reduced, but for another reduction of the same kind."""
+        """Reports an access to what is being reduced, unless it is another reduction of the same kind."""
         if not self.entries:
             return
         units = place.units(self.shadow.granule)
@@ -71,13 +73,13 @@ class ReductionsInFlight:
                 return
 
     def agree(self, kind: AccessKind, other: AccessKind) -> bool:
-        """Is an access morally strong with a reduction, wherever its thread is?"""
+        """Is an access morally strong with a reduction, from any thread?"""
         everybody = GPU if self.shadow.name == "global" else CLUSTER
         same = bool(kind.size) and (kind.size, kind.proxy) == (other.size, other.proxy)
         return same and min(kind.scope, other.scope) >= everybody
 
     def is_known(self, found: ReductionInFlight, kind: AccessKind, units: Any, lanes: Any, g: Any) -> bool:
-        """Do all of these lanes know that it is complete? What a plain write takes the place of is forgotten."""
+        """Do all of these lanes know that it is complete? A plain write that replaces it removes it."""
         if found.landing is None:
             return False
         if not found.landing.known(self.shadow.base + units * self.shadow.granule, g, lanes).all():
@@ -99,13 +101,13 @@ class ReductionsInFlight:
         self.shadow.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"reduction started by {who}")
 
     def complete(self, found: ReductionInFlight, place: SpacePlace, g: Any, site: Site) -> None:
-        """Its thread has waited for it: it is a strong write, made now. place and g as at its begin."""
+        """Its thread has waited for it: it becomes a strong write, made now. place and g are those of `begin`."""
         self.end(found)
         stamps = g.stamps(site)
         column = stamps[:, None] if place.size != self.shadow.granule else stamps
         self.shadow.note(found.kind, place, column, None, g, site)
 
     def end_launch(self, now: int) -> None:
-        """Those that nobody has waited for are complete, too."""
+        """At the end of a launch those that nobody has waited for are complete, too."""
         for found in self.entries.values():
             self.shadow.record(found.kind)[found.units] = found.stamps | U(now << TIME_SHIFT)

@@ -1,8 +1,8 @@
 """Shadow memory: who last wrote and read each granule, and whether an access is ordered after them.
 
-A granule is as large as the smallest access of the PTX to that space.  A record is an array of stamps (`ordering.py`).
+A granule is as large as the smallest access of the PTX to that space. A record is an array of stamps (`ordering.py`).
 There is one for plain writes, one for plain reads, one for plain reads of guesses (`guesses.py`), and one for the
-strong writes and reads (atomics, volatile, relaxed) of each scope and size.  Two accesses race when one of them writes,
+strong writes and reads (atomics, volatile, relaxed) of each scope and size. Two accesses race if one of them writes,
 nothing orders them, and they are not both strong, of one size and in each other's scope (PTX ISA 8.7).
 """
 
@@ -39,6 +39,8 @@ from .stamps import (
 )
 
 PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ, GUESS_READ = range(5)
+# By kind of access: the kinds of records with which it races in any case. Two strong accesses race only if their
+# scopes, sizes or proxies differ (`may_race`).
 CHECKED = {
     PLAIN_READ: (PLAIN_WRITE, STRONG_WRITE),
     PLAIN_WRITE: (PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ, GUESS_READ),
@@ -46,7 +48,7 @@ CHECKED = {
     STRONG_WRITE: (PLAIN_WRITE, PLAIN_READ, GUESS_READ),
     GUESS_READ: (PLAIN_WRITE, STRONG_WRITE),
 }
-NOTED = {(GUESS_READ, STRONG_WRITE), (STRONG_WRITE, GUESS_READ)}  # a race that does no harm (`guesses.py`)
+NOTED = {(GUESS_READ, STRONG_WRITE), (STRONG_WRITE, GUESS_READ)}  # races without harm (`guesses.py`)
 WORDS = {
     PLAIN_WRITE: "written",
     PLAIN_READ: "read",
@@ -58,10 +60,10 @@ WRITES = {PLAIN_WRITE, STRONG_WRITE}
 
 
 class AccessKind(NamedTuple):
-    """What a record is of: a kind above, and for strong accesses their scope and the size of an element.
+    """The accesses of one record: a kind of the above, and for strong accesses their scope and the size of an element.
 
-    warp: of its block, where each has a record of its own. proxy: is it of the asynchronous one? Strong accesses by two
-    proxies are not morally strong (PTX ISA 8.7.1).
+    warp: the warp of the block, if each has a record of its own. proxy: is it the asynchronous proxy? Strong accesses
+    by two proxies are not morally strong (PTX ISA 8.7.1).
     """
 
     base: int
@@ -73,7 +75,10 @@ class AccessKind(NamedTuple):
 
 @dataclass
 class SpacePlace:
-    """Where the lanes of a group access a space: units of `size` bytes from `start` on, or at `index` for each lane."""
+    """Where the lanes of a group access a space: units of `size` bytes from `start` on, or at `index` for each lane.
+
+    `index` None is the usual case of lanes side by side: then slices replace index arrays.
+    """
 
     size: int
     lanes: int
@@ -105,7 +110,7 @@ class SpacePlace:
         return SpacePlace(size, self.lanes, 0, index * self.size // size)
 
     def granules(self, where: Any, granule: int) -> Any:
-        """Numbers of the granules at some positions in what `take` gives."""
+        """Numbers of the granules at these positions of what `take` gives."""
         units = self.start + where[0] if self.index is None else self.index[where[0]]
         return units if len(where) == 1 else units * (self.size // granule) + where[1]
 
@@ -116,7 +121,7 @@ class SpacePlace:
         return index[:, None] * ratio + np.arange(ratio)
 
     def covered(self, granule: int) -> Any:
-        """Numbers of the granules, each as often as it is asked again."""
+        """Numbers of the granules, each as often as a lane accesses it."""
         return self.units(granule).reshape(-1)
 
     def restricted(self, lanes: Any) -> SpacePlace:
@@ -128,7 +133,8 @@ Report = Callable[..., None]
 
 
 class Shadow:
-    """The records of one space.  `private` spaces belong to blocks, so that a block's barrier orders all of theirs."""
+    """The records of one space. `private` spaces belong to blocks, so a block's barrier orders all accesses of a
+    block."""
 
     def __init__(
         self,
@@ -141,10 +147,10 @@ class Shadow:
         base: int = 0,
         exact: bool = False,
     ):
-        """`base` is added to an offset in the space for an address that no other space of the launch has.
+        """`base` plus an offset in the space is an address that no other space of the launch has.
 
-        `exact`: threads may be ordered one by one, so that a stamp does not stand for a whole warp or block.  (For
-        plain reads of shared memory it still does: it is read by all threads at once, and as a rule ordered by them.)
+        `exact`: threads may be ordered one by one, so a stamp does not stand for a whole warp or block. Plain reads of
+        shared memory are an exception: mostly all threads read it at once and are ordered together.
         """
         self.name = name
         self.base = base
@@ -157,24 +163,27 @@ class Shadow:
         self.records: dict[AccessKind, Any] = {}
         self.histories: dict[AccessKind, History] = {}
         self.read_only_reads: Any = None
+        # Tables that few programs need, and that are made when they are first needed.
         self.unwritten: Any = None  # [granules] of global memory that nobody has written (`scratch.py`)
         self.reserved: Any = None  # [granules]: part of a valid mbarrier
-        self.sources: Any = None  # what asynchronous copies are reading (`copies.py`)
-        self.reductions: Any = None  # what asynchronous reductions are changing (`reductions_in_flight.py`)
+        self.sources: Any = None  # what asynchronous copies read now (`copies.py`)
+        self.reductions: Any = None  # what asynchronous reductions change now (`reductions_in_flight.py`)
         self.landings: Any = None  # copies that mbarriers complete (`landings.py`)
-        self.by_warps = False  # are plain reads kept for each warp of a block by itself?
-        self.readings: Any = None  # what products have read (`products.py`)
-        self.by_proxy: Any = None  # [granules]: was the last plain write one of the asynchronous proxy?
+        self.by_warps = False  # does each warp of a block have a record of its plain reads?
+        self.readings: Any = None  # what matrix products have read (`products.py`)
+        self.by_proxy: Any = None  # [granules]: was the last plain write by the asynchronous proxy?
 
     def record(self, kind: AccessKind) -> Any:
         found = self.records.get(kind)
         if found is None:
+            # Stamp 0 is no access, as the time of a launch begins at 2.
             found = self.records[kind] = np.zeros(self.count, U)
         return found
 
     def kind_of(self, base: int, strong: Strong | None, by_proxy: bool = False) -> AccessKind:
         if strong is None:
             return AccessKind(base)
+        # In a private space only one block accesses, which each scope includes.
         return AccessKind(base, GPU if self.private else strong.scope, strong.size, proxy=by_proxy)
 
     # Accesses
@@ -191,8 +200,11 @@ class Shadow:
         values: Any = None,
         by_proxy: bool = False,
     ) -> None:
-        """Checks an access against the records that it can race with, then records it. values: that a store writes;
-        by_proxy: of a strong access, is it made by the asynchronous proxy?"""
+        """Checks an access against the records that it can race with, then records it.
+
+        values: what a store writes. by_proxy: does the asynchronous proxy make this strong access? record: False for
+        the reads of copies, which count when they are complete.
+        """
         kind = self.kind_of(base, strong, by_proxy)
         if self.reserved is not None:
             self.check_reserved(base, place, g, site)
@@ -208,6 +220,7 @@ class Shadow:
         may_be_empty = self.starts_empty or self.unwritten is not None
         needs_value = may_be_empty and (base in (PLAIN_READ, STRONG_READ, GUESS_READ) or read_modify)
         if needs_value:
+            # The record must be there, as reads of what nobody wrote are found in it.
             self.record(AccessKind(PLAIN_WRITE))
         for other, known in self.records.items():
             is_plain_write = other.base == PLAIN_WRITE
@@ -228,9 +241,9 @@ class Shadow:
             self.note(kind, place, column, limit, g, site, values)
 
     def is_even(self, units: Any, size: int) -> bool:
-        """Is each row of units of `size` bytes in one state to those who read it, as the copy of a whole box leaves it?
+        """Is each row of units of `size` bytes in one state for its readers, as the copy of a whole TMA box leaves it?
 
-        It is not where it may depend on the address: among strong writes.
+        Not among strong writes: what a thread knows of them may depend on the address.
         """
         tables = [known for kind, known in self.records.items() if kind.base == PLAIN_WRITE]
         if self.landings is not None:
@@ -245,7 +258,7 @@ class Shadow:
         return not any(known.reshape(-1, ratio)[units].any() for known in strong)
 
     def note_by_warps(self, kind: AccessKind, place: SpacePlace, column: Any, limit: Any, g: Any, site: Site) -> None:
-        """A record for each warp, so that no stamp stands for threads of other warps."""
+        """Keeps a record for each warp, so that no stamp stands for threads of other warps."""
         warps = g.index() % g.wave.block_lanes >> 5
         for warp in np.unique(warps).tolist():
             lanes = np.flatnonzero(warps == warp)
@@ -253,15 +266,18 @@ class Shadow:
             self.note(kind._replace(warp=warp), place.restricted(lanes), column[lanes], own, g.part(lanes), site)
 
     def may_race(self, kind: AccessKind, other: AccessKind) -> bool:
+        """Two strong accesses can race only if they differ in scope, size, warp or proxy, or have a scope below
+        .gpu."""
         if other.base in CHECKED[kind.base]:
             return True
         is_conflict = kind.base in WRITES or other.base in WRITES
         return is_conflict and bool(kind.size and other.size) and not (kind[1:] == other[1:] and kind.scope == GPU)
 
     def volatile(self, base: int, place: SpacePlace, g: Any, site: Site) -> None:
-        """Before a volatile access is recorded: reports a volatile read and a write that nothing orders.
+        """Before a volatile access is recorded: reports a volatile read and write that nothing orders.
 
-        They do not race, but the read gives what the memory happens to hold.  A read in a loop may wait for the write.
+        They do not race, but the read gives what the memory happens to hold. A read in a loop may wait for the write,
+        so it is not reported.
         """
         wanted = STRONG_WRITE if base == STRONG_READ else STRONG_READ
         if base == STRONG_READ and site.in_loop:
@@ -294,12 +310,13 @@ class Shadow:
         return False
 
     def suspects(self, met: Any, column: Any, limit: Any) -> Any:
-        """Which stamps may be unordered with this access: neither empty nor this thread's nor before a block barrier.
+        """Stamps that may be unordered with this access: not empty, not of this thread, not before a block barrier.
 
-        None when there are none, which is the usual case.
+        None if there are no such stamps, which is the usual case.
         """
         if limit is not None and met.ndim == 2:
             limit = limit[:, None]
+
         suspect = met != 0 if limit is None else met >= limit
         if not suspect.any():
             return None
@@ -311,6 +328,7 @@ class Shadow:
     def check(
         self, kind: AccessKind, other: AccessKind, place: SpacePlace, met: Any, suspect: Any, g: Any, site: Site
     ) -> None:
+        # Rows of a copy are `each` lanes of one thread.
         if g.each > 1 and other not in self.histories and not g.ordering.causality.held:
             self.ask_once(place, met, suspect, g)
         if self.landings is not None and other.base == PLAIN_WRITE:
@@ -330,9 +348,13 @@ class Shadow:
             self.conflict(kind, other, culprits[bad], where[0][bad], g, site)
 
     def ask_once(self, place: SpacePlace, met: Any, suspect: Any, g: Any) -> None:
-        """Leaves the first of neighbouring granules that one thread meets in one state, which what it knows decides
-        alike: in boxes, where a copy before has filled thousands. (Threads that have learned from memory may know
-        of one address and not of the next, and what several blocks did has a history each.)"""
+        """Keeps only the first of neighbouring granules that one thread meets in one state, since its knowledge decides
+        them alike.
+
+        A copy into a TMA box of 16 KiB meets 2,048 granules that one copy has filled: this took a matrix product of
+        1024 x 1024 x 1024 from 1.99 to 1.70 s. It does not hold for threads that have learned from memory, who may know
+        of one address and not of the next, nor where several blocks have a history.
+        """
         boxes = met.reshape(g.n // g.each, -1)
         alike = boxes[:, 1:] == boxes[:, :-1]
         if self.landings is not None:
@@ -345,9 +367,9 @@ class Shadow:
     def ordered(
         self, kind: AccessKind, units: Any, stamps: Any, g: Any, lanes: Any, scope: int | None = None
     ) -> tuple[Any, Any]:
-        """Is all that the stamps of a record stand for before what the lanes do now?  And else, what is not?
+        """(is everything that these stamps stand for before what the lanes do now?, what is not).
 
-        With a `scope`, what was done within the scope around the lane need not be.
+        With a `scope`, accesses inside this scope around the lane need not be ordered.
         """
         addresses = self.base + units * self.granule
 
@@ -355,6 +377,7 @@ class Shadow:
             ok = g.ordering.ordered(each, addresses, g, lanes)
             return ok if scope is None else ok | ~g.ordering.beyond(scope, each, g.lane("gid stamp")[lanes])
 
+        # A stamp of level GRID stands for several blocks. The history has each of them.
         several = levels(stamps) == GRID
         if not several.any():
             return one_by_one(stamps, addresses, lanes), stamps
@@ -370,7 +393,7 @@ class Shadow:
         return ok, culprits
 
     def unordered(self, base: int, place: SpacePlace, g: Any, site: Site) -> tuple[int, str] | None:
-        """(lane, who) of an access of a kind that nothing orders before an access here; None where all are."""
+        """(lane, who) of an access of a kind that nothing orders before an access here. None if all are ordered."""
         for kind, record in self.records.items():
             if kind.base == base and (found := self.unordered_in(kind, record, place, g, site)) is not None:
                 return found
@@ -394,7 +417,7 @@ class Shadow:
         return int(where[0][bad[0]]), g.launch.who(int(threads_of(stamp)[0]), int(stamp[0]) & SITE_MASK)
 
     def remember(self, kind: AccessKind, units: Any, stamps: Any) -> None:
-        """What the stamp in the record, of level GRID, leaves out."""
+        """Keeps what a stamp of level GRID in the record leaves out."""
         if kind not in self.histories:
             self.histories[kind] = History()
         self.histories[kind].add(units, stamps)
@@ -402,12 +425,13 @@ class Shadow:
     def conflict(
         self, kind: AccessKind, other: AccessKind, stamps: Any, lanes: Any, g: Any, site: Site, same: Any = None
     ) -> None:
-        """Reports the first of the stamps. same: which of the lanes write what is there (`alike.py`)."""
+        """Reports the first of the stamps. same: which lanes write what is there already (`alike.py`)."""
         alike = self.alike(kind, other, stamps, g, site) | (False if same is None else same)
         if not alike.all():
             stamps, lanes = stamps[~alike], lanes[~alike]
         who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
         verb = "writes" if kind.base in WRITES else "reads"
+        # The stamp of a copy in flight has the last time, so nothing is ordered after it.
         if int(times(stamps[:1])[0]) == LAST_TIME:
             message = f"{verb} {self.name} memory that an asynchronous copy is still filling"
             self.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"copy started by {who}")
@@ -427,7 +451,7 @@ class Shadow:
         self.report(Kind.RACE, message, g, int(lanes[0]), site, f"{words} by {who}")
 
     def alike(self, kind: AccessKind, other: AccessKind, stamps: Any, g: Any, site: Site) -> Any:
-        """Which of the stamps are of this very store, which writes the same each time (`alike.py`)?"""
+        """Which stamps are of this very store, if it writes the same value each time (`alike.py`)."""
         both_plain = kind.base == other.base == PLAIN_WRITE and site.stamp in g.launch.program.constant_stores
         return both_plain & (stamps & U(SITE_MASK) == site.stamp) & (times(stamps) != LAST_TIME)
 
@@ -437,6 +461,7 @@ class Shadow:
             empty &= place.take(self.unwritten, self.granule)
         if not empty.any():
             return
+        # Bytes may also be written by strong writes alone.
         for kind, strong in self.records.items():
             if kind.base == STRONG_WRITE:
                 empty &= place.take(strong, self.granule) == 0
@@ -446,7 +471,7 @@ class Shadow:
             self.report(Kind.UNINITIALISED, message, g, lane, site, None)
 
     def of_array(self, place: SpacePlace, lane: int, g: Any) -> str:
-        """In words, the array that a lane accesses, of global memory."""
+        """In words, the array of global memory that a lane accesses."""
         if self.unwritten is None:
             return ""
         unit = place.start + lane if place.index is None else int(place.index[lane])
@@ -461,7 +486,7 @@ class Shadow:
             self.report(Kind.BARRIER_MISUSE, message, g, int(np.nonzero(met)[0][0]), site, None)
 
     def reserve(self, place: SpacePlace, valid: bool) -> None:
-        """An mbarrier begins or ends to be valid here."""
+        """An mbarrier becomes valid or invalid here."""
         if self.reserved is None:
             self.reserved = np.zeros(self.count, np.uint8)
         place.put(self.reserved, self.granule, int(valid))
@@ -475,7 +500,7 @@ class Shadow:
             )
 
     def read_only(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """`ld.global.nc`: the bytes must not be written in the whole launch."""
+        """`ld.global.nc`: the bytes must not be written during the whole launch (PTX ISA, "ld.global.nc")."""
         for kind, record in self.records.items():
             if kind.base not in WRITES:
                 continue
@@ -503,6 +528,7 @@ class Shadow:
             if self.landings is not None:
                 self.landings.overwritten(place, self.granule)
             if place.index is not None:
+                # Several lanes may store to one granule: numpy keeps the last one, and the others race with it.
                 again = place.take(record, self.granule)
                 lost = again != column
                 if lost.any():
@@ -517,7 +543,7 @@ class Shadow:
             self.merge_duplicates(kind, place, new, g, site)
 
     def combined(self, kind: AccessKind, place: SpacePlace, old: Any, column: Any, limit: Any, g: Any) -> Any:
-        """A stamp replaces what is ordered before it; otherwise it comes to stand for several threads."""
+        """The new stamps: a stamp replaces what is ordered before it, else it comes to stand for several threads."""
         suspect = self.suspects(old, column, limit)
         if suspect is None:
             return column
@@ -536,12 +562,13 @@ class Shadow:
         return new
 
     def relation(self, kind: AccessKind, stamps: Any, mine: Any, g: Any) -> Any:
+        # Threads that are ordered one by one need a history: a warp's or block's stamp would claim too much.
         if self.exact and (kind.size or self.name == "global"):
             return np.full(len(stamps), GRID, U)
         return g.ordering.relation(stamps, mine)
 
     def merge_duplicates(self, kind: AccessKind, place: SpacePlace, new: Any, g: Any, site: Site) -> None:
-        """Several lanes of one instruction at one granule: one stamp stays and gets the level of all of them."""
+        """Several lanes of one instruction access one granule: one stamp stays and gets the level of all of them."""
         record = self.record(kind)
         again = place.take(record, self.granule)
         where = np.nonzero(again != new)
@@ -571,9 +598,9 @@ class Shadow:
     # Asynchronous copies
 
     def start_copy(self, place: SpacePlace, g: Any, site: Site, by_proxy: bool = False) -> None:
-        """The destination must be free to write; then it is in flight, even for the thread that issued the copy.
+        """Checks that the destination is free. Then it is in flight, for the issuing thread, too.
 
-        `by_proxy`: the asynchronous proxy writes.
+        `by_proxy`: the asynchronous proxy writes it.
         """
         self.access(PLAIN_WRITE, place, g, site)
         if by_proxy:
@@ -588,12 +615,12 @@ class Shadow:
         )
 
     def settle_copy(self, units: Any, chosen: Any, stamps: Any, now: int) -> None:
-        """Those granules of copies that still hold them become writes made now."""
+        """Granules that still hold these copies become writes made now."""
         done = np.broadcast_to((stamps | U(now << TIME_SHIFT))[:, None], units.shape)
         self.record(AccessKind(PLAIN_WRITE))[units[chosen]] = done[chosen]
 
     def finish_copy(self, place: SpacePlace, stamps: Any, now: int) -> None:
-        """The copy has become a write of the thread that issued it, made now."""
+        """The copy becomes a write of its thread, made now."""
         done = stamps | U(now << TIME_SHIFT)
         place.put(
             self.record(AccessKind(PLAIN_WRITE)), self.granule, done[:, None] if place.size != self.granule else done

@@ -1,11 +1,12 @@
-"""Launches that do not end: which words their loops read again and again, and whether anything can still change these.
+"""Launches that do not end: which words their loops poll, and whether anything can still change these.
 
-The emulator is deterministic. If every thread that can run has gone round its loop often, with the same registers at
-its head as before and with no write that changed memory, then it does so for ever: that is a deadlock, found after some
-hundred rounds instead of at the limit of time. A program that asks for no word of memory is looked at now and then as
-it runs: a loop of its whose registers and memory come back to what they were has no end either, whatever its length.
-Programs that read a clock, or whose threads meet at mbarriers, change in other ways and have the limits of time and
-instructions only.
+The emulator is deterministic. If every thread that can run has repeated its loop often, with the same registers at its
+head and without a write that changed memory, it repeats it for ever. That is a deadlock, found after some hundred
+iterations (0.1 s) and not at the time limit (300 s).
+
+A program that polls no memory is looked at now and then while it runs: a loop whose registers and memory return to an
+earlier state has no end either, whatever its length. Programs that read a clock, or whose threads meet at mbarriers,
+change in other ways: they have only the limits of time and instructions.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from .reader import PtxInstruction
 from .shadow import SpacePlace
 from .spaces import Space
 
-ROTATIONS = 3  # without a change: late writes (`delays.py`) have been seen after the first
-LOOK = 2520  # steps of a wave between two looks at it, which take as long as few: all cycles of up to ten divide it
+# Rotations without a change until it is a deadlock. Late writes (`delays.py`) have all been seen after the first one.
+ROTATIONS = 3
+# Steps of a wave between two looks at its state. A look takes as long as a few steps. 2,520 is a multiple of all
+# numbers up to ten, so a cycle of up to ten steps is where it was at each look.
+LOOK = 2520
 MOST_NAMED = 3  # words, and lines
 
 
 @dataclass(slots=True)
 class Poll:
-    """The latest strong read by one instruction of a loop; `spent`: instructions of the launch before it."""
+    """The latest strong read by one instruction of a loop. `spent`: instructions of the launch before it."""
 
     site: Site
     place: SpacePlace
@@ -36,7 +40,7 @@ class Poll:
 
 
 class Spins:
-    """What the loops of a launch read, and how long nothing has changed."""
+    """What the loops of a launch poll, and how long nothing has changed."""
 
     def __init__(self, launch: Any):
         self.launch = launch
@@ -51,17 +55,18 @@ class Spins:
 
     @property
     def is_decidable(self) -> bool:
-        """A rehearsal ends at a standstill alone, which a look at the phases tells, too."""
+        """Whether a standstill can be proved. In a rehearsal with mbarriers it can, as their phases are part of the
+        state."""
         program = self.launch.program
         return not program.reads_clocks and (self.launch.rehearses or not program.has_mbarriers)
 
     def read(self, site: Site, place: SpacePlace, memory: Space, g: Any) -> None:
-        """A strong read, or an atomic operation whose result is used."""
+        """Notes a strong read, or an atomic operation whose result is used."""
         if site.in_loop and place.lanes:
             self.polls[site.number] = Poll(site, place, memory, g, self.launch.spent)
 
     def rotated(self, active: list[Any]) -> bool:
-        """All waves have had their turn: is it certain that they go on like this for ever?"""
+        """All waves have had their turn. Is it certain that they go on like this for ever?"""
         self.marks = [self.marks[1], self.launch.spent]
         if not self.is_decidable or not self.asks:
             return False
@@ -71,18 +76,20 @@ class Spins:
         return self.stands(is_same)
 
     def stands(self, is_same: bool) -> bool:
-        """The registers are what they were, or not: is the memory so, too, and has it been often enough?"""
+        """is_same: the registers are unchanged. Is the memory unchanged, too, and for long enough?"""
         spaces = self.launch.all_spaces()
         written = [space.changes for space in spaces]
-        for space in spaces:  # a look at each write's old value is for launches that seem to stand still
+        # Comparing each write with the old value costs time, so it is only for launches that seem to stand still.
+        for space in spaces:
             space.compares = is_same
         self.rotations = self.rotations + 1 if is_same and written == self.written else 0
         self.written = written
         return self.rotations >= ROTATIONS
 
     def stepped(self, wave: Any) -> bool:
-        """The wave of a program that asks for no word has made a step: is it certain that it goes on for ever? What it
-        is compared to is kept twice as long each time, so that a cycle of any length is found (after Brent 1980)."""
+        """The wave of a program that polls no memory has made a step. Is it certain that it goes on for ever? The
+        state that it is compared with is kept twice as long each time, so a cycle of any length is found (after
+        Brent 1980)."""
         self.steps += 1
         if self.steps % LOOK or self.asks or not self.is_decidable:
             return False
@@ -101,7 +108,7 @@ class Spins:
         return sorted(found, key=lambda poll: poll.site.number)
 
     def described(self, poll: Poll) -> str:
-        """The word that a poll reads, its value, who wrote it last, and what could change it."""
+        """In words, the word that a poll reads, its value, its last writer, and what could change it."""
         launch, size = self.launch, poll.place.size
         unit = poll.place.start if poll.place.index is None else int(poll.place.index[0])
         value = int.from_bytes(poll.memory.data[unit * size : unit * size + size].tobytes(), "little")
@@ -122,7 +129,7 @@ class Spins:
         )
 
     def text(self, waiting: int) -> str:
-        """What the loops wait for, in words; `waiting`: blocks that have not started."""
+        """In words, what the loops wait for. `waiting`: blocks that have not started."""
         polls = self.current()
         if not polls:
             return "no loop that runs reads what another thread may write: its condition stays true"
@@ -138,6 +145,6 @@ class Spins:
 
 
 def places_of(sites: list[PtxInstruction]) -> str:
-    """The lines of some instructions, each once."""
+    """The lines of these instructions, each once."""
     found = list(dict.fromkeys(f"{site.location or f'PTX line {site.ptx_line}'}" for site in sites))
     return ", ".join(found[:MOST_NAMED]) + (", …" if len(found) > MOST_NAMED else "")

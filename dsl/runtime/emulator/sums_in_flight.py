@@ -1,8 +1,9 @@
-"""Registers of products in flight: what PTX forbids of them, and finds out by itself as little as hardware does.
+"""Registers of wgmma products in flight: what PTX forbids, checked on the text along all paths.
 
-PTX ISA, "wgmma.fence" and "wgmma.mma_async": from its issue until a `wgmma.wait_group` that covers its group, nobody
-but products of the same shape touches the sums of a product, and nobody writes its A; and a `wgmma.fence` stands
-between any other access to a register and a product that takes it. Told of the text, along all ways through it.
+PTX ISA, "wgmma.fence" and "wgmma.mma_async": from the issue of a product until a `wgmma.wait_group` that covers its
+group, only products of the same shape may access its accumulators, and nobody may write its A registers. A
+`wgmma.fence` must stand between any other access to a register and a product that takes it. ptxas does not refuse a
+violation but adds waits (C7514). Here it is an error.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from typing import Any
 
 from .findings import PtxError
 
+# The age of a product whose group is not committed yet. Otherwise an age is the number of groups since its own.
 OPEN = -1
-"""The age of a product whose group is not committed yet; else how many groups have been since its own."""
+# Ages stop here, so that a loop that never waits has finitely many states.
 OLDEST = 64
+# The role of a register that products on two paths use differently. Nothing may access it until they are waited for.
 EITHER = "either"
-"""The role of a register that products on two ways take differently: nothing may touch it until they are waited for."""
 
 
 @dataclass(frozen=True)
 class WarpgroupStep:
-    """A `wgmma` instruction: `kind` is fence, commit, wait or multiply. sums, fragments: registers of D, and of A."""
+    """A `wgmma` instruction. `kind` is fence, commit, wait or multiply. sums: registers of D, the accumulators.
+    fragments: registers of A."""
 
     kind: str
     sums: tuple[str, ...] = ()
@@ -33,10 +36,10 @@ class WarpgroupStep:
 
 @dataclass
 class FlyingSums:
-    """What holds before an instruction, on some way to it.
+    """What holds before an instruction, on some path to it.
 
-    flying: age, and shape, `A` or EITHER, of registers. touched: by other instructions since the last fence. fenced:
-    whether there was one.
+    flying: by register, its age and its role: a shape, `A` or EITHER. touched: registers that other instructions have
+    accessed since the last fence. fenced: whether there was a fence.
     """
 
     flying: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -47,10 +50,11 @@ class FlyingSums:
         return FlyingSums(dict(self.flying), set(self.touched), self.fenced)
 
     def joined(self, other: FlyingSums) -> bool:
-        """Takes in what holds on another way; whether that changed anything."""
+        """Adds what holds on another path. Returns whether that changed anything."""
         before = self.copy()
         for name, (age, role) in other.flying.items():
             known_age, known_role = self.flying.get(name, (age, role))
+            # The younger age, as the later wait must cover both paths.
             self.flying[name] = min(age, known_age), role if role == known_role else EITHER
         self.touched |= other.touched
         self.fenced &= other.fenced
@@ -58,7 +62,7 @@ class FlyingSums:
 
 
 def check_sums(segments: list[Any], start: int) -> None:
-    """Raises PtxError at an instruction that touches what a product in flight has."""
+    """Raises PtxError at an instruction that accesses a register of a product in flight."""
     names = {
         name
         for segment in segments
@@ -66,6 +70,7 @@ def check_sums(segments: list[Any], start: int) -> None:
         if record.product is not None
         for name in (*record.product.sums, *record.product.fragments)
     }
+    # Most kernels have no wgmma.
     if not names:
         return
     states: dict[int, FlyingSums] = {start: FlyingSums()}
@@ -84,7 +89,7 @@ def check_sums(segments: list[Any], start: int) -> None:
 
 
 def step(state: FlyingSums, record: Any, site: Any, names: set[str]) -> None:
-    """What an instruction does to a state."""
+    """Applies an instruction to a state. Raises PtxError for a forbidden access."""
 
     def refuse(name: str, why: str) -> PtxError:
         return PtxError(f"{name} {why} in `{site.text}`", site.ptx_line)
@@ -93,6 +98,7 @@ def step(state: FlyingSums, record: Any, site: Any, names: set[str]) -> None:
     if product is None:
         touched = names & {*record.uses, *record.reads, *record.writes}
         for name in touched & state.flying.keys():
+            # Registers of A may be read meanwhile, as the product only reads them.
             if state.flying[name][1] != "A" or name in record.writes:
                 raise refuse(name, "belongs to a product in flight: a wgmma.wait_group must stand before its use")
         state.touched |= touched
@@ -118,6 +124,6 @@ def multiply(state: FlyingSums, product: WarpgroupStep, refuse: Any) -> None:
 
 
 def each_register(product: WarpgroupStep) -> Iterable[tuple[str, str]]:
-    """(name, what it is to the product): its sums are of a shape."""
+    """(name, role) of a product's registers. The role of an accumulator is the shape of its product."""
     yield from ((name, product.shape) for name in product.sums)
     yield from ((name, "A") for name in product.fragments)

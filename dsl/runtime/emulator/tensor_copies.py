@@ -1,15 +1,15 @@
-"""Copies of boxes of tensors between global and shared memory (PTX ISA, "cp.async.bulk.tensor").
+"""TMA copies of boxes between tensors in global memory and shared memory (PTX ISA, "cp.async.bulk.tensor").
 
-One thread starts a copy of a whole box. Into shared memory it is in flight until the phase of its mbarrier that its
-bytes complete: they come as late as they can, which is when somebody looks at the mbarrier, or at once, as the seed
-says. Out of shared memory it belongs to a group of its thread. Both read and write by the asynchronous proxy.
+One thread starts the copy of a whole TMA box. A copy into shared memory is in flight until its bytes complete a phase
+of its mbarrier. They arrive as late as possible: when somebody looks at the mbarrier (with a seed, some at once). A
+copy out of shared memory belongs to a group of its thread. Both read and write by the asynchronous proxy.
 
-A box is rows of whole 16-byte pieces, one after another. A swizzle lets pieces change places within 128 bytes, so that
-a box that begins at a multiple of 128 fills one range of shared memory.
+A TMA box consists of rows of whole 16-byte pieces, one after another. A swizzle moves pieces within 128 bytes, so a box
+that begins at a multiple of 128 fills one range of shared memory.
 
-What comes in is cut to the byte at the array's edges. What goes out, copied or reduced, is whole pieces: where the rows
-of the array end in the middle of one, a device writes the rest of it, too, of which no manual says a word (all of 1,672
-reductions tried on an H200, driver 580.159.04; 420 elements beside a view were lost on an H100). That is reported.
+Copies in are cut to the byte at the array's edges. Copies and reductions out consist of whole pieces: if the rows of
+the array end inside a piece, a device writes the rest of it, too. No manual states that (all of 1,672 reductions tried
+on an H200, driver 580.159.04; an H100 overwrote 420 elements beside a view). The emulator reports it.
 
 The rows of an im2col copy are pixels, along the window of its map and through images (PTX ISA, "im2col mode").
 """
@@ -37,13 +37,14 @@ from .stamps import U
 from .tensor_maps import ALIGNMENT as MAP_ALIGNMENT
 from .tensor_maps import BYTES, UNIT, PlacedMap
 
+# Bytes: a TMA box in shared memory begins at a multiple of this.
 ALIGNMENT = 128
-"""Of a box in shared memory."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """The part of a box that lies in the array: its first element, elements an axis, and what lies before it."""
+    """The part of a TMA box that lies in the array: its first element, its elements along each axis, and what is cut
+    off before."""
 
     placed: PlacedMap
     first: int  # offset of its first element in global memory
@@ -61,7 +62,7 @@ class Box:
 
     @property
     def last(self) -> int:
-        """Offset behind its last byte."""
+        """Offset in global memory just past its last byte."""
         outer = zip(self.sizes[1:], self.placed.strides[1:], strict=True)
         return self.first + self.row_bytes + sum((size - 1) * stride for size, stride in outer)
 
@@ -79,19 +80,19 @@ class Box:
         return np.lib.stride_tricks.as_strided(data[self.first :], shape, strides)
 
     def put_into(self, data: Any, source: Any) -> None:
-        """Fills the bytes of a box from those of global memory."""
+        """Fills the bytes of a TMA box from global memory."""
         self.seen_in_box(data)[...] = self.seen_in(source)
 
     def put_out(self, target: Any, data: Any) -> None:
-        """Fills global memory from the bytes of a box."""
+        """Fills global memory from the bytes of a TMA box."""
         self.seen_in(target)[...] = self.seen_in_box(data)
 
     def taken_from(self, data: Any) -> Any:
-        """[rows, bytes] of the bytes of a box, as `rows` has them."""
+        """[rows, bytes]: the bytes of a TMA box in the order of `rows`."""
         return self.seen_in_box(data).reshape(-1, self.row_bytes)
 
     def seen_in_box(self, data: Any) -> Any:
-        """The same of the bytes of the whole box, row after row."""
+        """The same view of the bytes of the whole TMA box, row after row."""
         size = self.placed.map.element_bytes
         whole = data.reshape(*self.placed.map.box[:0:-1], self.placed.map.box[0] * size)
         cuts = [slice(low, low + count) for low, count in zip(self.before[:0:-1], self.sizes[:0:-1], strict=True)]
@@ -99,16 +100,18 @@ class Box:
 
 
 def box_at(placed: PlacedMap, corner: list[int], pieces: bool = False) -> Box:
-    """The box whose first element has these coordinates, of either sign; pieces: with the rest of the last 16 bytes of
-    the array's rows, as it goes out."""
+    """The TMA box whose first element has these coordinates, which may be negative. pieces: with the rest of the last
+    16 bytes of the array's rows, as it goes out."""
     low = [min(max(0, -at), box) for at, box in zip(corner, placed.map.box, strict=True)]
     high = [
         max(min(box, extent - at), first)
         for at, box, extent, first in zip(corner, placed.map.box, placed.map.extents, low, strict=True)
     ]
     size, beyond = placed.map.element_bytes, 0
+
     if pieces and high[0] > low[0] and UNIT % size == 0:
         beyond = min(-placed.map.extents[0] * size % UNIT, (placed.map.box[0] - high[0]) * size)
+        # Only a box that reaches the end of the array's rows has a rest.
         beyond *= corner[0] + high[0] == placed.map.extents[0]
         high[0] += beyond // size
     first = placed.address - GLOBAL_WINDOW
@@ -117,14 +120,14 @@ def box_at(placed: PlacedMap, corner: list[int], pieces: bool = False) -> Box:
 
 
 def within(box: Box) -> Box:
-    """What of a box lies in the array."""
+    """The part of a TMA box that lies in the array."""
     columns, *rest = box.sizes
     return replace(box, sizes=(columns - box.beyond // box.placed.map.element_bytes, *rest), beyond=0)
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """The part of an im2col box that lies in the array: which of its pixels, and of each the same channels."""
+    """The part of an im2col box that lies in the array: some of its pixels, with the same channels of each."""
 
     placed: PlacedMap
     numbers: Any  # of the pixels in the box
@@ -146,7 +149,7 @@ class Pixels:
 
     @cached_property
     def last(self) -> int:
-        """Offset behind its last byte."""
+        """Offset in global memory just past its last byte."""
         return int(self.starts.max()) + self.row_bytes
 
     def rows(self) -> Any:
@@ -154,27 +157,27 @@ class Pixels:
         return self.starts
 
     def put_into(self, data: Any, source: Any) -> None:
-        """Fills the bytes of a box from those of global memory."""
+        """Fills the bytes of a TMA box from global memory."""
         box, size = self.placed.map.box, self.placed.map.element_bytes
         rows = np.lib.stride_tricks.as_strided(source, (len(source) - self.row_bytes + 1, self.row_bytes), (1, 1))
         at = slice(self.before * size, self.before * size + self.row_bytes)
         data.reshape(box[1], box[0] * size)[self.numbers, at] = rows[self.starts]
 
     def put_out(self, target: Any, data: Any) -> None:
-        """Fills global memory from the bytes of a box."""
+        """Fills global memory from the bytes of a TMA box."""
         target[self.starts[:, None] + np.arange(self.row_bytes)] = self.taken_from(data)
 
     def taken_from(self, data: Any) -> Any:
-        """[rows, bytes] of the bytes of a box, as `rows` has them."""
+        """[rows, bytes]: the bytes of a TMA box in the order of `rows`."""
         box, size = self.placed.map.box, self.placed.map.element_bytes
         at = slice(self.before * size, self.before * size + self.row_bytes)
         return data.reshape(box[1], box[0] * size)[self.numbers, at]
 
 
 def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixels:
-    """The box whose first base pixel has these coordinates, which lies in the window.
+    """The im2col box whose first base pixel has these coordinates, which lie in the window.
 
-    Base pixels are numbered as the copy takes them, the innermost spatial axis first; a pixel of the array that is
+    Base pixels are numbered as the copy takes them, the innermost spatial axis first. The pixel of the array that is
     read lies `offsets` away from each.
     """
     map, window = placed.map, placed.map.window
@@ -201,13 +204,14 @@ def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixel
 
 
 def pieces(placed: PlacedMap, start: int) -> Any:
-    """Where the 16-byte pieces of a box lie that begins at an address of shared memory, in pieces."""
+    """Where the 16-byte pieces of a TMA box lie that begins at this address of shared memory. In pieces."""
     found = start // UNIT + np.arange(placed.box_bytes // UNIT)
+    # The swizzle XORs address bits from 7 on into bits from 4 on, so it depends on the address, not on the box.
     return found ^ (found >> 3 & (1 << placed.swizzle_bits) - 1)
 
 
 class TensorLoads:
-    """The copies into the shared memory of a wave."""
+    """TMA copies into the shared memory of a wave."""
 
     def __init__(self, wave: Any):
         self.wave = wave
@@ -215,14 +219,15 @@ class TensorLoads:
     def start(
         self, g: Any, site: Site, boxes: list[Box | Pixels], starts: Any, keys: Any, map_at: int | None = None
     ) -> None:
-        """Each lane copies a box of one map to its start, an offset in the wave's shared memory.
+        """Each lane copies a TMA box of one map to its start, an offset in the wave's shared memory.
 
-        keys: of their mbarriers; map_at: the offset of a map in memory that may be written.
+        keys: the lanes' mbarriers. map_at: the offset of a map in memory that may be written.
         """
         wave, memory = self.wave, self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
         rows = g.repeated(place.lanes // g.n)
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy writes", overwrites=True)
+        # A stage that another block's arrival has released is free for copies, though not for other accesses.
         with wave.ordering.of_copies():
             memory.shadow.start_copy(place, rows, site, by_proxy=True)
         numbers = wave.copies.made + 1 + np.arange(g.n)
@@ -242,10 +247,10 @@ class TensorLoads:
 
 
 class SourceReading:
-    """What a copy reads of global memory: nobody may write there while it is in flight."""
+    """What a copy reads of global memory. Nobody may write there while the copy is in flight."""
 
     def __init__(self, part: Any, site: Site, box: Box | Pixels | None, map_at: int | None = None):
-        """box: None for what goes out; map_at: the offset of a map that may be written."""
+        """box: None for a copy out. map_at: the offset of a map that may be written."""
         self.operation: Operation | None = None
         self.device = device = part.wave.space("global")
         assert isinstance(device, GlobalSpace) and device.shadow is not None
@@ -259,6 +264,7 @@ class SourceReading:
             count_sectors(device, box, part, site, False)
         for place in places:
             device.seen(place, part.repeated(place.lanes), site, False)
+        # An array that no store of the program reaches needs no check.
         if box is not None and (can_be_written(device, box) or device.overlap is not None):
             place = global_place(device, box)
             lanes = part.repeated(place.lanes)
@@ -281,7 +287,8 @@ class SourceReading:
 
 @dataclass
 class TensorLoad:
-    """A copy of one box into shared memory, in flight. part: its thread alone; units: granules of its destination."""
+    """A TMA copy of one box into shared memory, in flight. part: its thread alone. units: granules of its
+    destination."""
 
     wave: Any
     part: Any
@@ -298,9 +305,11 @@ class TensorLoad:
         return self.box.placed.box_bytes
 
     def land(self, landing: Landing) -> None:
-        """Its bytes are there, for those who wait for the phase of the landing."""
+        """Its bytes have arrived, for those who wait for the phase of the landing."""
         memory = self.wave.space("shared")
         data = np.zeros(self.bytes, np.uint8)
+        # Global memory is read now and not at the issue, so that a write in between is seen, as a device may see it.
+        # Elements outside the array are 0 and count as bytes.
         if not self.box.is_empty:
             self.box.put_into(data, self.wave.space("global").data)
         self.source.end()
@@ -314,14 +323,14 @@ class TensorLoad:
 
 @dataclass
 class OperationOut(Operation):
-    """A copy out of shared memory. map: its reading of one that lies in memory; reduction: none of a plain copy."""
+    """A copy out of shared memory. map: its reading of a map in memory. reduction: None for a plain copy."""
 
     map: SourceReading | None = None
     reduction: ReductionInFlight | None = None
 
 
 class TensorStores(Copies):
-    """The copies out of the shared memory of a wave, each an operation of its own. Groups count by thread."""
+    """TMA copies out of the shared memory of a wave, each an operation of its own. Groups count by thread."""
 
     def store(
         self,
@@ -332,13 +341,14 @@ class TensorStores(Copies):
         reduction: BulkReduction | None = None,
         map_at: int | None = None,
     ) -> None:
-        """Each lane copies the box of one map that begins at its start, as `TensorLoads` does into shared memory; with
-        a reduction, its elements reduce those that are there."""
+        """Each lane copies the TMA box that begins at its start to its place in one map. With a reduction, its elements
+        reduce those that are there."""
         memory = self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
         each = place.lanes // g.n
         rows = g.repeated(each)
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy reads")
+        # The read is recorded when somebody waits for it: until then `sources` forbids writes.
         memory.shadow.access(PLAIN_READ, place, rows, site, record=False)
         for lane in range(g.n):
             part = g.part(np.array([lane]))
@@ -362,6 +372,8 @@ class TensorStores(Copies):
             end = box.placed.map.extents[0] * box.placed.map.element_bytes
             message = f"a tensor copy {does} {box.beyond} bytes behind the array's rows of {end}: it goes out in whole "
             part.launch.report(Kind.OUT_OF_BOUNDS, f"{message}{UNIT} bytes", part, 0, site)
+            # The rest of the last piece lies outside of the allocation: after the report, the run goes on with what
+            # lies in the array.
             if not lies_in_one(device, box):
                 box = within(box)
         if not box.is_empty:
@@ -389,7 +401,7 @@ class TensorStores(Copies):
         self.begin(OperationOut(*out, SourceReading(part, site, None, map_at), pending))
 
     def wait_for_reads(self, g: Any, allowed: int) -> None:
-        """`wait_group.read`: what all but the latest groups read may be written again by those who know of this."""
+        """`wait_group.read`: what all but the latest groups read may be overwritten by those who know of this wait."""
         index = g.index()
         for operation in self.pending:
             where = np.flatnonzero(index == operation.threads[0])
@@ -420,7 +432,7 @@ class TensorStores(Copies):
             shadow.reductions.complete(operation.reduction, target, lanes, operation.site)
 
     def end(self) -> None:
-        """The wave has ended: what its copies read must have stayed until they had read it."""
+        """The wave has ended: reports copies that still read shared memory, as a block's memory ends with it."""
         for operation in self.pending:
             if operation.sources:
                 message = "the block may end before this copy has read its shared memory: cp.async.bulk.wait_group.read"
@@ -434,7 +446,7 @@ class TensorStores(Copies):
 def start_reduction(
     memory: Space, place: SpacePlace, g: Any, site: Site, reduction: BulkReduction, by_proxy: bool = True
 ) -> ReductionInFlight:
-    """The lanes begin to reduce what must be free for that."""
+    """The lanes begin to reduce into a destination that is free for that."""
     shadow = memory.shadow
     assert shadow is not None
     if shadow.reductions is None:
@@ -445,12 +457,13 @@ def start_reduction(
 
 
 def map_place(offset: int) -> SpacePlace:
-    """Where a map lies in global memory."""
+    """Where a tensor map lies in global memory."""
     return SpacePlace(MAP_ALIGNMENT, BYTES // MAP_ALIGNMENT, offset // MAP_ALIGNMENT)
 
 
 def count_sectors(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, write: bool) -> None:
-    """Those of 32 bytes that the rows of a box touch, of which neighbours may share one; the fewest hold its bytes."""
+    """Counts the sectors of 32 bytes that the rows of a TMA box touch. Rows may share one. The minimum holds all of its
+    bytes."""
     rows = box.rows()
     found = int((((rows + box.row_bytes - 1) >> 5) - (rows >> 5) + 1).sum())
     device.add_sectors(box.first, part.launch.counters_of(site), found, len(rows) * box.row_bytes, write)
@@ -465,19 +478,19 @@ def sources_of(device: GlobalSpace) -> Sources:
 
 
 def can_be_written(device: GlobalSpace, box: Box | Pixels) -> bool:
-    """Can a store of the program reach the array of the box?"""
+    """Can a store of the program reach the array of the TMA box?"""
     index = int(np.searchsorted(device.starts, box.first, "right")) - 1
     return not device.unwritten[index]
 
 
 def lies_in_one(device: GlobalSpace, box: Box | Pixels) -> bool:
-    """Whether a box lies in one allocation."""
+    """Whether a TMA box lies in one allocation."""
     index = int(np.searchsorted(device.starts, box.first, "right")) - 1
     return index >= 0 and bool(box.last <= device.ends[index])
 
 
 def is_allocated(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, write: bool) -> bool:
-    """Reports a box that does not lie in one allocation."""
+    """Reports a TMA box that does not lie in one allocation. Returns whether it does."""
     index = int(np.searchsorted(device.starts, box.first, "right")) - 1
     if lies_in_one(device, box) and not (write and device.read_only[index]):
         if write:
@@ -494,7 +507,7 @@ def is_allocated(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, 
 
 
 def global_place(device: GlobalSpace, box: Box | Pixels) -> SpacePlace:
-    """Where a box lies, in units as large as all of its rows are made of."""
+    """Where a TMA box lies, in the largest units that all of its rows consist of."""
     assert device.shadow is not None
     rows = box.rows()
     mixed = int(np.bitwise_or.reduce(rows)) | box.row_bytes | UNIT
@@ -504,7 +517,8 @@ def global_place(device: GlobalSpace, box: Box | Pixels) -> SpacePlace:
 
 
 def shared_place(starts: Any, count: int) -> SpacePlace:
-    """[lanes · rows] of boxes of so many bytes that begin at these offsets, multiples of 16, or of 128 as a rule."""
+    """[lanes · rows]: TMA boxes of `count` bytes that begin at these offsets, in units of 128 bytes, or of 16 if one is
+    not aligned to 128 (copies without a map)."""
     size = ALIGNMENT if count % ALIGNMENT == 0 and not (starts % ALIGNMENT).any() else UNIT
     rows = (starts // size)[:, None] + np.arange(count // size)
     return SpacePlace(size, rows.size, 0, rows.reshape(-1))

@@ -1,4 +1,5 @@
-"""What the ISA allows: every instruction of a module against the table of legal forms, before anything runs."""
+"""What the ISA allows: each instruction of a module is checked against the table of legal forms before anything
+runs."""
 
 from .check import all_forms, check_module, choices_of
 from .forms import runs_on

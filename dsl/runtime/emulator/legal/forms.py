@@ -1,20 +1,21 @@
-"""The notation in which the legal forms of instructions are written down, and how an opcode is matched with them.
+"""The notation of the legal forms of instructions, and how an opcode is matched with them.
 
-A form is one line, after the syntax boxes of the PTX ISA:
+A form is one line, modelled on the syntax boxes of the PTX ISA:
 
 ```text
 add{.[rn rz rm rp]}{.ftz}{.sat}.T[f32]  : =T T T          : sm_20 1.0
 ```
 
-In the opcode `{…}` may be missing, `[a b]` is one of several words, `T[a b]` gives the word a name.  After the first
-colon stand the operands, after the second what it needs: the target, then the PTX version; `sm_89 8.1 | sm_90 7.8` is
-one of several.  `sm_90a` is this target alone, `sm_100f` one with a letter from this number on.  An operand is
+In the opcode `{…}` is optional, `[a b]` is one of several words, `T[a b]` gives the word a name. The operands stand
+after the first colon. After the second stands what the form needs: the target, then the PTX version.
+`sm_89 8.1 | sm_90 7.8` means either of two. `sm_90a` is this target alone, `sm_100f` any target with a letter from this
+number on. An operand is
 
     T  u32     a register or constant of a type (a name from the opcode, or a type)
     =T         a destination;  =_T may be `_`;  =T|pred has a second one, =T|pred? may have it
     ~T         the register may be wider than the type (PTX ISA 9.4.1)
-    T*4  T*V   a vector of so many registers (V a name from the opcode; where it has no word, one register; where its
-               word is the shape m64n16k16 of a product, what a thread has of its sums)
+    T*4  T*V   a vector of so many registers (V a name from the opcode; without a word, one register; with the shape
+               m64n16k16 of an MMA, a thread's accumulators)
     &T         what `mov` takes: also a special register (as in %T), a symbol (as in +T)
     <T         a vector of two or four parts that make up one T
     !          a predicate, perhaps negated
@@ -26,7 +27,7 @@ one of several.  `sm_90a` is this target alone, `sm_100f` one with a letter from
     i32  i64   an integer or bits of this width
     label, table  names of the function;  barrier, threads, size, bulk, mask, byte, special and so on: see `operands.py`
     *T         a register only;  ^T  also a part of one, =^T only a part
-    ?…         may be missing, with all that follow;  P?T is there if the opcode has P
+    ?…         optional, with all that follow;  P?T is there if the opcode has P
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class OperandSlot:
 
 @dataclass(frozen=True)
 class OpcodePart:
-    """A part of an opcode: one of some words, or, where it is optional, parts that may be missing together."""
+    """A part of an opcode: one of some words, or, if it is optional, parts that may be missing together."""
 
     words: frozenset[str] = frozenset()
     inner: tuple[OpcodePart, ...] = ()
@@ -72,7 +73,7 @@ class OpcodePart:
 
 
 class FormNeed(NamedTuple):
-    """A target, empty for any, and the PTX version from which on it has a form or a word."""
+    """A target, empty for any, and the first PTX version in which it has a form or a word."""
 
     target: str
     version: tuple[int, int]
@@ -89,7 +90,7 @@ class LegalForm:
 
     @property
     def target(self) -> str:
-        """The first that has it; empty where all do."""
+        """The first target that has the form; empty if all do."""
         return self.needs[0].target if self.needs else ""
 
     @cached_property
@@ -142,7 +143,7 @@ def slot(text: str) -> OperandSlot:
 
 
 def need(text: str) -> FormNeed:
-    """`sm_90 7.8`, of which one may be missing."""
+    """Reads `sm_90 7.8`, of which either may be missing."""
     words = text.split()
     target = next((word for word in words if word.startswith("sm_")), "")
     major, minor = next((word for word in words if word[0].isdigit()), "1.0").split(".")
@@ -169,7 +170,7 @@ class FormTable:
 
 
 def vector_size(word: str, kind: str) -> int:
-    """Registers of a vector: `word` is a number, v4, or the shape of a product of four warps, 128 threads."""
+    """Registers of a vector. `word` is a number, v4, or the shape of an MMA of four warps, 128 threads."""
     if word[0] == "m":
         rows, columns = (int(extent) for extent in word[1:].split("k")[0].split("n"))
         return rows * columns // 128 // (2 if kind == "f16x2" else 1)
@@ -177,14 +178,14 @@ def vector_size(word: str, kind: str) -> int:
 
 
 def number_of(target: str) -> int:
-    """90 of sm_90a."""
+    """The number of a target: 90 of sm_90a."""
     digits = "".join(filter(str.isdigit, target))
     return int(digits) if digits else 0
 
 
 def runs_on(needed: str, target: str) -> bool:
-    """A target with a letter has what its number has; what needs an `a` runs on that target alone, what needs an `f` on
-    later ones with a letter, too."""
+    """Whether code for a target runs on another. A target with a letter has what its number has. Code for an `a` runs
+    on that target alone, code for an `f` also on later ones with a letter."""
     if needed.endswith("a"):
         return needed == target
     has_letter = target[-1:].isalpha() or not needed.endswith("f")

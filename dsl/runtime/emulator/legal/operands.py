@@ -1,4 +1,4 @@
-"""Do the operands of an instruction fit the slots of a form? (PTX ISA 6.4, 9.2, 9.4)"""
+"""Checks that the operands of an instruction fit the slots of a form (PTX ISA 6.4, 9.2, 9.4)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ BYTES = {
     **{"tf32": 4, "e4m3x2": 2, "e5m2x2": 2, "i32": 4, "i64": 8},
 }
 VECTOR_SPECIALS = {f"%{name}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid")}
-HALVES = {"f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "tf32", "e4m3x2", "e5m2x2"}  # take registers only
-MOST_COUNT = (1 << 20) - 1  # of an mbarrier (PTX ISA 9.7.13.15.2)
-MOST_BULK = (1 << 20) - 16  # bytes of a copy that an mbarrier can count, in sixteens
+# Types whose operands are registers only.
+HALVES = {"f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "tf32", "e4m3x2", "e5m2x2"}
+MOST_COUNT = (1 << 20) - 1  # arrivals at an mbarrier (PTX ISA 9.7.13.15.2)
+# Bytes of a copy: the largest multiple of 16 that an mbarrier can count. ptxas 13.0 refuses a larger constant.
+MOST_BULK = (1 << 20) - 16
 INTEGERS = {"i32", "i64"}  # of either sign, or bits
 
 
+# By letter of a form, the word of the instruction's opcode.
 Words = dict[str, str]
-"""What the opcode of an instruction says of a form's letters."""
 NumberCheck = Callable[[Integer | Float, PtxInstruction], None]
 
 
@@ -55,15 +57,18 @@ class RegisterScope:
 
 
 class FormMismatch(Exception):
-    """Why an operand does not fit."""
+    """Why an operand does not fit a form."""
 
 
 def agree(held: str, wanted: str, wider: bool) -> bool:
-    """May a register of one type stand where another is wanted?  Bits agree with all, integers with each other."""
+    """May a register of one type stand where another is required? Bits agree with all types, integers with each
+    other."""
     if "pred" in (held, wanted):
         return held == wanted
     if BYTES[held] < BYTES[wanted] or (BYTES[held] > BYTES[wanted] and not wider):
         return False
+    # Registers of these types are declared as bits. Only .f16 and .f16x2 are also register types, and an .f16x2 may
+    # hold packed integers.
     if wanted in HALVES:
         return (
             (held[0] == "b" and held[:2] != "bf")
@@ -105,7 +110,7 @@ def check_operands(ins: PtxInstruction, form: LegalForm, words: dict[str, str], 
 
 
 def check_converted(name: str, space: str, scope: RegisterScope) -> None:
-    """`cvta.space d, name`: the name of a variable must lie there."""
+    """`cvta.space d, name`: a variable must lie in that space."""
     lies = scope.spaces.get(name, "" if name in scope.functions else space)
     if name not in scope.registers and lies != space:
         raise FormMismatch(f"{name} lies in .{lies}, not in .{space}" if lies else f"{name} is a function")
@@ -154,6 +159,7 @@ def check_named(operand: Operand, names: Collection[str], what: str) -> None:
         raise FormMismatch(f"unknown {what} {operand}")
 
 
+# Checks of operands that are no values.
 SPECIAL: dict[str, Callable[[Operand, OperandSlot, Words, RegisterScope, PtxInstruction], None]] = {
     "@tensor": lambda o, slot, words, scope, ins: check_tensor(o, int(words[slot.count][0]), scope, ins),
     "offsets": lambda o, slot, words, scope, _: check_offsets(o, int(words[slot.count][0]) - 2, scope),
@@ -163,7 +169,6 @@ SPECIAL: dict[str, Callable[[Operand, OperandSlot, Words, RegisterScope, PtxInst
     "label": lambda o, slot, words, scope, _: check_named(o, scope.labels, "label"),
     "table": lambda o, slot, words, scope, _: check_named(o, scope.tables, "branch targets"),
 }
-"""Operands that are no values."""
 
 
 def refuses(wrong: Callable[[float], bool], message: str) -> NumberCheck:
@@ -179,18 +184,19 @@ def within(limits: str) -> NumberCheck:
 
 
 def check_size(operand: Integer | Float, ins: PtxInstruction) -> None:
-    """Of a copy, of which so many bytes are read: at most all."""
+    """`cp.async` with a source size: it reads at most all bytes of the copy."""
     check_constant(operand, f"0..{next(each.value for each in ins.operands if isinstance(each, Integer))}")
 
 
 def unchecked(operand: Integer | Float, ins: PtxInstruction) -> None:
-    """Its value is checked when a thread comes there."""
+    """The value is checked when a thread executes the instruction."""
 
 
+# Numbers with a range: their type, and the check of a constant.
 NUMBERS: dict[str, tuple[str, NumberCheck]] = {
     "barrier": ("u32", unchecked),
     "threads": ("u32", unchecked),
-    "arrivals": ("u32", refuses(lambda n: n == 0, "an arrival says how many threads the barrier has, and 0 are none")),
+    "arrivals": ("u32", refuses(lambda n: n == 0, "an arrival states how many threads the barrier has, not 0")),
     "count": (
         "u32",
         refuses(lambda n: not 0 < n <= MOST_COUNT, f"an mbarrier counts 1 to {MOST_COUNT} arrivals, not {{}}"),
@@ -208,7 +214,6 @@ NUMBERS: dict[str, tuple[str, NumberCheck]] = {
     "size": ("u32", check_size),
     "byte": ("u32", within("0..255")),
 }
-"""Numbers with a range: their type, and what a constant must keep to."""
 
 
 def check_value(operand: Operand, slot: OperandSlot, kind: str, words: dict[str, str], scope: RegisterScope) -> None:
@@ -232,7 +237,7 @@ def check_value(operand: Operand, slot: OperandSlot, kind: str, words: dict[str,
 
 
 def check_vector(vector: Vector, slot: OperandSlot, kind: str, scope: RegisterScope) -> None:
-    """Registers of one type give the vector this type; those of several types, or with constants, are bits."""
+    """Registers of one type give the vector this type. Registers of several types, or with constants, are bits."""
     held = {scope.registers.get(str(item), "") for item in vector.items}
     loose = kind in HALVES | INTEGERS and "-" not in slot.mark and len(held) > 1
     for item in vector.items:
@@ -315,7 +320,8 @@ def check_float(operand: Float, kind: str) -> None:
 
 
 def check_name(name: str, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
-    """A name that is no register: a special register, a variable or a function; only `mov` and its like take them."""
+    """A name that is no register: a special register, a variable or a function. Only `mov` and similar instructions
+    take them."""
     if name == "_":
         raise FormMismatch("_ is no source")
     if name in scope.specials:
@@ -338,7 +344,7 @@ def check_name(name: str, kind: str, slot: OperandSlot, scope: RegisterScope) ->
 
 
 def check_parts(operand: Operand, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
-    """`mov.b64 d, {a, b}`: the parts' widths make up the whole."""
+    """`mov.b64 d, {a, b}`: the widths of the parts add up to the whole."""
     if not isinstance(operand, Vector):
         raise FormMismatch(f"{operand} is not a vector")
     count = len(operand.items)
@@ -399,7 +405,7 @@ def check_variable(name: str, offset: int, space: str, scope: RegisterScope, ins
 
 
 def check_base(name: str, held: str, is_wide: bool) -> None:
-    """A register that holds an address, of 64 bits in the generic and the global space."""
+    """A register that holds an address. In the generic and the global space it needs 64 bits."""
     if held[0] not in "bsu" or BYTES.get(held, 0) not in {4, 8}:
         raise FormMismatch(f"register {name} of type .{held} holds no address")
     if BYTES[held] == 4 and is_wide:
@@ -407,7 +413,7 @@ def check_base(name: str, held: str, is_wide: bool) -> None:
 
 
 def check_tensor(operand: Operand, dimensions: int, scope: RegisterScope, ins: PtxInstruction) -> None:
-    """A map has a generic address; coordinates are 32-bit integers, innermost first."""
+    """The address of a map is generic. Coordinates are 32-bit integers, innermost first."""
     if not isinstance(operand, TensorAddress):
         raise FormMismatch(f"{operand} is no part of a tensor: [map, {{coordinates}}]")
     base = operand.map.base
@@ -425,7 +431,7 @@ def check_tensor(operand: Operand, dimensions: int, scope: RegisterScope, ins: P
 
 
 def check_offsets(operand: Operand, count: int, scope: RegisterScope) -> None:
-    """From a base pixel to the one that is read, along each spatial axis: 16 bits without a sign."""
+    """Offsets from a base pixel to the one that is read, along each spatial axis: 16 bits without a sign."""
     if not isinstance(operand, Vector) or len(operand.items) != count:
         raise FormMismatch(f"{operand} is no vector of {count} offsets, one for each spatial axis")
     for item in operand.items:

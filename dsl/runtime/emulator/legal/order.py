@@ -1,9 +1,10 @@
-"""The words of an opcode in the order of the table of forms, whatever order a text has them in.
+"""Puts the words of an opcode in the order of the table of forms.
 
-ptxas reads an opcode as a name and modifiers, and the modifiers in any order: CUTLASS writes
-`ldmatrix.sync.aligned.x4.m8n8.shared.b16`, nvcc `atom.add.global.u32`. What it keeps in order (found by asking ptxas
-13.5 for 12,000 permutations of all forms; `tests/runtime/emulator/test_ptx_spelling.py` asks for some again): the words
-of the name itself, types among each other, layouts of matrices, state spaces, and operations on bits.
+ptxas reads an opcode as a name and modifiers, and takes the modifiers in any order: CUTLASS writes
+`ldmatrix.sync.aligned.x4.m8n8.shared.b16`, nvcc `atom.add.global.u32`. It requires an order only for the words of the
+name itself, for types among each other, layouts of matrices, state spaces, and operations on bits. This rule agrees
+with ptxas 13.5 on 13,267 permutations of all forms; `tests/runtime/emulator/test_ptx_spelling.py` tries some of them
+again.
 """
 
 from __future__ import annotations
@@ -35,35 +36,36 @@ NAMES = {
 }
 """Names of several words. A name is the longest of these that an opcode begins with, else its first word."""
 LONGEST_NAME = max(name.count(".") for name in NAMES) + 1
+# Words of one kind keep their order.
 KINDS = (
     re.compile(r"[bsuf]\d{1,3}(x\d)?|bf16(x2)?|tf32|e\dm\d(x\d)?|pred"),  # types
     re.compile("row|col"),
     re.compile("(global|shared|local|const|param)(::.*)?"),
     re.compile("and|or|xor|popc"),
 )
-"""Words of one kind keep their order."""
 
 
 @cache
 def kind_of(word: str) -> int:
-    """The kind of a word, by its place in KINDS; −1 of one that may stand anywhere."""
+    """The kind of a word, by its place in KINDS; -1 for a word that may stand anywhere."""
     return next((number for number, kind in enumerate(KINDS) if kind.fullmatch(word)), -1)
 
 
 def words_of_name(opcode: tuple[str, ...]) -> int:
-    """How many words the name has that an opcode begins with."""
+    """How many words the name at the start of an opcode has."""
     return next((count for count in range(LONGEST_NAME, 1, -1) if ".".join(opcode[:count]) in NAMES), 1)
 
 
 def in_order(form: LegalForm, opcode: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The words of an opcode as a form has them; None where it has others, or where an order matters."""
+    """The words of an opcode as a form has them. None if the form has other words, or if their order is not allowed."""
     named = words_of_name(opcode)
     found = arrangements(form.parts, opcode, named)
+    # A new order must not make another name: `bar.red.popc` is a name of two words.
     return next((words for words in found if words_of_name(words) == named), None)
 
 
 def arrangements(parts: tuple[OpcodePart, ...], left: tuple[str, ...], named: int) -> Iterator[tuple[str, ...]]:
-    """All ways to put the words that are left into the parts of a form; `named` of them are of the name."""
+    """All ways to put the words that are left into the parts of a form. `named` of them belong to the name."""
     if not parts:
         if not left:
             yield ()
@@ -81,6 +83,6 @@ def arrangements(parts: tuple[OpcodePart, ...], left: tuple[str, ...], named: in
 
 
 def is_next(words: tuple[str, ...], index: int) -> bool:
-    """Whether no word of its kind stands in front of a word."""
+    """Whether no word of the same kind stands before this one."""
     kind = kind_of(words[index])
     return kind < 0 or all(kind_of(word) != kind for word in words[:index])

@@ -1,6 +1,7 @@
-"""Registers of 128 bits as two of 64: loads and stores of `.b128` are those of `.v2.b64`, moves are two (PTX ISA 8.3).
+"""Registers of 128 bits as two of 64 (PTX ISA 8.3): loads and stores of `.b128` become `.v2.b64`, moves become two
+moves.
 
-A load of 16 bytes is one access of each half here, as of a vector; atomic operations on 128 bits are not known.
+So a load of 16 bytes is one access for each half, like that of a vector. Atomic operations on 128 bits are not known.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from ..reader import Integer, Label, Operand, PtxFunction, PtxInstruction, PtxMo
 from .forms import number_of
 
 WIDE = "b128"
+# ptxas takes `.b128` from sm_70 and PTX 8.3 on.
 FIRST_TARGET, FIRST_VERSION = 70, (8, 3)
 ACCESSES = {"ld", "ldu", "st"}
 
 
 def split_wide(function: PtxFunction, module: PtxModule) -> None:
-    """Puts two registers in the place of each of 128 bits, and instructions on those. Raises `PtxError` where that
-    cannot be."""
+    """Replaces each register of 128 bits by two, and the instructions on it. Raises `PtxError` for others than ld, st
+    and mov."""
     wide = {name for name, kind in function.registers.items() if kind == WIDE}
     opcodes = {item.opcode for item in function.body if isinstance(item, PtxInstruction)}
     if not wide and not any(WIDE in each for each in opcodes):
@@ -37,7 +39,7 @@ def split_wide(function: PtxFunction, module: PtxModule) -> None:
 
 
 def split(ins: PtxInstruction, wide: set[str], module: PtxModule) -> Iterator[PtxInstruction]:
-    """What takes the place of an instruction on 128 bits."""
+    """The instructions that replace one on 128 bits."""
     if WIDE not in ins.opcode or ins.opcode[0] not in ACCESSES | {"mov"} or len(ins.operands) < 2:
         message = f"registers of 128 bits go through ld, st and mov of .b128 only, not through `{ins}`"
         raise PtxError(message, ins.ptx_line)
@@ -59,10 +61,11 @@ def split(ins: PtxInstruction, wide: set[str], module: PtxModule) -> Iterator[Pt
 
 
 def parts_of(operand: Operand, wide: set[str], ins: PtxInstruction) -> tuple[Operand, Operand]:
-    """The lower and the upper half: of a register, a constant, or a vector of two or four."""
+    """(lower half, upper half) of a register, a constant, or a vector of two or four."""
     if isinstance(operand, Register) and operand.name in wide:
         return halves_of(operand.name)
     if isinstance(operand, Integer):
+        # The upper half of a constant extends its sign.
         return operand, Integer(0 if operand.value >= 0 else -1)
     if isinstance(operand, Vector) and ins.opcode[0] == "mov" and len(operand.items) == 2:
         return operand.items[0], operand.items[1]
@@ -72,6 +75,7 @@ def parts_of(operand: Operand, wide: set[str], ins: PtxInstruction) -> tuple[Ope
 
 
 def halves_of(name: str) -> tuple[Register, Register]:
+    # A name of the text has no slash.
     return Register(f"{name}/lower"), Register(f"{name}/upper")
 
 

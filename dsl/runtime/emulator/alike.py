@@ -1,11 +1,11 @@
-"""Stores that leave the same bytes whoever executes them.
+"""Stores that leave the same bytes, whoever executes them.
 
-Two threads that execute one store at one place race, strictly: both write, and nothing orders them. It does no harm
-where the place holds the same whichever came last, so that the shadow memory notes it in place of reporting it
-(`shadow.py`). That is so where the values are constants, as where all threads of a block set a flag, and where lanes of
-one warp write one value together, any of which may be the last (CUDA C++ Programming Guide, "SIMT Architecture").
-Triton tells its warps in the first way what to run next, and stores what a warp has reduced in the second.
-Any other store there is a race as ever.
+Two threads that execute one store at one place strictly race: both write, and nothing orders them. That does no harm if
+the place holds the same bytes afterwards, whichever came last. Then the shadow memory notes it and does not report it
+(`shadow.py`). There are two such cases: the values are constants, as when all threads of a block set a flag; or lanes
+of one warp write one value together, any of which may be the last (CUDA C++ Programming Guide, "SIMT Architecture").
+Triton uses the first to tell its warps what to run next, and the second to store what a warp has reduced. Any other
+such store is a race.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from .step import RegisterStep
 
 
 def constant_stores(segments: list[Any]) -> frozenset[int]:
-    """The stamps of plain stores whose values are constants, of those that have one for themselves."""
+    """The stamps of plain stores of constants, of those stores that have a stamp of their own."""
     steps = [step for segment in segments for step in segment.steps]
+    # The last stamp stands for all instructions beyond 4,095, which it cannot tell apart.
     return frozenset(step.site.stamp for step in steps if step.site.stamp < LAST_STAMP and stores_constants(step))
 
 
@@ -38,11 +39,13 @@ def is_constant(item: Operand, step: RegisterStep) -> bool:
 
 
 def as_the_last(index: Any, values: Any, warps: Any) -> Any:
-    """Of each lane of a store: does the last one at its place, which stays there, write the same from the same warp?"""
+    """For each lane of a store: does the last lane at its place, whose value stays, write the same from the same
+    warp?"""
     _, which = np.unique(index, return_inverse=True)
     last = np.empty(len(index), np.int64)
     last[which] = np.arange(len(index))
     winner = last[which]
     given = np.ascontiguousarray(np.broadcast_to(values, (len(index), *values.shape[1:])))
+    # Bits and not values, so that a NaN equals itself and -0 differs from +0.
     bits = given.view(np.uint8).reshape(len(index), -1)
     return (bits == bits[winner]).all(1) & (warps == warps[winner])

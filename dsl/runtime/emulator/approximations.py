@@ -1,8 +1,8 @@
-"""The `.approx` and `.full` instructions: computed in float64 and rounded once, special values as the ISA's tables say.
+"""The `.approx` and `.full` instructions: computed in float64 and rounded once. Special values follow the ISA's tables.
 
-The ISA bounds their error and leaves the bits open; these results are within every bound (PTX ISA, "Floating Point
-Instructions": ex2, lg2, sin, cos, tanh, rcp, rsqrt, sqrt, div; f16 and bf16 forms in "Half Precision ...").
-Element types and NaN as in `numerics.py`.
+The ISA bounds their error and leaves the bits open. These results are within every bound (PTX ISA, "Floating Point
+Instructions": ex2, lg2, sin, cos, tanh, rcp, rsqrt, sqrt, div; f16 and bf16 forms in "Half Precision ..."). Element
+types and NaN are those of `numerics.py`.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ def _upper_half(function: Callable[[Array], Array], x: Array, ftz: bool) -> Arra
     with np.errstate(all="ignore"):
         r = flush(function((flush(x, "f64").view(np.uint64) & high).view(np.float64)), "f64")
         nan = np.isnan(r)
+        # Rounds to nearest: half of the last bit that is kept is added before the cut.
         bits = (r.view(np.uint64) + np.uint64(0x80000000)) & high
         bits[nan] = 0x7FFFFFFF00000000
         return bits.view(np.float64)
@@ -94,6 +95,7 @@ def div_approx(a: Array, b: Array, dtype: str, ftz: bool = False) -> Array:
         if ftz:
             a, b = flush(a, dtype), flush(b, dtype)
         reciprocal = 1.0 / b.astype(np.float64)
+        # The ISA gives a quotient of 0 for 2^126 < |b| < 2^128, and NaN for an infinite dividend.
         far = np.abs(b) > np.float32(2.0**126)
         if far.any():
             reciprocal[far] = np.copysign(0.0, b[far])

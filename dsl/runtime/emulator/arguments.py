@@ -17,7 +17,7 @@ from .tensor_maps import TensorMapArgument
 
 
 class Arguments:
-    """The launch's arguments as bytes; arrays are put in device memory, those that overlap at one place."""
+    """The launch's arguments as bytes. Arrays are put into device memory; those that overlap share one allocation."""
 
     def __init__(self, program: EmulatedProgram, args: Sequence[Any]):
         self.params = program.function.params
@@ -40,7 +40,9 @@ class Arguments:
                     raise ValueError(f"argument {position} must be a C-contiguous array")
                 start = arg.__array_interface__["data"][0]
                 spans.append((start, start + arg.nbytes, position))
+        # By address, so that neighbours in the list are the only ones that can overlap.
         spans.sort()
+        # All at once, so that memory grows once for all arrays.
         self.memory.make_room([end - start for start, end, _ in spans])
         for _, chain in itertools.groupby(enumerate_overlaps(spans), key=lambda each: each[0]):
             members = [span for _, span in chain]
@@ -90,13 +92,13 @@ class Arguments:
                 array.reshape(-1).view(np.uint8)[...] = self.bytes_at(position)
 
     def release(self, others: list[EmulatedAllocation]) -> None:
-        """Frees what the launch has put in memory, the latest first."""
+        """Frees what the launch has put into memory, the latest first, so that the space at its end is used again."""
         for allocation in others[::-1] + self.temporary[::-1]:
             self.memory.free(allocation)
 
 
 def enumerate_overlaps(spans: list[tuple[int, int, int]]) -> list[tuple[int, tuple[int, int, int]]]:
-    """Numbers sorted spans so that those that overlap have one number."""
+    """Numbers sorted spans. Spans that overlap get one number."""
     found, number, end = [], 0, None
     for span in spans:
         if end is not None and span[0] >= end:

@@ -1,9 +1,9 @@
 """How instructions name their operands: entries of a frame, and the views of registers that they stand for.
 
-An instruction becomes a closure `op(values, group)`.  `values` is the frame of the group of threads that runs it: a
-list of numpy arrays, one for each *entry*.  An entry is a register seen as one type, a constant, a kernel parameter, a
-symbol's address or a special register.  Building an instruction asks `Code` for entries; that request is also what
-records which registers the instruction reads and writes, from which `program.py` derives liveness.
+An instruction becomes a closure `op(values, group)`. `values` is the frame of the group of threads that runs it: a list
+of numpy arrays, one for each *entry*. An entry is a register seen as one type, a constant, a kernel parameter, the
+address of a symbol, or a special register. While an instruction is built, it requests its entries from `Code`. These
+requests also record which registers it reads and writes, from which `program.py` derives liveness.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ LAUNCH_SPECIALS = {
 }
 
 
-LAST_STAMP = (1 << SITE_BITS) - 1  # stands for "some later instruction"
+# The stamp of all memory instructions beyond 4,095: their races are found, but the other instruction is not named.
+LAST_STAMP = (1 << SITE_BITS) - 1
 
 
 class OperandEntry(NamedTuple):
@@ -66,10 +67,10 @@ class OperandEntry(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Site:
-    """An instruction as findings and counters see it; `number` is unique in the program.
+    """An instruction as findings and counters see it. `number` is unique in the program.
 
-    `stamp` numbers the instructions that touch memory, as far as a stamp has room for it (`ordering.py`).  `in_loop`
-    says that control may come back to it.
+    `stamp` numbers the instructions that access memory, as far as a stamp has room (`ordering.py`). `in_loop`: control
+    may return to it.
     """
 
     number: int
@@ -92,9 +93,9 @@ class Site:
 
 @dataclass(frozen=True)
 class BarrierOperands:
-    """What a barrier instruction names: `mode` is sync, arrive, red, cluster.arrive, cluster.wait or try_wait.
+    """What a barrier instruction names. `mode` is sync, arrive, red, cluster.arrive, cluster.wait or try_wait.
 
-    `number`, `count` and `flag` are entries; `count` is None where all threads of the block take part.
+    `number`, `count` and `flag` are entries. `count` is None if all threads of the block take part.
     """
 
     mode: str
@@ -114,7 +115,7 @@ class BarrierOperands:
 class Record:
     """The registers that one built instruction reads and writes, and the frame entries it uses.
 
-    `uses` are the registers that it reads, those with a known value too; `reads` is for their liveness.
+    `uses` are all registers that it reads. `reads` leaves out those with a known value: they need no row.
     """
 
     reads: list[str] = field(default_factory=list)
@@ -136,7 +137,7 @@ class Code:
         self.parameter_names = {variable.name for variable in parameters.params}
         self.entries: list[OperandEntry] = []
         self.index: dict[OperandEntry, int] = {}
-        self.index_of_registers: dict[tuple[str, str], int] = {}  # by name and type: most entries that are asked for
+        self.index_of_registers: dict[tuple[str, str], int] = {}  # by name and type: most requests
         self.sites: list[Site] = []
         self.record = Record()
         self.ins: PtxInstruction = PtxInstruction((), (), None, False, 0, None)
@@ -180,14 +181,14 @@ class Code:
         return isinstance(operand, Register) and operand.name in self.registers
 
     def scratch(self, kind: str) -> Register:
-        """A register that no instruction of the text names."""
+        """A new register that no instruction of the text names."""
         self.hidden += 1
         name = f"hidden {self.hidden}"
         self.registers[name] = kind
         return Register(name)
 
     def read(self, operand: Operand, type_name: str) -> int:
-        """The entry of a source operand, seen as `type_name`; packed types give two columns."""
+        """The entry of a source operand, seen as `type_name`. Packed types give two columns."""
         if not isinstance(operand, Register):
             if isinstance(operand, Integer):
                 return self.constant(operand.value, type_name)
@@ -220,7 +221,7 @@ class Code:
         return self.used(number)
 
     def write(self, operand: Operand, type_name: str) -> int:
-        """The entry of a destination; `_` is a register that nobody reads."""
+        """The entry of a destination. `_` becomes a register that nobody reads."""
         if isinstance(operand, Register) and operand.name == "_":
             operand = self.scratch(type_name if type_name in REGISTER_BYTES else "b32")
         if not isinstance(operand, Register) or operand.name not in self.registers:
@@ -234,7 +235,8 @@ class Code:
         return number
 
     def write_extended(self, operand: Operand, type_name: str) -> int:
-        """A destination that may be wider than the type: integers extend by their sign, others with 0 (ISA 9.4.1).
+        """A destination that may be wider than the type: signed integers extend by their sign, others by 0 (PTX ISA
+        9.4.1).
 
         The bits of a float are written there as an integer's.
         """
@@ -255,7 +257,7 @@ class Code:
         return self.entry(OperandEntry("constant", wrapped, type_name))
 
     def float_constant(self, operand: Float, type_name: str) -> int:
-        """A floating constant by its bits, which tell -0 from +0 and one NaN from another, as values do not."""
+        """A floating constant by its bits. As values, -0 would be +0 and all NaN would be one."""
         if type_name in FLOATS:
             return self.entry(OperandEntry("bits", float_bits(operand, type_name), type_name))
         width = 8 * TYPE_BYTES[type_name]
@@ -265,13 +267,13 @@ class Code:
         return self.constant(bits, type_name)
 
     def fixed_value(self, operand: Operand) -> int | None:
-        """The value of an integer operand that is the same for all threads and known from the text."""
+        """The value of an integer operand that is the same for all threads and known from the text; else None."""
         if isinstance(operand, Register) and operand.name in self.known:
             return self.known[operand.name][0]
         return operand.value if isinstance(operand, Integer) else None
 
     def known_constant(self, bits: int, width: int, type_name: str) -> int:
-        """A register that is only ever set to one constant, seen as a type."""
+        """A register that is set to one constant only, seen as a type."""
         wanted = 8 * TYPE_BYTES[type_name]
         if wanted > width:
             raise self.error(f"a constant of {width} bits cannot be read as .{type_name}")
@@ -285,7 +287,7 @@ class Code:
         raise self.error(f"unknown name {name}")
 
     def address(self, operand: Operand) -> tuple[int, int]:
-        """(entry of the base, offset in bytes) of a memory operand; symbols and constants fold their offset."""
+        """(entry of the base, offset in bytes) of a memory operand. Symbols and constants include their offset."""
         if isinstance(operand, Register | Symbol | Integer):
             operand = (
                 PtxAddress(operand) if isinstance(operand, Register) else PtxAddress(None, getattr(operand, "value", 0))
@@ -316,7 +318,7 @@ FLOATS = {"f16", "bf16", "f32", "tf32", "f64"}
 
 
 def float_bits(operand: Float, type_name: str) -> int:
-    """The bits of a floating constant in a type; `0f` in f32 and `0d` in f64 are exact, others are rounded."""
+    """The bits of a floating constant in a type. `0f` in f32 and `0d` in f64 are exact, others are rounded."""
     width = 8 * TYPE_BYTES[type_name]
     if operand.bits is not None and operand.width == width:
         return operand.bits
@@ -326,10 +328,11 @@ def float_bits(operand: Float, type_name: str) -> int:
 
 
 def seen_as(row: Any, type_name: str, register_bytes: int) -> Any:
-    """A register's row seen as a type: reinterpreted, its low part when narrower, two columns when packed."""
+    """A register's row seen as a type: reinterpreted, its low part if narrower, two columns if packed."""
     if type_name in PACKED:
         return row.view(DTYPES[PACKED[type_name][0]]).reshape(-1, 2)
     dtype = np.dtype(DTYPES[type_name])
+    # A strided view: a write through it changes the register, without a copy.
     step = register_bytes // dtype.itemsize
     return row.view(dtype)[::step] if step > 1 else row.view(dtype)
 

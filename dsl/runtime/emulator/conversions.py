@@ -69,6 +69,7 @@ def convert(
         r = _float_to_float(x, src, dst, rounding)
     if ftz and dst == "f32":
         if src == "f64":
+            # A device flushes a result that only gradual underflow rounds up to the least normal number.
             flush_rounded_up(r, lambda: x, dst, rounding or "rn")
         r = flush(r, dst)
     if dst in _FP8:
@@ -93,13 +94,14 @@ def _integer_to_integer(x: Array, dst: type[np.integer], saturate: bool) -> Arra
 
 
 def _integer_to_float(x: Array, dst: str, rounding: str) -> Array:
-    """Rounded once. 64-bit integers do not fit in a float64: their low bits are folded into one odd bit first."""
+    """Rounded once. Integers of 64 bits do not fit a float64: their low bits are folded into one odd bit first."""
     if x.dtype.itemsize < 8:
         return round_f64(x.astype(np.float64), dst, rounding)
     if dst == "f64":
         return _wide_to_f64(x, rounding)
     negative = x < 0
     magnitude = np.where(negative, np.negative(x.view(np.uint64)), x.view(np.uint64))
+    # Round to odd: 11 bits beyond the 53 of a float64 become one sticky bit. The format of the result is far narrower.
     low = (magnitude & np.uint64(0x7FF)) != 0
     odd = (magnitude & np.uint64(0xFFFFFFFFFFFFF800)) | (low.astype(np.uint64) << np.uint64(11))
     magnitude = np.where(magnitude >> np.uint64(53) != 0, odd, magnitude)
@@ -126,6 +128,7 @@ def _float_to_integer(x: Array, dst: type[np.integer], rounding: str | None, fro
     unsigned = np.dtype(f"u{np.dtype(dst).itemsize}")
     whole = _INTEGRAL[rounding](x)
     nan = np.isnan(whole)
+    # A power of two is exact in float64, and the largest integer of 64 bits is not.
     above = whole >= 2.0 ** (info.bits if info.min == 0 else info.bits - 1)
     np.maximum(whole, float(info.min), out=whole)
     special = nan | above
@@ -173,6 +176,7 @@ def _to_tf32(x: Array, rounding: str) -> Array:
 def _clamp_finite(x: Array, dtype: str) -> Array:
     """`.satfinite`: infinities become the largest finite value of their sign, in place."""
     row = FORMATS[dtype]
+    # The last bit of a tf32 is bit 13.
     last = 1 << (13 if dtype == "tf32" else 0)
     bits = x.view(row.bits)
     infinite = (bits & row.bits(row.sign - 1)) == row.bits(row.infinity)

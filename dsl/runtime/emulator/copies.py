@@ -1,10 +1,9 @@
-"""Asynchronous operations: what one reads, what it writes, how it completes.
+"""Asynchronous operations: what one reads, what it writes, and how it completes.
 
-A `wgmma` is such an operation, which only reads (`products.py`). A `cp.async` is one, completed by a group that its
-thread waits for or by an mbarrier (`landings.py`); tensor copies have groups and mbarriers, too (`tensor_copies.py`).
-At issue its destination is in flight and its source is being read,
-so that nobody may write there; at completion the destination becomes a write and the source a read of the issuing
-thread, made then.
+A `wgmma` is one that only reads (`products.py`). A `cp.async` completes by a group that its thread waits for, or by an
+mbarrier (`landings.py`). Tensor copies have groups and mbarriers, too (`tensor_copies.py`). From its issue on, the
+destination is in flight and the source is being read, so nobody may write either. On completion the destination becomes
+a write and the source a read of the issuing thread, made at that time.
 """
 
 from __future__ import annotations
@@ -21,14 +20,15 @@ from .shadow import PLAIN_READ, SpacePlace
 from .spaces import Space
 from .stamps import U
 
-ONE_READER = np.int32(1)  # of the type that is counted in, which numpy is quick with
+# Of the type of the counters, for which numpy's `add.at` is fast.
+ONE_READER = np.int32(1)
 
 Source = tuple[Any, SpacePlace]  # positions among an operation's threads, and what each of them reads
 
 
 @dataclass
 class Operation:
-    """Copies in flight, issued by one instruction for some threads (positions in the wave); products, which write
+    """Copies in flight, issued by one instruction for some threads (positions in the wave). wgmma products, which write
     registers, have no target."""
 
     site: Site
@@ -70,7 +70,7 @@ class Operation:
 
 @dataclass
 class Tracked:
-    """An arrival at an mbarrier of each of some threads, which comes after the copies that these have issued."""
+    """An arrival at an mbarrier of each of some threads, after the copies that these have issued."""
 
     site: Site
     threads: Any
@@ -103,7 +103,7 @@ class Sources:
                 np.subtract.at(self.readers, place.covered(self.granule), ONE_READER)
 
     def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports a write to what a copy is still reading."""
+        """Reports a write to what a copy still reads."""
         if not self.operations:
             return
         met = place.take(self.readers, self.granule) > 0
@@ -133,7 +133,7 @@ class Copies:
         self.open = np.zeros(wave.lanes, np.int64)
         self.made = 0
         self.pending: list[Operation] = []
-        self.landed: list[Operation] = []  # an mbarrier completed them, and their threads have not waited for them
+        self.landed: list[Operation] = []  # completed by an mbarrier, and their threads have not waited for them
         self.most_landed = 64
 
     def start(
@@ -171,7 +171,8 @@ class Copies:
     # Completion by waiting
 
     def wait(self, g: Any, allowed: int | None) -> None:
-        """Completes all but the `allowed` latest committed groups of these threads; None completes everything."""
+        """Completes all but the `allowed` latest committed groups of these threads. None completes everything,
+        committed or not."""
         if not self.pending and not self.landed:
             return
         done_below = np.zeros(self.wave.lanes, np.int64)
@@ -183,7 +184,8 @@ class Copies:
             self.settle(operation)
 
     def taken(self, name: str, chosen: Any) -> list[Operation]:
-        """Takes the copies that a function (of an operation, a mask of its threads) chooses out of a list."""
+        """Removes from a list the copies that a function (from an operation to a mask of its threads) chooses, and
+        returns them."""
         found, rest = [], []
         for operation in getattr(self, name):
             done = chosen(operation)
@@ -194,6 +196,7 @@ class Copies:
                 self.released(operation)
                 found.append(operation.part(np.flatnonzero(done)))
                 rest.append(operation.part(np.flatnonzero(~done)))
+                # The part that stays still reads its source.
                 self.reading(rest[-1], name)
             else:
                 rest.append(operation)
@@ -246,13 +249,13 @@ class Copies:
             self.forget_landed()
 
     def forget_landed(self) -> None:
-        """Drops copies whose destination something else has filled since: there is room for no more than all of it."""
+        """Drops copies whose destination has been filled again since. At most as many stay as memory has room for."""
         if len(self.landed) > self.most_landed:
             self.taken("landed", lambda each: ~is_current(each, self.wave).any(1))
             self.most_landed = 64 + 2 * len(self.landed)
 
     def settle(self, operation: Operation) -> None:
-        """Their thread has waited for copies that an mbarrier has completed before."""
+        """Their thread has waited for copies that an mbarrier had completed before."""
         shadow = operation.memory.shadow
         assert shadow is not None
         current = is_current(operation, self.wave)
@@ -260,7 +263,7 @@ class Copies:
 
 
 def is_current(operation: Operation, wave: Any) -> Any:
-    """[threads, granules]: is this copy the last that was written there?"""
+    """[threads, granules]: is this copy the last write there?"""
     return landings_of(operation.memory, wave).copies[operation.units()] == operation.numbers[:, None]
 
 

@@ -1,4 +1,4 @@
-"""Counters of a launch, in total and for each `.loc` line.  All are "of the PTX": ptxas may still change them."""
+"""Counters of a launch, in total and for each `.loc` line. All count PTX instructions, which ptxas may still change."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-SECTOR = 32  # bytes of global memory that are moved together
+# Bytes of global memory that move together.
+SECTOR = 32
 
 
 @dataclass(slots=True)
 class Counters:
     """What a set of instructions did.
 
-    `instructions` counts warp instructions of the PTX, `moves` those of them that only rename a register or set it to a
-    constant, of which the assembler keeps few; `thread_instructions` the lanes that took part in them.
+    `instructions` counts warp instructions of the PTX. `moves` counts those that only rename a register or set it to a
+    constant, of which the assembler keeps few. `thread_instructions` counts the lanes that took part.
 
-    Shared memory is counted in wavefronts (one pass over the 32 banks). `shared_ideal` is a pass for each phase of an
-    access. Passes beyond are bank conflicts, except what `cp.async` takes because a pass writes bytes of one line of
-    global memory, and turns of atomic operations, which no place in the banks would spare: without conflicts the same
-    accesses take `shared_fewest`.
+    Shared memory is counted in wavefronts, each one pass over the 32 banks. `shared_ideal` is one pass for each phase
+    of an access. Passes beyond are bank conflicts, with two exceptions that no placement in the banks avoids: passes of
+    `cp.async`, since a pass writes bytes of one line of global memory, and turns of atomic operations. Without
+    conflicts the same accesses take `shared_fewest`.
 
-    Global memory is counted in 32-byte sectors. `global_load_bytes` and its like are the distinct bytes that a warp
-    accesses in an instruction, `global_ideal_sectors` as few as hold those of a whole launch in an array: where each
-    instruction moves a sector for 4 bytes, that is one of 8.
+    Global memory is counted in 32-byte sectors. `global_load_bytes` and similar are the distinct bytes that a warp
+    accesses in an instruction. `global_ideal_sectors` is the minimum that holds those of a whole launch in an array: if
+    each instruction moves a sector for 4 bytes, it is one of 8.
 
-    `atomic_waits` are turns that atomic operations take on one address, in shared memory lanes of a warp, in global
-    memory all of the launch at the busiest address of each instruction. `products` are multiply-adds of tensor cores,
-    each as many as of 16 bits take its time; `operand_bytes` what products of warp groups read of shared memory, which
-    are no wavefronts; `special` are instructions for the unit of exponentials, roots and the like.
+    `atomic_waits` are turns that atomic operations take on one address: in shared memory among the lanes of a warp, in
+    global memory over the launch at the busiest address of each instruction. `products` are multiply-adds of tensor
+    cores, each counted as the 16-bit multiply-adds that take as long. `operand_bytes` is what wgmma products read of
+    shared memory, which counts as no wavefronts. `special` are instructions for the unit of exponentials, roots and
+    similar functions.
     """
 
     instructions: float = 0
@@ -58,17 +60,17 @@ class Counters:
 
     @property
     def active_lanes(self) -> float:
-        """Average lanes active in a warp instruction; 32 is a warp that never diverged."""
+        """Average of the active lanes of a warp instruction. 32 means that no warp diverged."""
         return self.thread_instructions / self.instructions if self.instructions else 0.0
 
     @property
     def sectors(self) -> float:
-        """All that moved between global memory and the caches."""
+        """All sectors that moved between global memory and the caches."""
         return self.global_load_sectors + self.global_store_sectors + self.global_atomic_sectors
 
     @property
     def sectors_over_fewest(self) -> float | None:
-        """Sectors over those that the same bytes need; None without an access."""
+        """Sectors divided by the minimum for the same bytes; None without an access."""
         return self.sectors / self.global_ideal_sectors if self.global_ideal_sectors else None
 
     @property
@@ -78,7 +80,7 @@ class Counters:
 
     @property
     def wavefronts_over_fewest(self) -> float | None:
-        """Passes over those without bank conflicts; None without an access."""
+        """Passes divided by those without bank conflicts; None without an access."""
         return self.shared_wavefronts / self.shared_fewest if self.shared_fewest else None
 
     @property
@@ -98,15 +100,16 @@ class Counters:
 
     @classmethod
     def from_dict(cls, counts: Mapping[str, float]) -> Counters:
-        """The inverse of `as_dict`. A count that is missing is 0: logs leave these out."""
+        """The inverse of `as_dict`. A missing count is 0, as logs leave zeros out."""
         return cls(**{name: counts[name] for name in NAMES if name in counts})
 
     def times(self, factor: float) -> Counters:
-        """The counters of so many such launches: of a whole grid, where a part of its blocks ran."""
+        """The counters of `factor` such launches: those of a whole grid of which a part has run."""
         return self if factor == 1 else Counters(**{name: getattr(self, name) * factor for name in NAMES})
 
     def settle(self) -> None:
-        """Says in how few sectors the bytes could be, of loads, stores and atomic operations, once all are counted."""
+        """Sets the minimum of sectors for the bytes of loads, stores and atomic operations, once all are counted."""
+        # The three kinds move separately, so that each is rounded up by itself.
         kinds = self.global_load_bytes, self.global_store_bytes, self.global_atomic_bytes
         self.global_ideal_sectors = sum(-(-each // SECTOR) for each in kinds)
 
@@ -131,12 +134,12 @@ NAMES = tuple(column.name for column in fields(Counters))
 
 @dataclass(slots=True)
 class LaunchCounters:
-    """Totals and the same by line of the kernel's own file, and by file and line of others; by array its sectors; by
-    line of the PTX where that was asked for, and how many warps ran it: a line may have many instructions. file: the
+    """Totals; the same by line of the kernel's own file, and by file and line of others; sectors by array. If
+    requested, counters by line of the PTX and how many warps ran it, since a line may have many instructions. file: the
     kernel's own, as the PTX names it.
 
-    An instruction inlined from another file counts at the line of the kernel's file that it was inlined into, where the
-    PTX tells it; one without any `.loc` counts only in the totals.
+    An instruction inlined from another file counts at the line of the kernel's file into which it was inlined, if the
+    PTX states it. One without a `.loc` counts in the totals only.
     """
 
     totals: Counters = field(default_factory=Counters)

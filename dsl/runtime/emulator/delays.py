@@ -1,13 +1,13 @@
 """Strong writes that are seen late: one instruction may load two values for the threads of one block.
 
-The threads of a wave run in lockstep, so that a flag that each of them loads for itself would have one value for all of
-them.  On a GPU each load happens at a time of its own.  So a strong write keeps what it takes the place of, and the
-first loads that nothing orders after it give some threads the old value (with a seed by chance, else to those with an
-odd number of ones in their number).  The next load of such a thread gives the new one.
+The threads of a wave run in lockstep, so a flag that each of them loads would have one value for all. On a GPU each
+load happens at a time of its own. So a strong write keeps the value that it replaces, and the first loads that nothing
+orders after it give some threads the old value: with a seed random ones, else those with an odd number of ones in their
+number. The next load of such a thread gives the new value.
 
 The memory model allows each of these values (PTX ISA 8.10): the write is not before the load in causality order, the
-value is that of its predecessor in coherence order, and the thread cannot have observed the write by way of another.
-That last is kept for whole blocks, by time: the block has neither read a late write nor learned anything since.
+value is that of its predecessor in coherence order, and the thread cannot have observed the write by another way. The
+last is kept for whole blocks, by time: the block has neither read a late write nor learned anything since.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from .shadow import PLAIN_WRITE, AccessKind, SpacePlace
 from .spaces import Space
 from .stamps import LAST_TIME, U, threads_of, times
 
+# By thread of a block: has its number an odd number of ones? So no aligned pair of lanes loads one value only.
 ODD = np.array([bin(thread).count("1") & 1 for thread in range(1024)], bool)
 
 
 class Delays:
-    """What the last strong writes to a space have taken the place of."""
+    """The values that the last strong writes to a space have replaced."""
 
     def __init__(self, space: Space):
         assert space.shadow is not None
@@ -33,7 +34,7 @@ class Delays:
         self.stamps = np.zeros(self.shadow.count, U)  # of those writes; 0 where there is none, or several at once
 
     def wrote(self, place: SpacePlace, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
-        """A strong write has happened; `before` is what was there."""
+        """A strong write has happened. `before` is what was there."""
         granule = self.shadow.granule
         stamps = g.stamps(site)
         column = stamps[:, None] if place.size != granule else stamps
@@ -41,13 +42,14 @@ class Delays:
         place.put(self.stamps, granule, column)
         if place.index is not None:
             lost = place.take(self.stamps, granule) != column
+            # Several lanes wrote one place: no single earlier value belongs to it, so nobody sees it late.
             if lost.any():
                 place.restricted(np.flatnonzero(lost if lost.ndim == 1 else lost.any(1))).put(
                     self.stamps, granule, U(0)
                 )
 
     def read(self, place: SpacePlace, g: Any, values: Any, dtype: Any, count: int) -> tuple[Any, Any]:
-        """(the values of a strong load, which of them are earlier ones: [lanes, count] or None)."""
+        """(values of a strong load, which of them are earlier ones: [lanes, count], or None)."""
         late = self.late(place, g, count)
         if late is None:
             return values, None
@@ -56,7 +58,8 @@ class Delays:
         return np.where(late if count > 1 else late[:, 0], before, values), late
 
     def polled(self, place: SpacePlace, g: Any, dtype: Any, unchanged: Any) -> tuple[Any, Any]:
-        """The same of an atomic operation: (earlier values, which: [lanes]) where it leaves those as they are."""
+        """(earlier values, which lanes get them: [lanes]) for an atomic operation that would leave those values as they
+        are."""
         late = self.late(place, g, 1)
         if late is None:
             return None, None
@@ -65,7 +68,7 @@ class Delays:
         return (before, self.choose(lanes, g)) if lanes.any() else (None, None)
 
     def late(self, place: SpacePlace, g: Any, count: int) -> Any:
-        """[lanes, count]: which elements meet a write that they need not see yet; None where there are none."""
+        """[lanes, count]: which elements meet a write that their lane need not see yet. None if there are none."""
         met = place.take(self.stamps, self.shadow.granule).reshape(g.n, -1)
         if not met.any():
             return None
@@ -76,11 +79,12 @@ class Delays:
         late &= threads_of(stamps) != g.lane("gid")[:, None]
         if late.any():
             self.leave_unordered(late, stamps, place, g)
+            # So a block sees each write late at most once, and a loop that polls goes on.
             learned[slots[late.any(1)]] = g.ordering.clock.now
         return late if late.any() else None
 
     def leave_unordered(self, late: Any, stamps: Any, place: SpacePlace, g: Any) -> None:
-        """Takes out those for which something orders the write, or a later plain one, before the load."""
+        """Removes elements for which something orders the write, or a later plain one, before the load."""
         lanes, elements = np.nonzero(late)
         asked = stamps[lanes, elements]
         at = place.start + lanes if place.index is None else place.index[lanes]
@@ -94,7 +98,7 @@ class Delays:
         late[lanes[ok], elements[ok]] = False
 
     def choose(self, late: Any, g: Any) -> Any:
-        """Which of the lanes in `late` really are."""
+        """Which of the lanes in `late` get the old value."""
         launch, lanes = g.launch, np.flatnonzero(late)
         if launch.seed:
             odd = launch.random.random(len(lanes)) < 0.5
@@ -108,7 +112,7 @@ class Delays:
 
 
 def of_elements(stamps: Any, count: int, greatest: bool = False) -> Any:
-    """[lanes, count] from the stamps of granules: of several in one element the least, or the greatest."""
+    """[lanes, count] from the stamps of granules. If an element has several, the least of them, or the greatest."""
     lanes, granules = stamps.shape
     if granules < count:
         return np.repeat(stamps, count // granules, 1)

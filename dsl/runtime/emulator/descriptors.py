@@ -1,14 +1,14 @@
 """Where a `wgmma` finds an operand in shared memory: PTX ISA, "Shared Memory Matrix Layout" and "Matrix Descriptor".
 
-A descriptor has a start, two distances and a swizzle. An instruction reads 32 bytes along K of each row, and moves 16
-bytes at a time, a *chunk*. Rows lie in groups of eight, each `width` bytes: 16, or as many as the swizzle spans.
+A descriptor has a start, two distances and a swizzle. An instruction reads 32 bytes along K of each row, 16 bytes at a
+time, a *chunk*. Rows lie in groups of eight. A row has `width` bytes: 16, or the span of the swizzle.
 
 - K along the rows: chunk c of row r is r % 8 · width + r / 8 · stride + 16 c behind the start; without a swizzle chunks
   are `leading` apart, in place of 16.
 - Rows across (16 bits, with a swizzle): row r of k lies with its neighbours, r % (width / 2) · 2 + r / (width / 2) ·
   leading + k % 8 · width + k / 8 · stride behind the start.
 
-A swizzle puts bits 7, 8 and 9 of the address, as many as it has, into bits 4, 5 and 6.
+A swizzle XORs bits 7, 8 and 9 of the address, as many as it has, into bits 4, 5 and 6.
 """
 
 from __future__ import annotations
@@ -20,44 +20,46 @@ from typing import Any
 import numpy as np
 
 CHUNK = 16
+# Bytes along K that one instruction reads of each row.
 STEP = 32
-"""Bytes along K of an instruction."""
+# By mode of the descriptor, the address bits of its swizzle: none, of 128, 64 and 32 bytes.
 BITS = {0: 0, 1: 3, 2: 2, 3: 1}
-"""Bits of each swizzle: none, of 128, 64 and 32 bytes."""
+# 14 bits in units of 16 bytes: the 18 bits of a shared address that a descriptor holds.
 ADDRESS = (1 << 14) - 1
 
 
 class Unfit(Exception):
-    """Why a descriptor means nothing that is told here."""
+    """Why a descriptor has no meaning for the emulator."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Of all operands with the same descriptor but for its start. chunks: [rows, 2] offsets in bytes where K lies along
-    the rows, [16, rows / 8] else; bits: of the swizzle."""
+    """The layout of all operands whose descriptors differ in the start only. chunks: offsets in bytes, [rows, 2] if K
+    lies along the rows, else [16, rows / 8]. bits: of the swizzle."""
 
     chunks: Any
     bits: int
 
     def addresses(self, starts: Any, chunks: Any) -> Any:
-        """[starts, chunks] addresses of some of the chunks."""
+        """[starts, chunks]: addresses of some of the chunks."""
         found = starts[:, None] + chunks
         return found ^ ((found >> 7 & (1 << self.bits) - 1) << 4)
 
 
 def starts_of(descriptors: Any) -> Any:
-    """Addresses in shared memory."""
+    """Start addresses in shared memory."""
     return (descriptors & np.uint64(ADDRESS)).astype(np.int64) << 4
 
 
 def rest_of(descriptors: Any) -> Any:
-    """All that is no start."""
+    """The descriptors without their starts."""
     return descriptors & ~np.uint64(ADDRESS)
 
 
 @lru_cache(maxsize=256)
 def pattern(rest: int, rows: int, across: bool) -> Pattern:
-    """Of an operand with so many rows; `across`: rows are neighbours in memory. Raises Unfit."""
+    """The layout of an operand with this many rows. `across`: rows are neighbours in memory. Raises Unfit."""
+    # PTX ISA, "Matrix Descriptor": distances are in units of 16 bytes, from bits 16 and 32 on.
     leading, stride = (rest >> 16 & ADDRESS) << 4, (rest >> 32 & ADDRESS) << 4
     mode, base = rest >> 62 & 3, rest >> 49 & 7
     if base:
@@ -75,11 +77,12 @@ def pattern(rest: int, rows: int, across: bool) -> Pattern:
 
 
 def check_starts(starts: Any, bits: int, across: bool) -> None:
-    """Where K lies along the rows, an operand begins in any row of a tile, since a swizzle goes by addresses, at one of
-    the steps of 32 bytes; across, in the first row of eight. Raises Unfit.
+    """Raises Unfit for a start that the emulator does not know. If K lies along the rows, an operand may begin in any
+    row of a tile, at a step of 32 bytes, since the swizzle depends on addresses. Across, it begins in the first row of
+    eight.
 
-    An H100 reads 64 rows so from each row of three swizzles on, and with 8 to 26 rows from eight to the next eight: all
-    of 3192 such operands are right with no base offset, and 2508 wrong with that of their first row.
+    An H100 reads 64 rows from each row of three swizzles on, and with 8 to 26 rows from eight to the next eight. All of
+    3,192 such operands are right with no base offset, and 2,508 wrong with that of their first row.
     """
     width = CHUNK << bits
     bad = starts % (8 * width) >= width

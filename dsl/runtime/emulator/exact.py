@@ -1,7 +1,7 @@
 """Float64 operations computed exactly with Python integers, one element at a time.
 
-For what float64 hardware arithmetic cannot give: directed rounding of float64 results, and fused multiply-adds whose
-intermediate values leave float64's range. Slow (microseconds an element) and rarely needed.
+They give what float64 hardware arithmetic cannot: directed rounding of float64 results, and fused multiply-adds whose
+intermediate values leave float64's range. They are slow (microseconds an element) and rarely needed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Array = np.ndarray[Any, Any]
 
 
 def rounded(numerator: int, denominator: int, rounding: str, *, sticky: bool = False) -> float:
-    """A quotient, not zero, rounded to float64, subnormals and overflow included (IEEE 754).
+    """A quotient, not zero, rounded to float64, including subnormals and overflow (IEEE 754).
 
-    Neither need be reduced: Fractions, which are, took 8.8 us for a fused sum, this takes 1.1. `sticky` says that the
-    number meant is further from zero than the quotient, by less than the way to the next float64 or midpoint of two.
+    It need not be reduced. Fractions are reduced, and took 8.8 us for a fused sum; this takes 1.1. `sticky`: the exact
+    number is further from zero than the quotient, by less than the distance to the next float64 or midpoint of two.
     """
     sign = -1 if (numerator < 0) != (denominator < 0) else 1
-    if rounding == "rn" and not sticky:  # which is how Python divides integers
+    if rounding == "rn" and not sticky:  # Python divides integers with this rounding
         try:
             return numerator / denominator
         except OverflowError:
@@ -94,6 +94,7 @@ def sqrt_one(a: float, rounding: str) -> float:
     if exponent % 2:
         mantissa, exponent = mantissa / 2, exponent + 1
     p, q = mantissa.as_integer_ratio()
+    # The root has 60 bits, more than the 53 of a float64 and one to round by. What is beyond them is `sticky`.
     scaled, half = p * 4**60 // q, exponent // 2
     root = math.isqrt(scaled)
     return rounded(root << max(half, 0), 1 << 60 + max(-half, 0), rounding, sticky=root * root != scaled)

@@ -1,8 +1,8 @@
-"""Instructions that the emulator is told of at run time: a legal form, and what it computes, as a function of arrays.
+"""Instructions that are added to the emulator at run time: a legal form, and its computation as a function of arrays.
 
-The form says how operands are read and written, so that a builder and the check of legal forms follow from one line.
-What is told is known to the whole process. No instruction of the emulator's own can be told anew: a text without the
-new ones means what it meant.
+The form states how operands are read and written, so the builder and the check of legal forms follow from one line. An
+addition holds for the whole process. The emulator's own instructions cannot be replaced: a text without the new ones
+keeps its meaning.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _told: dict[str, tuple[str, LegalForm]] = {}  # by opcode: who told of it, and i
 
 
 def extend(text: str, function: Function, owner: str, refuse: Callable[[str], Exception] = ValueError) -> None:
-    """Adds an instruction: `text` is a legal form (`legal/forms.py`) of a plain opcode with one destination and one or
-    more sources, each a register or constant. `function` takes one array for each source, of its type and of as many
-    elements as there are threads, or one, and gives the destination's. The same `owner` may tell of it again. `refuse`
-    makes the error for what it gives in another type or shape. Raises ValueError for what is no such form, or is known
-    already."""
+    """Adds an instruction. `text` is a legal form (`legal/forms.py`) of a plain opcode with one destination and one or
+    more sources, each a register or constant. `function` takes one array for each source, of its type, with one element
+    or as many as there are threads, and returns the destination's. The same `owner` may replace its own instruction.
+    `refuse` makes the error for a result of another type or shape. Raises ValueError if the text is no such form or is
+    known already."""
     form = _form(text)
     known = _told.get(form.pattern)
     if known is not None and known[0] == owner:
@@ -38,6 +38,7 @@ def extend(text: str, function: Function, owner: str, refuse: Callable[[str], Ex
     _told[form.pattern] = owner, form
     table().forms.setdefault(form.root, []).append(form)
     ROWS[form.pattern] = Row(_builder(form, function, refuse))
+    # What was read before may now mean something else.
     for cached in (forms_of, usual_order, row_of_opcode, program_of):
         cached.cache_clear()
 

@@ -1,4 +1,4 @@
-"""What the strict emulator can find wrong with a launch, and how it says so."""
+"""What the strict emulator can report about a launch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Kind(enum.StrEnum):
-    """What was found; the value is the word that appears in messages."""
+    """What was found. The value is the word in messages."""
 
     OUT_OF_BOUNDS = "out of bounds"
     MISALIGNED = "misaligned"
@@ -37,7 +37,7 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Location:
-    """A `.loc` position; `inlined_at` is the call that the position was inlined into (PTX ISA 11.5.5)."""
+    """A `.loc` position. `inlined_at` is the call into which the position was inlined (PTX ISA 11.5.5)."""
 
     file: str
     line: int
@@ -45,7 +45,7 @@ class Location:
     inlined_at: Location | None = None
 
     def chain(self) -> list[Location]:
-        """This position, then the calls it was inlined through, innermost first."""
+        """This position, then the calls through which it was inlined, innermost first."""
         found: list[Location] = []
         here: Location | None = self
         while here is not None:
@@ -61,7 +61,7 @@ class Location:
 class Finding:
     """One fault of the program.
 
-    `block` and `thread` are (x, y, z); `last_writer` says in words who touched the memory before, where that is known.
+    `block` and `thread` are (x, y, z). `last_writer` states in words who accessed the memory before, if that is known.
     """
 
     kind: Kind
@@ -93,11 +93,11 @@ class Finding:
 
 
 class DividedError(Exception):
-    """A launch divides integers by 0: it is to be run again by a program that follows where the quotients go."""
+    """A launch divides integers by 0. It must run again by a program that follows where the quotients go."""
 
 
 class EmulatorError(Exception):
-    """A finding that stopped the launch; nothing is written back. `output`: what the kernel had printed by then."""
+    """A finding that stopped the launch. Nothing is written back. `output`: what the kernel had printed by then."""
 
     def __init__(self, finding: Finding):
         super().__init__(str(finding))
@@ -106,7 +106,7 @@ class EmulatorError(Exception):
 
 
 class LaunchRefusedError(ValueError):
-    """A grid, a block or a target (code `target`) that is not launched."""
+    """A grid, a block or a target (code `target`) that cannot be launched."""
 
     def __init__(self, message: str, code: str = "grid"):
         super().__init__(message)
@@ -114,7 +114,7 @@ class LaunchRefusedError(ValueError):
 
 
 class PtxError(Exception):
-    """PTX that the emulator cannot read or does not know; names the PTX line."""
+    """PTX that the emulator cannot read or does not know. Names the PTX line."""
 
     def __init__(self, message: str, ptx_line: int | None = None):
         super().__init__(message if ptx_line is None else f"PTX line {ptx_line}: {message}")

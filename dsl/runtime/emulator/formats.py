@@ -1,11 +1,11 @@
 """Float formats as bits: flushing, clamping, canonical NaNs, exact widening to f64 and rounding once from f64.
 
-Arrays hold a format as ``FORMATS[dtype].storage``: float16, float32 and float64 where numpy has the type, bit patterns
-otherwise (bf16 in uint16, e4m3 and e5m2 in uint8). A tf32 is a float32 whose 13 lowest bits are zero.
+Arrays hold a format as ``FORMATS[dtype].storage``: float16, float32 and float64 if numpy has the type, else bit
+patterns (bf16 in uint16, e4m3 and e5m2 in uint8). A tf32 is a float32 whose 13 lowest bits are zero.
 
-Rounding twice is safe when the first rounding is *to odd* (Boldo and Melquiond, "Emulation of FMA and correctly rounded
-sums", 2008): truncate, and set the last bit if anything was lost. Two more bits of precision than the final format are
-then enough, in every rounding mode and for subnormals too.
+Rounding twice is safe if the first rounding is *to odd* (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+sums", 2008): truncate, and set the last bit if anything was lost. Then two more bits of precision than the final format
+are enough, in every rounding mode, and for subnormals, too.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def is_nan(x: Array, dtype: str) -> Array:
 
 
 def canonicalise(x: Array, dtype: str) -> Array:
-    """Replace, in place, every NaN by the canonical one, and return `x`. f64 keeps its payloads, as the ISA says."""
+    """Replaces, in place, every NaN by the canonical one and returns `x`. f64 keeps its payloads, as the ISA says."""
     if dtype != "f64":
         nan = is_nan(x, dtype)
         if nan.any():
@@ -86,15 +86,17 @@ def flush(x: Array, dtype: str) -> Array:
 
 
 def flush_rounded_up(r: Array, exact: Callable[[], Array], dtype: str, rounding: str) -> None:
-    """`.ftz` where rounding made the least normal number: in place, a zero if only gradual underflow rounds up to it.
+    """`.ftz` if rounding made the least normal number: in place, a zero if only gradual underflow rounds up to it.
 
-    Hardware finds a result subnormal after rounding to the format's precision with an unbounded exponent (measured on
-    an H200; the ISA leaves it open). `exact` gives the results in float64, exact or rounded to odd.
+    Hardware decides whether a result is subnormal after rounding it to the format's precision with an unbounded
+    exponent (measured on an H200; the ISA leaves it open). `exact` gives the results in float64, exact or rounded to
+    odd.
     """
     row = FORMATS[dtype]
     least = 1 << row.fraction
     edge = (r.view(row.bits) & row.bits(row.sign - 1)) == row.bits(least)
     if edge.any():
+        # Scaled up, nothing is subnormal: so rounding is that of an unbounded exponent.
         scale = 2.0**8
         unbounded = to_f64(round_f64(exact()[edge] * scale, dtype, rounding), dtype)
         least_value = to_f64(np.full(1, least, row.bits).view(row.storage), dtype)
@@ -103,7 +105,8 @@ def flush_rounded_up(r: Array, exact: Callable[[], Array], dtype: str, rounding:
 
 
 def saturate_unit(x: Array, dtype: str) -> Array:
-    """`.sat`: clamp to [+0, 1] in place, NaN to +0. Works on the bits, where negative floats are negative integers."""
+    """`.sat`: clamps to [+0, 1] in place, NaN to +0. It works on the bits, where negative floats are negative
+    integers."""
     row = FORMATS[dtype]
     nan = is_nan(x, dtype)
     bits = x.view(row.signed)
@@ -187,6 +190,7 @@ def odd_f32(x: Array) -> Array:
     near = x.astype(np.float32)
     back = near.astype(np.float64)
     bits = near.view(np.uint32)
+    # First towards zero, then the last bit is set if anything was lost.
     bits -= (np.abs(back) > np.abs(x)).astype(np.uint32)
     bits |= (back != x).astype(np.uint32)
     return near
@@ -231,6 +235,8 @@ def nearest_of_f32(x: Array, dtype: str) -> Array:
             r[nan] = FORMATS["tf32"].nan
         return r.view(np.float32)
     if dtype in ("e4m3", "e5m2"):
+        # By way of f16 rounded to odd: it has more than two bits beyond each fp8 format, and a table of 65,536 entries
+        # is small.
         return fp8_of_f16(dtype).take(odd_f16(x).view(np.uint16))
     return x.copy()
 
@@ -249,8 +255,8 @@ def nearest_of_f64(x: Array, dtype: str) -> Array:
 def round_f64(x: Array, dtype: str, rounding: str) -> Array:
     """float64 rounded once to f16, bf16, f32 or f64 in any of the modes rn, rz, rm, rp. Always a new array.
 
-    `x` may itself have been rounded to odd. The neighbour of the nearest value in the wanted direction is one step of
-    the bit pattern away, infinity and zero included.
+    `x` may itself have been rounded to odd. In the bit pattern, the neighbour of the nearest value in the required
+    direction is one step away, including infinity and zero.
     """
     r = nearest_of_f64(x, dtype)
     if rounding == "rn":

@@ -1,8 +1,8 @@
 """A group: threads of a wave that run the same basic block together, and their registers.
 
-The wave keeps one row for each register slot, with an element for each of its threads.  A group of all threads works on
-those rows directly.  A smaller group works on copies of its threads' elements: fetched when a block first reads them,
-kept while the group stays as it is, and written back when it splits or meets another group.
+The wave has one row for each register slot, with an element for each of its threads. A group of all threads works on
+those rows directly. A smaller group works on copies of its threads' elements. They are fetched when a block first reads
+them, kept while the group stays the same, and written back when it splits or meets another group.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from .stamps import TIME_SHIFT, U
 
 
 class Lanes:
-    """The threads that an instruction runs for: `threads` are positions in the wave, ascending; None is all of them."""
+    """The threads that an instruction runs for. `threads` are positions in the wave, ascending; None means all of
+    them."""
 
     def __init__(self, wave: Any, threads: Any):
         self.wave = wave
         self.launch = wave.launch
         self.ordering = wave.ordering
         self.threads = threads
-        self.each = 1  # so many neighbours are one thread
+        self.each = 1  # this many neighbours are one thread (`repeated`)
         self.n = wave.lanes if threads is None else len(threads)
         self.fetched: dict[str, Any] = {}
         self.limit_version = -1
@@ -34,7 +35,7 @@ class Lanes:
         self.edges: Any = None
 
     def lane(self, name: str) -> Any:
-        """A per-thread constant of the wave (gid, slot, warp, rank, thread identifiers, …), for these threads."""
+        """A per-thread constant of the wave (gid, slot, warp, rank, thread identifiers, …) for these threads."""
         if self.threads is None:
             return self.wave.constant(name)
         found = self.fetched.get(name)
@@ -47,7 +48,7 @@ class Lanes:
         return self.wave.positions if self.threads is None else self.threads
 
     def limit(self) -> Any:
-        """Stamps below this are before the lane, by a barrier of its block."""
+        """Stamps below this are ordered before the lane by a barrier of its block."""
         ordering = self.ordering
         if self.threads is None:
             return ordering.limit
@@ -78,9 +79,10 @@ class Lanes:
         return self.measure()[1]
 
     def full_blocks(self) -> tuple[int, int]:
-        """(blocks, lanes of a block) when the group is all threads of whole blocks, otherwise (0, 0)."""
+        """(blocks, lanes of a block) if the group is all threads of whole blocks, else (0, 0)."""
         if self.threads is None:
             return self.wave.slots, self.wave.block_lanes
+        # Only the group of the whole wave is recognised.
         return 0, 0
 
     def warp_rows(self) -> tuple[Any, Any]:
@@ -107,7 +109,7 @@ class Lanes:
         return np.diff(np.flatnonzero(self.warp_edges()), prepend=-1, append=self.n - 1)
 
     def by_warp(self, values: Any, absent: int = -1) -> Any:
-        """[warps, 32] with `absent` where a lane of the warp is not in the group."""
+        """[warps, 32], with `absent` for lanes of the warp that are not in the group."""
         if self.whole:
             return values.reshape(-1, 32)
         warps, rows = self.warp_rows()
@@ -127,11 +129,11 @@ class Lanes:
         return self.present
 
     def part(self, lanes: Any) -> Lanes:
-        """Some lanes (positions in the group) by themselves."""
+        """Some lanes (positions in the group) as a group of their own."""
         return Lanes(self.wave, self.index()[lanes])
 
     def repeated(self, each: int) -> Lanes:
-        """Each lane so many times, one behind the other: for what a thread does to many places at once."""
+        """Each lane `each` times, side by side: for what a thread does to many places at once."""
         found = Lanes(self.wave, np.repeat(self.index(), each))
         found.each = each
         return found
@@ -151,7 +153,7 @@ class Lanes:
 class Group(Lanes):
     """Threads at the start of a basic block.
 
-    `turn` and `back_edges` make a group that may be waiting in a loop let the others run.
+    With `turn` and `back_edges` a group that may be waiting in a loop lets the others run.
     """
 
     def __init__(self, wave: Any, threads: Any, turn: int = 0, back_edges: int = 0):
@@ -179,6 +181,7 @@ class Group(Lanes):
                 rows[slot] = wave.rows[slot].take(self.threads)
         for slot in segment.written_slots:
             if slot not in rows:
+                # Not fetched: the block writes these before it reads them.
                 rows[slot] = np.empty(self.n, wave.rows[slot].dtype)
         for number in segment.entries:
             if self.values[number] is None:
@@ -191,7 +194,7 @@ class Group(Lanes):
         self.prepared.add(segment.number)
 
     def write_back(self, live: frozenset[int]) -> None:
-        """Puts what is still needed into the wave's rows."""
+        """Puts the values that are still needed into the wave's rows."""
         if self.threads is None:
             return
         for slot in self.dirty & live:

@@ -2,14 +2,14 @@
 
     old = *word;  do { assumed = old;  old = atomicCAS(word, assumed, f(assumed)); } while (old != assumed);
 
-The load races with the atomics of other threads, strictly.  It does no harm if the value goes nowhere but into the
-compare operand of a compare-and-swap on the same word and into the computation of the value to put there: where the
-guess is wrong, nothing of it stays.  That is decided here, from the text; the shadow memory then notes such a race
-instead of reporting it.
+Strictly, the load races with the atomics of other threads. It does no harm if its value only goes into the compare
+operand of a compare-and-swap on the same word, and into the computation of the new value: if the guess is wrong,
+nothing of it stays. That is decided here, from the text. The shadow memory then notes such a race and does not report
+it.
 
-Along each way from the load every register that holds something of its value is a copy of it, computed from it, or
-stale: left over from a guess that a compare-and-swap has refused or another guess has replaced.  On the way on which
-the compare-and-swap found what was guessed the value is known to be right, and it may be used like its result.
+On each path from the load, a register that holds something of its value is a copy of it, computed from it, or stale:
+left over from a guess that a compare-and-swap has refused or another guess has replaced. On the path where the
+compare-and-swap found the guessed value, the guess is right and may be used like its result.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from .undefined_bits import name_of
 
 COPY, COMPUTED, STALE = 1, 2, 3
 State = dict[str, int]  # registers that hold something of the guess
+# Loads with these words are no guesses: strong ones do not race, and the others are no load of one word.
 STRONG = {"volatile", "relaxed", "acquire", "mmio", "nc", "v2", "v4", "v8"}
 
 
 class Used(Exception):
-    """The value goes where nothing checks it."""
+    """The value goes where no compare-and-swap checks it."""
 
 
 def guesses(segments: list[Any]) -> frozenset[int]:
-    """The numbers of the sites of loads whose values are guesses."""
+    """The site numbers of loads whose values are guesses."""
     steps = [step for segment in segments for step in segment.steps]
     if not any(map(swaps, {step.ins.opcode for step in steps})):
         return frozenset()
@@ -105,7 +106,7 @@ class Guess:
         return self.swaps > 0
 
     def follow(self, state: State, step: RegisterStep) -> None:
-        """What an instruction makes of the registers; raises `Used` where something of the guess gets away."""
+        """Applies an instruction to the registers. Raises `Used` if something of the guess goes elsewhere."""
         if step is self.load:
             age(state)
             state[step.writes[0]] = COPY
@@ -132,7 +133,7 @@ class Guess:
         return is_swap(step) and self.words.of(step) == self.word
 
     def swap(self, state: State, step: RegisterStep) -> None:
-        """The guess must be what is compared with, and what is put there must come from it alone."""
+        """The guess must be the compare operand, and the new value must come from it alone."""
         others = [name for name in step.uses if name in state]
         expected, new = name_of(step.ins.operands[2]), name_of(step.ins.operands[3])
         if state.get(expected) != COPY or state.get(new) == STALE or set(others) - {expected, new}:
@@ -143,11 +144,11 @@ class Guess:
         age(state)
 
     def compares(self, step: RegisterStep) -> bool:
-        """Is this the question whether a compare-and-swap found what it expected?"""
+        """Does this compare the guess with what the compare-and-swap returned?"""
         return self.question(step) is not None
 
     def question(self, step: RegisterStep) -> tuple[str, bool] | None:
-        """(predicate, does it say that they are equal) of the comparison of a guess with what the swap returned."""
+        """(predicate, does it mean that they are equal) of the comparison of a guess with what the swap returned."""
         words = step.ins.opcode
         if words[0] != "setp" or len(words) != 3 or words[1] not in {"eq", "ne"} or len(step.writes) != 1:
             return None
@@ -160,7 +161,7 @@ class Guess:
         return None
 
     def edge_where_right(self, segment: Any) -> int | None:
-        """Of the targets of a segment the one that is reached when the guess was right."""
+        """The index of the segment's target that is reached if the guess was right."""
         if segment.end.kind != "branch" or len(segment.end.targets) != 2:
             return None
         *steps, branch = segment.steps
@@ -199,7 +200,7 @@ def age(state: State) -> None:
 
 
 def joined(first: State, second: State) -> State:
-    """Where two ways meet.  What was computed from a guess is stale if the guess came on one of the ways only."""
+    """Where two paths meet. What was computed from a guess is stale if the guess came on one of the paths only."""
     found = {name: max(first.get(name, 0), second.get(name, 0)) for name in first.keys() | second.keys()}
     for mine, other in ((first, second), (second, first)):
         copies = {name for name, kind in mine.items() if kind == COPY}

@@ -27,7 +27,7 @@ from .reader import (
 
 
 def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
-    """An operand of an inlined function: parameters become the caller's variables, the rest gets a suffix."""
+    """An operand of an inlined function. Parameters become the caller's variables, other names get a suffix."""
     if isinstance(operand, Register):
         return Register(names.get(operand.name, operand.name))
     if isinstance(operand, Symbol):
@@ -59,11 +59,11 @@ def access_type(variable: Variable) -> str:
 
 
 class Inliner:
-    """Puts the bodies of called functions in place of their calls; recursion is refused.
+    """Puts the bodies of called functions in place of their calls. Recursion is refused.
 
     Arguments go by value: a formal `.reg` parameter is a register of its own, set before the body and, for a result,
-    read after it.  A formal `.param` variable can only be read (an argument) or only be written (a result), so it is
-    the caller's variable, unless that one stands on both sides of the call.
+    read after it. A formal `.param` variable can only be read (an argument) or only be written (a result), so it is the
+    caller's variable, unless the caller passes that variable on both sides of the call.
     """
 
     def __init__(self, module: PtxModule):
@@ -119,6 +119,7 @@ class Inliner:
         if len(results) != len(callee.results) or len(arguments) != len(callee.params):
             raise PtxError(f"{callee.name} takes other numbers of arguments and results in `{ins}`", ins.ptx_line)
         self.count += 1
+        # A name of the text has no slash, so that the names of different calls differ.
         suffix = f"/{self.count}"
         names: dict[str, str] = {}
         before: list[PtxInstruction] = []
@@ -152,7 +153,7 @@ class Inliner:
         return whole
 
     def callee(self, ins: PtxInstruction) -> PtxFunction | None:
-        """The function that a call names, where it has a body."""
+        """The function that a call names, if it has a body."""
         names = (item.name for item in ins.operands if isinstance(item, Register))
         found = next(map(self.module.functions.get, names), None)
         return found if found is not None and found.has_body else None
@@ -173,7 +174,7 @@ class Inliner:
         return Register(names[formal.name])
 
     def transfer(self, to: Operand, source: Operand, formal: Variable, ins: PtxInstruction) -> list[PtxInstruction]:
-        """Moves one argument or result, between registers, constants and `.param` variables."""
+        """Moves one argument or result between registers, constants and `.param` variables."""
 
         def made(opcode: str, *operands: Operand) -> PtxInstruction:
             return PtxInstruction(tuple(opcode.split(".")), operands, None, False, ins.ptx_line, ins.location)
@@ -185,6 +186,7 @@ class Inliner:
             return [made(f"ld.param.{kind}", to, PtxAddress(source))]  # type: ignore[arg-type]
         if not self.is_variable(source):
             return [made(f"st.param.{kind}", PtxAddress(to), source)]  # type: ignore[arg-type]
+        # A structure is passed as an array of .b8, and moved byte by byte.
         unit = TYPE_BYTES[formal.type]
         scratch = Register(f"copy/{self.count}")
         self.registers[scratch.name] = f"b{8 * max(unit, 2)}"

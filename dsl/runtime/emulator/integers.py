@@ -44,7 +44,7 @@ def _widened(x: Array, dtype: str) -> Array:
 
 
 def _count(b: Array, limit: int, kind: type[np.unsignedinteger[Any]]) -> Array:
-    """A count clamped to `limit`, in the type of what is shifted. In numpy shifting by the whole width gives 0."""
+    """A count clamped to `limit`, in the type of the shifted value. numpy gives 0 for a shift by the whole width."""
     return np.minimum(b, np.uint32(limit)).astype(kind)
 
 
@@ -83,6 +83,7 @@ def mulhi(a: Array, b: Array, dtype: str) -> Array:
     width = _width(dtype)
     if width < 64:
         return (_widened(a, dtype) * _widened(b, dtype) >> _UNSIGNED[2 * width](width)).astype(_UNSIGNED[width])
+    # numpy has no integers of 128 bits: four products of 32-bit halves.
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     a_low, a_high, b_low, b_high = a & mask, a >> half, b & mask, b >> half
     middle = a_high * b_low + (a_low * b_low >> half)
@@ -124,8 +125,8 @@ def addc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Ar
 
 
 def subc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Array]:
-    """`sub.cc` (carry None, which is 1) and `subc{.cc}`: a + ~b + carry, and the carry out, which is 1 where nothing is
-    borrowed. So the machine has it (`IADD3` of ~b), which chains of both kinds see: `sub.cc`, then `addc`."""
+    """`sub.cc` (carry None, which is 1) and `subc{.cc}`: a + ~b + carry, and the carry out, which is 1 if nothing is
+    borrowed. The machine works like that (`IADD3` of ~b), and chains of both kinds show it: `sub.cc`, then `addc`."""
     return addc(a, ~b, np.array(True) if carry is None else carry, dtype)
 
 
@@ -181,6 +182,7 @@ def _bit_length(x: Array) -> Array:
     """Bits up to the highest one, 0 for 0; uint32."""
     width = x.dtype.itemsize * 8
     filled, step = x, 1
+    # The bits below the highest one are filled, then counted: numpy has no logarithm of integers.
     while step < width:
         filled = filled | (filled >> x.dtype.type(step))
         step *= 2
@@ -322,6 +324,7 @@ def sad(a: Array, b: Array, c: Array, dtype: str) -> Array:
 
 def _divide(a: Array, b: Array, dtype: str) -> tuple[Array, Array]:
     """Quotient towards zero and remainder with the sign of a, as unsigned bits, with 1 in place of a zero divisor."""
+    # numpy warns of a division by 0 and gives 0; `div` and `rem` replace the result.
     b = np.where(b == 0, b.dtype.type(1), b)
     if not _is_signed(dtype):
         q = a // b

@@ -1,7 +1,7 @@
 """What is before a point of a launch: values that threads share, publish with their writes and learn (PTX ISA 8.9.5).
 
-A time is a count of synchronisation events (`ordering.py`).  Knowledge is a thread's: blocks stand for all of their
-threads where a barrier has made them one, and single threads have times of their own beyond that.
+A time is a count of synchronisation events (`ordering.py`). Knowledge belongs to a thread. A block stands for all of
+its threads where a barrier has joined them; beyond that, single threads have times of their own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import numpy as np
 
 CTA, CLUSTER, GPU = range(3)  # scopes (PTX ISA 8.5); a launch is on one device, so that .sys is .gpu
 Pages = dict[int, Any]  # by block, the times of its threads; never changed, so that knowledge can share them
-MOST_COVERED = 16  # how many earlier values a value remembers that it contains
+# A value remembers this many of the earlier values that it contains: then joining these costs nothing.
+MOST_COVERED = 16
 
 
 def scope_of(words: tuple[str, ...]) -> int:
-    """The scope of a strong operation or a fence, from the words of its opcode."""
+    """The scope of a strong operation or a fence, from the words of its opcode. An `atom` without a scope has .gpu."""
     if "cta" in words:
         return CTA
     return CLUSTER if "cluster" in words else GPU
@@ -27,6 +28,7 @@ def scope_of(words: tuple[str, ...]) -> int:
 def joined(one: Pages, other: Pages) -> Pages:
     if one is other or not other:
         return one
+    # The smaller one is walked.
     if len(one) < len(other):
         one, other = other, one
     found = dict(one)
@@ -40,11 +42,11 @@ def joined(one: Pages, other: Pages) -> Pages:
 
 
 class Knowledge:
-    """What is before a point of the launch; never changed, so that addresses and threads can share it.
+    """What is before a point of the launch. Never changed, so that addresses and threads can share it.
 
-    `until`: [blocks], all that all threads of each block did up to this time.  `threads`: the same for single threads.
-    `writes`: by address, strong writes to that address alone: those that come after the fence that made them a release,
-    and so after what the fence publishes.
+    `until`: [blocks], everything that all threads of each block did up to this time. `threads`: the same for single
+    threads. `writes`: by address, strong writes to that address alone. They come after the fence that made them a
+    release, and so after what the fence publishes.
     """
 
     serials = itertools.count(1)
@@ -87,8 +89,8 @@ def with_time(pages: Pages, block: int, thread: int, blank: Any, time: int) -> P
     return {**pages, block: page}
 
 
-# What a release pattern hands on, by (block, scope) of the pattern's first operation: an acquire pattern learns from
-# those with which its last operation is morally strong.  Where a program names no narrow scope all have one key.
+# What a release pattern publishes, by (block, scope) of the pattern's first operation. An acquire pattern learns from
+# those with which its last operation is morally strong. If a program names no narrow scope, all have one key.
 Items = dict[tuple[int, int], Knowledge]
 ANYBODY = (-1, GPU)
 
@@ -108,9 +110,9 @@ def merged(one: Items, other: Items) -> Items:
 
 @dataclass
 class Published:
-    """The last strong write to an address where synchronisation goes on, and what observing it hands on.
+    """The last strong write to an address where synchronisation goes on, and what observing it publishes.
 
-    `own` is the writer's part of `items`; `previous` is what the write has taken the place of.
+    `own` is the writer's part of `items`. `previous` is what the write has replaced, for those who see it late.
     """
 
     time: int
@@ -126,7 +128,7 @@ class Published:
 
 @dataclass
 class Snapshot:
-    """What threads knew when they arrived at a barrier, for others to learn when it completes."""
+    """What threads knew when they arrived at a barrier. Others learn it when the barrier completes."""
 
     row: Any  # times of the threads of their cluster
     knowledge: Knowledge | None

@@ -1,9 +1,9 @@
-"""Copies that an mbarrier completes: who knows that they are complete.
+"""Copies that an mbarrier completes, and who knows that they are complete.
 
-`cp.async.mbarrier.arrive` makes copies arrive at an mbarrier, and a tensor copy (`tensor_copies.py`) arrives with its
-bytes. From then on they are complete for those who have waited for that phase and for what is ordered after such a
-wait; for all others, the thread that issued them too, they are in flight as before. So their stamps stay, and beside
-them stands which arrival they came with.
+`cp.async.mbarrier.arrive` makes copies arrive at an mbarrier. A tensor copy (`tensor_copies.py`) arrives with its
+bytes. Then they are complete for those who have waited for that phase, and for what is ordered after such a wait. For
+all others, the issuing thread, too, they stay in flight. So their stamps stay, and a table beside them has the arrival
+of each.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .stamps import U, threads_of
 
 
 class Landing:
-    """The copies that arrived in one phase of one mbarrier; `waiters` are stamps of waits that saw it complete.
+    """The copies that arrived in one phase of one mbarrier. `waiters` are stamps of waits that saw the phase complete.
 
-    loads: those of them that are tensor copies.
+    loads: those of the copies that are tensor copies.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Landing:
 
     def seen_by(self, stamps: Any) -> None:
         threads = threads_of(stamps)
-        if self.table is None:  # what came with it is no copy into shared memory
+        if self.table is None:  # no copy into shared memory came with it
             known = np.isin(threads, threads_of(self.waiters))
         else:
             known = self.table.has_waited(self.number, threads)
@@ -41,7 +41,7 @@ class Landing:
                 self.table.seen_by(self.number, threads_of(fresh))
 
     def known(self, addresses: Any, g: Any, lanes: Any) -> Any:
-        """For lanes (positions in the group): is a wait of theirs, or one ordered before, among the waiters?"""
+        """For lanes (positions in the group): is a wait of their own, or one ordered before, among the waiters?"""
         known = np.isin(g.lane("gid")[lanes], threads_of(self.waiters))
         for stamp in self.waiters:
             rest = np.flatnonzero(~known)
@@ -52,13 +52,14 @@ class Landing:
 
 
 class Landings:
-    """For each granule of a shadow: the copy that last filled it, and its landing (0: none)."""
+    """For each granule of a shadow: the copy that filled it last, and its landing (0: none)."""
 
     def __init__(self, count: int, block_lanes: int):
         self.copies = np.zeros(count, np.int64)
         self.landing = np.zeros(count, np.int32)
         self.list: list[Landing] = []
         self.block_lanes = block_lanes
+        # A table of who has waited, since all threads of a block may wait for each of many landings.
         self.waited = np.zeros((64, block_lanes), bool)  # by landing: which threads of the mbarrier's block
         self.blocks = np.zeros(64, np.int64)
 
@@ -71,7 +72,7 @@ class Landings:
         place.put(self.landing, granule, 0)
 
     def land(self, units: Any, number: int, landing: Landing) -> None:
-        """The copy `number` has arrived; granules that something else fills since are left alone."""
+        """The copy `number` has arrived. Granules that have been filled again since are left alone."""
         if landing.table is None:
             self.list.append(landing)
             landing.table, landing.number = self, len(self.list)
@@ -82,17 +83,18 @@ class Landings:
         self.landing[own] = landing.number
 
     def has_waited(self, number: int, threads: Any) -> Any:
-        """For each thread, all of them of the block whose mbarrier it is."""
+        """For each thread of the mbarrier's block: has it waited for this landing?"""
         return self.waited[number, (threads % U(self.block_lanes)).astype(np.int64)]
 
     def seen_by(self, number: int, threads: Any) -> None:
-        """All of them are of one block, as only those of its own block wait for an mbarrier."""
+        """These threads have waited. All are of one block, as only the threads of its own block wait for an
+        mbarrier."""
         size = U(self.block_lanes)
         self.waited[number, (threads % size).astype(np.int64)] = True
         self.blocks[number] = int(threads[0] // size)
 
     def known(self, units: Any, addresses: Any, g: Any, lanes: Any) -> Any:
-        """For accesses to granules by lanes: does the lane know that the copy there is complete?"""
+        """For accesses of lanes to granules: does the lane know that the copy there is complete?"""
         which = self.landing[units]
         thread = g.lane("gid")[lanes].astype(np.int64)
         known = self.waited[which, thread % self.block_lanes]
@@ -103,8 +105,8 @@ class Landings:
         return known
 
     def known_by_order(self, which: Any, addresses: Any, g: Any, lanes: Any) -> Any:
-        """The same of lanes that have not waited themselves: is a wait ordered before what they do? Each lane is asked
-        once for each landing, of one waiter after another, and mostly knows of the first."""
+        """The same for lanes that have not waited themselves: is a wait ordered before what they do? Each lane is
+        looked up once for each landing, one waiter after another, and mostly knows of the first."""
         asked, first, back = np.unique(which.astype(np.int64) * g.n + lanes, return_index=True, return_inverse=True)
         waiters = [self.list[number - 1].waiters for number in which[first].tolist()]
         found, count = np.zeros(len(asked), bool), 0

@@ -119,8 +119,7 @@ class RunningLaunch:
         time_limit: float = TIME_LIMIT,
         from_middle: bool = False,
     ):
-        """shared: (bytes, alignment) of the dynamic shared memory. Raises LaunchRefusedError for what a device does not
-        launch."""
+        """shared: (bytes, alignment) of the dynamic shared memory. Raises LaunchRefusedError."""
         self.program, self.memory = program, memory
         self.barriers: Mapping[int, str] = {}
         self.overlap: Overlap | None = None
@@ -137,14 +136,12 @@ class RunningLaunch:
         if not 1 <= self.threads <= MOST_THREADS:
             raise LaunchRefusedError(f"a block has 1 to {MOST_THREADS} threads, not {self.threads}")
         self.check_block(program.function)
-        # Whole warps, so that a lane's warp is its position divided by 32. The lanes in excess do not exist.
         self.block_lanes = align(self.threads, 32)
         all_blocks = volume(self.grid)
         self.blocks = all_blocks if blocks is None else min(align(blocks, self.cluster_size), all_blocks)
         left_out = (all_blocks - self.blocks) // self.cluster_size
         self.first_cluster = left_out // 2 if from_middle else 0
-        # A stamp of the shadow memory has so many bits for the thread.
-        if self.blocks * self.block_lanes >> THREAD_BITS:
+        if self.blocks * self.block_lanes >> THREAD_BITS:  # a stamp has this many bits for the thread
             raise LaunchRefusedError(f"{self.blocks} blocks are too many to emulate")
         self.findings, self.notes = list[Finding](), list[Finding]()
         self.divided = self.judges_divisions = False  # integers, by 0
@@ -722,26 +719,18 @@ def emulate(
 
     `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, pointers of a
     `Memory` and maps of tensors there (`TensorMapArgument`). `shared_bytes` is the dynamic shared memory of a block,
-    `budget` the largest number of thread instructions, `time_limit` the largest number of seconds. A `seed` other than
-    0 permutes blocks and the order of atomics, and starts some blocks later.
-
-    With `on_finding="raise"` the first finding is raised as `EmulatorError`. With "collect" the first of each kind and
-    instruction is kept, and the run goes on where it can. A fault that does no harm does not stop a launch: the result
-    has it as a note.
-
-    `watch` holds addresses: the result says who last wrote each byte of their allocations. With `blocks` only that many
-    of the grid's first blocks run, in whole clusters, to count what a block of a large launch costs. With `from_middle`
-    they come from the middle of the grid, where most blocks have no edge.
-
-    `barriers` describes mbarriers, by their offsets in the dynamic shared memory. That memory is aligned as the text
-    declares and no more, so that texts which rely on more are found. `shared_alignment` states a larger alignment that
-    a driver is known to give.
-
-    `ptx_lines` keeps counters by line of the PTX, too. `after` is what launches in front have touched that may still
-    run (`overlap.py`); with `keeps` the result has the same of this launch. `divisions`: report uses of integers
-    divided by 0.
-
-    Raises `PtxError` for PTX that cannot be read or is not known, and for a target that `arch` cannot run.
+    aligned as the text declares and no more, so that texts which rely on more are found; `shared_alignment` states what
+    a driver is known to give. `budget` is the limit of thread instructions, `time_limit` that of seconds. A `seed`
+    other than 0 permutes blocks and the order of atomics, and starts some blocks later. With `on_finding="raise"` the
+    first finding is raised as `EmulatorError`. With "collect" the first of each kind and instruction is kept, and the
+    run goes on where it can. A fault that does no harm is a note of the result. `watch` holds addresses: the result
+    says who last wrote each byte of their allocations. With `blocks` only that many of the grid's first blocks run, in
+    whole clusters, to count what a block costs; with `from_middle` those in the middle of the grid, where most blocks
+    have no edge. `barriers` describes mbarriers, by their offsets in the dynamic shared memory. `ptx_lines` keeps
+    counters by line of the PTX, too. `after` is what launches in front have touched that may still run (`overlap.py`);
+    with `keeps` the result has the same of this launch. `divisions`: report uses of integers divided by 0. Raises
+    `PtxError` for PTX that cannot be read or is not known, and LaunchRefusedError for a target that `arch` does not
+    run.
     """
     keep_freed_memory()
     limits = seed, budget, on_finding, blocks, time_limit, from_middle

@@ -1,4 +1,4 @@
-"""How much the emulator reads and lays out: beyond these it refuses the text, with its line, instead of growing.
+"""How much the emulator reads and lays out. Beyond these limits it refuses the text, with its line, and does not grow.
 
 Each limit is far above what compilers emit, and low enough that a text at all of them is read or refused within 5 s and
 1 GB.

@@ -1,10 +1,10 @@
-"""Tensor maps in global memory: who has made what is written there known to the copies that read them.
+"""Tensor maps in global memory: who has made changes of them known to the copies that read them.
 
-Copies read maps by a proxy of their own. A map that ordinary stores have changed (`tensormap.replace` is one) has to be
-released by a `fence.proxy.tensormap::generic.release`, behind the write, or by the `tensormap.cp_fenceproxy` that wrote
-it; a `fence.proxy.tensormap::generic.acquire` of its address has to come behind that, and before the copy. One thread
-needs both for its own map, too. A map that was there before the launch has to be acquired as well (PTX ISA 8.9.4: this
-proxy alone is not acquired where a kernel starts). Parameters and constants need none.
+Copies read maps by a proxy of their own. A map that ordinary stores have changed (`tensormap.replace` is one) must be
+released after the write: by a `fence.proxy.tensormap::generic.release`, or by the `tensormap.cp_fenceproxy` that wrote
+it. After that and before the copy, a `fence.proxy.tensormap::generic.acquire` of its address must come. A thread needs
+both even for its own map. A map from before the launch must be acquired, too (PTX ISA 8.9.4: this proxy alone is not
+acquired at a kernel's start). Parameters and constants need nothing.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .shadow import WRITES
 from .stamps import LAST_TIME, SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of
 from .tensor_maps import BYTES
 
+# No stamp of a write is equal to this.
 NEVER = U((1 << 64) - 1)
-"""No stamp of a write."""
 
 
 @dataclass(frozen=True)
 class MapRelease:
-    """A release of what a thread has written and what barriers had made known to it by then.
+    """A release of what a thread has written, and of what barriers had made known to it by then.
 
-    whole_warp: by all lanes of its warp together. row: times of the threads of its cluster, where they have clocks.
+    whole_warp: by all lanes of its warp together. row: times of the threads of its cluster, if they have vector clocks.
     """
 
     thread: int
@@ -41,7 +41,7 @@ class MapRelease:
     whole_warp: bool = False
 
     def covers(self, write: int, block_lanes: int) -> bool:
-        """Is the write of this stamp before it?"""
+        """Is the write with this stamp before the release?"""
         thread, time = int(threads_of(U(write))), write >> TIME_SHIFT
         if time == LAST_TIME:
             return False
@@ -60,7 +60,8 @@ class MapRelease:
 
 @dataclass(frozen=True)
 class MapAcquire:
-    """What a thread has acquired of a map: the last writes to it then, NEVER where nobody had released them."""
+    """What a thread has acquired of a map: the last writes to it at that time, NEVER for those that nobody had
+    released."""
 
     time: int
     writes: Any
@@ -71,7 +72,7 @@ class MapProxy:
 
     def __init__(self, launch: Any):
         self.launch = launch
-        # Of each cluster, the last one of each of its threads and scope.
+        # By cluster, the last release of each thread and scope.
         self.releases: dict[int, dict[tuple[int, int], MapRelease]] = {}
         self.copied: dict[int, dict[int, MapRelease]] = {}  # those of `tensormap.cp_fenceproxy`, by address and warp
         self.acquired: dict[int, dict[int, MapAcquire]] = {}  # by address and thread
@@ -86,7 +87,7 @@ class MapProxy:
             known[found.thread, scope] = found
 
     def release_copy(self, g: Any, lane: int, address: int, scope: int) -> None:
-        """A warp has copied a map to this address; its lowest lane stands for all of them."""
+        """A warp has copied a map to this address. Its lowest lane stands for all of them."""
         found = self.made(g, lane, self.launch.clock.tick(), scope, whole_warp=True)
         self.copied.setdefault(address, {})[found.thread >> 5] = found
 
@@ -97,7 +98,7 @@ class MapProxy:
         return MapRelease(int(g.lane("gid")[lane]), time, scope, *since, row, whole_warp)
 
     def acquire(self, g: Any, addresses: Any, scope: int) -> None:
-        """Each lane acquires what is known to it to be released at its address."""
+        """Each lane acquires the writes at its address that it knows to be released."""
         time = self.launch.clock.tick()
         for lane, address in enumerate(addresses.tolist()):
             writes = self.writes_at(address)
@@ -128,7 +129,7 @@ class MapProxy:
     # Uses
 
     def writes_at(self, address: int) -> Any:
-        """The last write to each granule of a map, 0 where there is none in this launch."""
+        """The last write to each granule of a map, 0 without one in this launch."""
         shadow = self.launch.device.shadow
         first, count = (address - GLOBAL_WINDOW) // shadow.granule, BYTES // shadow.granule
         found = np.zeros(count, U)
@@ -138,12 +139,13 @@ class MapProxy:
         return found
 
     def check_use(self, address: int, g: Any, site: Site) -> None:
-        """Reports the first lane that uses what it has not acquired."""
+        """Reports the first lane that uses a map that it has not acquired."""
         writes, acquired = self.writes_at(address), self.acquired.get(address, {})
         for lane in range(g.n):
             own = acquired.get(int(g.lane("gid")[lane]))
             if own is not None and (own.writes == writes).all():
                 continue
+            # Another thread may have acquired the map, and a barrier ordered that before this copy.
             others = list(acquired.items())
             times = [each.time for _, each in others]
             before = ordered([thread for thread, _ in others], times, g, lane)

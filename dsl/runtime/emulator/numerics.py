@@ -96,12 +96,13 @@ def _finish(r: Array, dtype: str, ftz: bool, saturate: bool, out: Array | None, 
 
 
 def _sum_to_odd(p: Array, c: Array, rounding: str) -> Array:
-    """p + c in float64 rounded to odd. |p + c| must stay far from float64's limits; infinities and NaN pass through.
+    """p + c in float64 rounded to odd. |p + c| must stay far from float64's limits. Infinities and NaN pass through.
 
     An exact zero takes the sign that `rounding` gives it (IEEE 754: -0 under rm unless both terms are +0).
     """
     s = p + c
     t = s - p
+    # Knuth's two-sum: the exact error of the rounded sum.
     error = (p - (s - t)) + (c - t)
     bits = s.view(np.int64)
     fix = ((error > 0) | (error < 0)) & ((bits & np.int64(1)) == 0)
@@ -150,6 +151,7 @@ def sub(
     if rounding == "rn" and not ftz and dtype != "bf16":
         with np.errstate(all="ignore"):
             return _finish(np.subtract(a, b, out=out), dtype, ftz, saturate, out)
+    # -b is exact, so this is still rounded once.
     return add(a, neg(b, dtype), dtype, rounding, ftz, saturate, out)
 
 
@@ -182,7 +184,7 @@ def mul(
 
 
 def _exactly(function: Any, rounding: str, r: Array, *operands: Array) -> None:
-    """Recompute in place, exactly, the elements of `r` whose operands are finite."""
+    """Recomputes in place, exactly, the elements of `r` whose operands are finite."""
     same_shape = np.broadcast_arrays(*operands)
     exact.apply(function, rounding, r, np.logical_and.reduce([np.isfinite(x) for x in same_shape]), *same_shape)
 
@@ -200,7 +202,7 @@ def div(
     """`div.rnd{.ftz}`: a / b rounded once (IEEE 754). PTX ISA, "div".
 
     A quotient of 24-bit significands that is not exact in float64 is further from any float32 and any midpoint than
-    float64's error, so that rounding the float64 quotient is rounding once.
+    float64's error. So rounding the float64 quotient is rounding once.
     """
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
@@ -278,14 +280,15 @@ def fma(
 
 
 def _safe_sum(p: Array, c: Array, dtype: str) -> Array:
-    """p + c in float64, fit for rounding to nearest f32 or bf16; c is of that type, p a product of two of that type.
+    """p + c in float64, fit for rounding to nearest f32 or bf16. c is of that type, p a product of two of that type.
 
-    Rounding the float64 sum twice can be wrong only if that sum is a midpoint of two results, or if the result is
-    subnormal; those elements (one in 2^29 of random f32) are rounded to odd instead.
+    Rounding the float64 sum again can be wrong only if that sum is a midpoint of two results, or if the result is
+    subnormal. Those elements (one in 2^29 of random f32) are rounded to odd.
     """
     s = p + c
     below = 52 - FORMATS[dtype].fraction  # bits of a float64 that a normal result lacks
     bits = s.view(np.int64)
+    # One pass finds that no element is suspect, as nearly always.
     if (bits << np.int64(64 - below)).min() != _LEAST_S64 and np.abs(s).min() >= _TINY:
         return s
     suspect = (bits & np.int64((1 << below) - 1)) == np.int64(1 << (below - 1))
@@ -326,6 +329,7 @@ def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
     t, t_low = _two_sum(p, u)
     r = np.asarray(t + _sum_to_odd(t_low, u_low, "rn"))
     size = np.abs(p)
+    # Within these bounds no step overflows or loses bits to underflow.
     safe = ((size > 2.0**-900) & (size < 2.0**900)) & (np.abs(a) < 2.0**900) & (np.abs(b) < 2.0**900)
     safe &= np.abs(c) < 2.0**900
     if rounding != "rn":
@@ -358,6 +362,7 @@ def _extreme(
     row = FORMATS[dtype]
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
+    # The fast way, by numpy alone: right unless a result is NaN, or a zero that may have either sign.
     if dtype == "f32" and not xorsign_abs:
         propagating, avoiding = (np.maximum, np.fmax) if larger else (np.minimum, np.fmin)
         r = np.asarray((propagating if nan else avoiding)(a, b))
@@ -387,7 +392,7 @@ def _extreme(
 
 
 def _zeros_of_two_signs(a: Array, b: Array) -> Array:
-    """Where numpy may take either for the larger: equal numbers with different bits (f32)."""
+    """Where numpy may return either one: equal numbers with different bits (f32)."""
     return (a == b) & (a.view(np.uint32) != b.view(np.uint32))
 
 
@@ -447,6 +452,7 @@ def compare(a: Array, b: Array, op: str, dtype: str, ftz: bool = False) -> Array
         return either if op == "nan" else ~either
     if dtype in ("f16", "bf16"):
         a, b = to_f32(a, dtype), to_f32(b, dtype)
+    # numpy's != is true for NaN, and PTX's is false.
     if op == "ne":
         return (a < b) | (a > b)
     if op in _COMPARISONS:

@@ -1,4 +1,4 @@
-"""Which thread and instruction a stamp is of, in words; and who last wrote each byte of global memory in a launch."""
+"""The thread and instruction of a stamp, in words; and who last wrote each byte of global memory in a launch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def coordinates(linear: Any, shape: Extent) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The shape of a launch and the instructions that stamp: small enough to keep when the launch is over. Threads are
-    numbered from the first cluster on that runs."""
+    """The shape of a launch and the instructions that have stamps: small enough to keep after the launch. Threads are
+    numbered from the first cluster that runs."""
 
     block: Extent
     block_lanes: int
@@ -44,7 +44,7 @@ class Origins:
         return (block[0], block[1], block[2]), (x, y, z)
 
     def site_of(self, stamp: int) -> Site | None:
-        """The instruction that stamped; None beyond those that a stamp has room for."""
+        """The instruction of a stamp; None for those beyond the room of a stamp."""
         number = stamp & SITE_MASK
         return self.stamped[number] if number < len(self.stamped) else None
 
@@ -57,7 +57,7 @@ class Origins:
         return f"thread {thread} of block {block}{at}"
 
     def of_stamp(self, stamp: Any) -> str | None:
-        """The same of the stamp of a write; None for one of nobody."""
+        """The same for the stamp of a write; None without one."""
         if not stamp:
             return None
         return self.who(int(threads_of(stamp)), int(stamp))
@@ -73,12 +73,12 @@ class Writers:
     stamps: Any
 
     def __call__(self, address: int) -> str | None:
-        """What last wrote the byte at an address, in words; None for nothing."""
+        """In words, what last wrote the byte at an address; None without a write."""
         return self.origins.of_stamp(self.stamps[(address - self.first) // self.granule])
 
 
 def writers_of(shadow: Shadow, allocation: EmulatedAllocation, origins: Origins) -> Writers:
-    """Those of an allocation, while the launch that the records are of is still there."""
+    """The writers of an allocation, while the launch of these records still exists."""
     granule = shadow.granule
     start = (allocation.address - GLOBAL_WINDOW) // granule
     end = -(-(allocation.end - GLOBAL_WINDOW) // granule)
@@ -86,8 +86,8 @@ def writers_of(shadow: Shadow, allocation: EmulatedAllocation, origins: Origins)
 
 
 def last_writes(shadow: Shadow, start: int, end: int) -> Any:
-    """[granules from `start` to `end`] the stamp of the last write, 0 where there is none. Of writes of one kind and
-    another between two synchronisations, the one that stands later in the text: the records come no nearer."""
+    """[granules from `start` to `end`]: the stamp of the last write, 0 without one. Between two synchronisations the
+    records cannot order writes of different kinds: then the one later in the text counts."""
     last = np.zeros(end - start, U)
     for kind, record in shadow.records.items():
         if kind.base in WRITES:

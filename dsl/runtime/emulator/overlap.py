@@ -1,13 +1,14 @@
 """Launches that overlap: what one may read and write while those before it in its stream still run.
 
-A launch with the attribute of programmatic stream serialisation starts before the one in front of it has ended, as soon
-as all blocks of that have executed `griddepcontrol.launch_dependents` or ended (CUDA programming guide, "Programmatic
-Dependent Launch and Synchronization"). Nothing is ordered then but by `griddepcontrol.wait`: a thread goes on behind it
+A launch with the attribute of programmatic stream serialisation starts before the one in front has ended: as soon as
+all blocks of that one have executed `griddepcontrol.launch_dependents` or ended (CUDA programming guide, "Programmatic
+Dependent Launch and Synchronization"). Then only `griddepcontrol.wait` orders anything: a thread continues after it
 when the grids before have completed, and sees what they wrote (PTX ISA, "griddepcontrol").
 
-Here launches run one after another. Each keeps what it has touched, and by which instruction; one that overlaps asks at
-each access of a thread that has not waited, nor learned from a thread of its block that has, whether a launch in front
-of it touched that. The third of a chain overlaps the first as well: the second may let it start before it has waited.
+Here launches run one after another. Each keeps what it has touched, and by which instruction. A launch that overlaps
+checks each access of a thread that has not waited, nor learned from a thread of its block that has: did a launch in
+front touch that? The third launch of a chain overlaps the first, too: the second may let it start before it has waited
+itself.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from .origins import Origins
 from .shadow import SpacePlace
 from .stamps import U, threads_of
 
-MOST_ASKED = 64  # of the threads of a block that have waited, from the first on
+# Waits of a block, from the first on, that are tried for a thread that has not waited itself.
+MOST_ASKED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a launch has touched from address `start` up to `end`: of each granule the stamps of the last read and the
-    last write, 0 for none; the first granule begins at `base`. origins: whose stamps these are, if it is known."""
+    """What a launch has touched from address `start` to `end`: for each granule the stamps of the last read and last
+    write, 0 for none. The first granule begins at `base`. origins: whose stamps these are, if known."""
 
     start: int
     end: int
@@ -48,14 +50,14 @@ class Touched:
         return cls(start, start + size, start, max(size, 1), np.ones(1, U), np.ones(1, U), None, kernel)
 
     def moved(self, start: int, end: int, by: int) -> Touched | None:
-        """Its part from `start` to `end`, `by` bytes further; None for nothing."""
+        """Its part from `start` to `end`, moved by `by` bytes; None if that is empty."""
         low, high = max(self.start, start), min(self.end, end)
         if low >= high:
             return None
         return replace(self, start=low + by, end=high + by, base=self.base + by)
 
     def met(self, stamps: Any, addresses: Any, size: int) -> Any:
-        """For accesses of `size` bytes the stamp of one of their granules that has one, else 0."""
+        """For accesses of `size` bytes, the stamp of one of their granules that has one, else 0."""
         found = np.zeros(len(addresses), U)
         lanes = np.flatnonzero((addresses + size > self.start) & (addresses < self.end))
         if not len(lanes):
@@ -70,7 +72,7 @@ class Touched:
 class Overlap:
     """What a launch touches, kept for the next one; and what those before it touched, if it overlaps them.
 
-    before: None for a launch that begins when all before it has ended.
+    before: None for a launch that begins after all before it have ended.
     """
 
     def __init__(self, launch: Any, before: Sequence[Touched] | None, keeps: bool) -> None:
@@ -78,10 +80,10 @@ class Overlap:
         self.granule = launch.device.shadow.granule
         count = launch.device.shadow.count if keeps else 0
         self.reads, self.writes = np.zeros(count, U), np.zeros(count, U)
-        self.waited = np.zeros((launch.blocks, launch.block_lanes), U)  # when each thread did, as a stamp
+        self.waited = np.zeros((launch.blocks, launch.block_lanes), U)  # the stamp of each thread's first wait
 
     def access(self, place: SpacePlace, g: Any, site: Site, write: bool) -> None:
-        """Checks an access of global memory, and keeps it."""
+        """Checks an access of global memory and keeps it."""
         if self.before is not None:
             self.check(self.before, place, g, site, write)
         if self.keeps:
@@ -120,7 +122,7 @@ class Overlap:
         self.launch.report(Kind.RACE, message, g, lane, site, last)
 
     def knows(self, g: Any, lanes: Any, addresses: Any) -> Any:
-        """Whether something orders these lanes behind a wait of another thread of their block."""
+        """Does something order these lanes after a wait of another thread of their block?"""
         blocks = (g.lane("gid")[lanes] // U(self.launch.block_lanes)).astype(np.int64)
         known = np.zeros(len(lanes), bool)
         for block in np.unique(blocks):
@@ -134,14 +136,15 @@ class Overlap:
         return known
 
     def wait(self, g: Any, site: Site) -> None:
-        """`griddepcontrol.wait`: behind it the launches before have ended."""
+        """`griddepcontrol.wait`: after it the launches before have ended."""
         waited, gid = self.waited.reshape(-1), g.lane("gid").astype(np.int64)
         first = waited[gid] == 0
         waited[gid[first]] = g.stamps(site)[first]
 
     def left(self, g: Any, site: Site | None) -> None:
-        """These threads have ended. A block without a wait is reported: with the last of them the grid completes, and
-        what comes behind it in the stream, a launch that waits for it, too, would begin before those in front end."""
+        """These threads have ended. Reports a block without a wait: when its last thread ends, the grid completes,
+        and the next launch in the stream, even one that waits for this one, would begin before those in front have
+        ended."""
         if self.before is None:
             return
         wave, slots = g.wave, np.unique(g.lane("slot"))

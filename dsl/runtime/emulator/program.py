@@ -1,4 +1,5 @@
-"""From a function's instructions to segments of closures: inlining, control flow, order, liveness, register slots."""
+"""From a function's instructions to segments of closures: inlining, control flow, order, liveness and register
+slots."""
 
 from __future__ import annotations
 
@@ -49,11 +50,12 @@ from .sums_in_flight import check_sums
 from .tensor_maps import TYPES, bytes_of_type
 from .undefined import Undefined, is_division, step_of
 
-# Bytes of one kernel (CUDA C++ guide, compute capability); of `.shared` what ptxas takes, which for targets with an `a`
-# is all that a multiprocessor gives a block (ptxas 13.0 to 13.5; launched on an H200).
+# Bytes of one kernel (CUDA C++ guide, compute capability). For `.shared` it is what ptxas takes: for targets with an
+# `a` all that a multiprocessor gives a block (ptxas 13.0 to 13.5; 64 KiB were launched on an H200).
 MOST_STATIC = {"global": MOST_VARIABLE, "shared": 48 << 10, "const": 64 << 10, "local": 512 << 10}
 
 
+# By the number of a target with an `a`: the shared memory that a block can have on that device.
 MOST_OF_ONE_MACHINE = {
     90: MOST_SHARED,
     100: MOST_SHARED,
@@ -73,7 +75,8 @@ def most_static(space: str, target: str) -> int:
 
 @dataclass
 class End:
-    """How a segment ends: "next", "jump", "branch" (guard true goes to targets[0], else on), "switch" or "exit"."""
+    """How a segment ends: "next", "jump", "branch" (to targets[0] if the guard is true, else on), "switch" or
+    "exit"."""
 
     kind: str
     targets: list[int] = field(default_factory=list)
@@ -110,7 +113,8 @@ class Segment:
 
     @cached_property
     def alike(self) -> list[tuple[Location | None, Counter[tuple[str, WarpProduct]]]]:
-        """How many of its instructions of each place count as what: 1,137 kinds for 10,581 instructions."""
+        """How many of its instructions at each place count as what. In one kernel 1,137 kinds stand for 10,581
+        instructions."""
         found: dict[int, tuple[Location | None, Counter[tuple[str, WarpProduct]]]] = {}
         for site, kind, product in self.counters:
             found.setdefault(id(site.location), (site.location, Counter()))[1][kind, product] += 1
@@ -118,7 +122,7 @@ class Segment:
 
     @cached_property
     def live_slots(self) -> frozenset[int]:
-        """Of the registers that live at its start; only threads that go different ways ask for them."""
+        """Slots of the registers that are live at its start. Only threads that diverge need them."""
         if self.living is None:
             return frozenset()
         return frozenset(self.slots[name] for name in self.living.names_in(self.living.at_starts[self.number]))
@@ -126,7 +130,7 @@ class Segment:
 
 @dataclass
 class Raw:
-    """A segment before ordering: instructions, and the labels it may continue at."""
+    """A segment before ordering: instructions, and the labels where it may continue."""
 
     instructions: list[PtxInstruction] = field(default_factory=list)
     end: PtxInstruction | None = None
@@ -136,7 +140,7 @@ class Raw:
 
 class EmulatedProgram:
     """One entry of a module, ready to run: segments in execution order, entries, register slots. divisions: it follows
-    where what was divided by 0 goes."""
+    where the result of a division by 0 goes."""
 
     def __init__(self, module: PtxModule, entry: str, divisions: bool = False):
         if entry not in module.functions or not module.functions[entry].is_entry:
@@ -151,6 +155,7 @@ class EmulatedProgram:
         self.code.uses = count_uses(body)
         self.code.known = constant_registers(body, inliner.registers)
         self.variables = {
+            # Shared variables that nobody uses take no room, as for ptxas.
             name: variable
             for name, variable in self.variables.items()
             if variable.space != "shared" or variable.external or self.code.uses[name] or name in inliner.variables
@@ -191,7 +196,7 @@ class EmulatedProgram:
         self.may_wait = self.waits_for_memory and may_wait(self.segments)
 
     def note_instructions(self, body: list[PtxInstruction | Label]) -> None:
-        """Which kinds there are, as far as a launch takes a shorter way without them."""
+        """Which kinds of instructions there are, if a launch is cheaper without them."""
         instructions = [item for item in body if isinstance(item, PtxInstruction)]
         opcodes = {item.opcode for item in instructions}
         self.tracks_copies = any(map(is_tracked, opcodes))
@@ -202,8 +207,8 @@ class EmulatedProgram:
         self.waits_for_memory = any(can_wait(item, self.code.uses) for item in instructions)
 
     def check_static_memory(self) -> None:
-        """What the kernel declares or names of `.shared`, and all of `.const` and of local memory, have room in an SM;
-        ptxas refuses the whole module for what another kernel declares, too."""
+        """Checks that an SM has room for the `.shared` that the kernel declares or names, and for all `.const` and
+        local memory. ptxas refuses a whole module for what another kernel declares."""
         kernels = [each for each in self.module.functions.values() if each.is_entry and each is not self.function]
         for function, variables in (
             *((each, each.variables) for each in kernels),
@@ -224,7 +229,7 @@ class EmulatedProgram:
     # Control flow
 
     def split(self, body: list[PtxInstruction | Label]) -> tuple[list[Raw], dict[str, int]]:
-        """Cuts the body at labels, after jumps and before instructions that are a rendezvous."""
+        """Cuts the body at labels, after jumps, and before instructions that are a rendezvous."""
         raws, labels = [Raw()], {}
         wanted = {
             str(item.operands[0]) for item in body if isinstance(item, PtxInstruction) and item.opcode[0] == "bra"
@@ -246,7 +251,7 @@ class EmulatedProgram:
             row = row_of(item)
             if row is not None and row.sync:
                 if item.guard is not None:
-                    # A guarded rendezvous is a jump around it.
+                    # A guarded rendezvous becomes a jump around it, so that it starts a segment of its own.
                     label = f"after {len(raws)}"
                     around = replace(item, opcode=("bra",), operands=(Register(label),))
                     self.finish(raws[-1], replace(around, guard_negated=not item.guard_negated))
@@ -262,7 +267,7 @@ class EmulatedProgram:
                 continue
             raws[-1].instructions.append(item)
         if raws[-1].end is not None and raws[-1].falls:
-            raws.append(Raw())  # threads that a guard keeps here run off the end, which is to return
+            raws.append(Raw())  # threads whose guard is false run off the end, which means return
         raws[-1].falls = False
         return raws, labels
 
@@ -317,6 +322,7 @@ class EmulatedProgram:
                 op = merged_by_guard(op, guard, ins.guard_negated, list(record.written_entries))
             record.reads += record.writes  # the old value shows through where the guard is false
         segment.steps.append(step_of(self.code, record, ins, site, row.effect, len(segment.ops)))
+        # A register that holds one constant only is read as that constant: its `mov` need not run, though it counts.
         if not (ins.opcode[0] == "mov" and str(ins.operands[0]) in self.code.known):
             segment.ops.append(op)
             segment.places.append(segment.size)
@@ -328,14 +334,15 @@ class EmulatedProgram:
         segment.size += 1
 
     def is_move(self, ins: PtxInstruction) -> bool:
-        """Does it give a register another one's value or a constant, without a guard? Special registers are read."""
+        """Does it give a register the value of another one or a constant, without a guard? A read of a special
+        register is no move."""
         if ins.opcode[0] != "mov" or ins.guard is not None or not isinstance(ins.operands[0], Register):
             return False
         source = ins.operands[1]
         return isinstance(source, Integer | Float) or self.code.is_register(source)
 
     def close(self, segment: Segment, raw: Raw, number: int, labels: dict[str, int]) -> None:
-        """The terminator, once every segment has its place."""
+        """Adds the terminator, once every segment has its place."""
         following = self.place.get(number + 1)
         ins = raw.end
         if ins is None:
@@ -361,7 +368,7 @@ class EmulatedProgram:
         segment.size += 1
 
     def end_behind(self, segment: Segment) -> Site | None:
-        """The `ret` at which threads end that come from here, if they do nothing else; None where they do."""
+        """The `ret` at which threads end that go on from here, if they do nothing else; None if they do."""
         seen = {segment.number}
         while segment.end.kind in {"next", "jump"} and segment.end.targets[0] not in seen:
             segment = self.segments[segment.end.targets[0]]
@@ -373,7 +380,8 @@ class EmulatedProgram:
     # Registers
 
     def allocate_slots(self) -> None:
-        """Liveness, then a linear scan: registers whose lives do not overlap share a row."""
+        """Liveness, then a linear scan: registers whose lives do not overlap share a row. So a wave of 12 MiB has more
+        threads."""
         exposed, written = exposed_and_written(self.segments)
         living = Living(exposed, written, [segment.end.targets for segment in self.segments])
         first, last = self.lives(living)
@@ -400,7 +408,7 @@ class EmulatedProgram:
             segment.entries = [each for each in entries if self.code.entries[each].kind in kinds]
 
     def lives(self, living: Living) -> tuple[dict[str, int], dict[str, int]]:
-        """The first and the last position at which each register is needed, in the order of the segments."""
+        """The first and last position at which each register is needed, in the order of the segments."""
         first: dict[str, int] = {}
         last: dict[str, int] = {}
         places: list[tuple[int, int]] = []  # positions between segments, and what lives there
@@ -419,7 +427,7 @@ class EmulatedProgram:
                 behind |= living.at_starts[target]
             places.append((position, behind))
             position += 1
-        # Most of what lives at one place lives at the next: of each register the first and the last place are asked.
+        # Most of what is live at one place is live at the next, so only the registers that are new there are walked.
         for ends, better, order in ((first, min, places), (last, max, reversed(places))):
             known = 0
             for position, found in order:
@@ -431,7 +439,8 @@ class EmulatedProgram:
     # Facts about the text
 
     def smallest_accesses(self, body: list[PtxInstruction | Label]) -> dict[str, int]:
-        """Bytes of the smallest access to each space; generic ones count for all."""
+        """Bytes of the smallest access to each space: the granule of its shadow. Generic accesses count for all
+        spaces."""
         smallest = {"global": 16, "shared": 16, "local": 16}
         for item in body:
             if not isinstance(item, PtxInstruction) or item.opcode[0] not in ACCESSES:
@@ -447,13 +456,15 @@ class EmulatedProgram:
             for space in named or set(smallest):
                 if space in smallest:
                     smallest[space] = min(smallest[space], size)
+        # What a call passes by reference may be copied byte by byte (`inlining.py`).
         for variable in self.variables.values():
             if variable.space == "param":
                 smallest["local"] = min(smallest["local"], 1)
         return smallest
 
     def has_partial_synchronisation(self, body: list[PtxInstruction | Label]) -> bool:
-        """Does the text synchronise fewer than all threads of a block or a warp?"""
+        """Does the text synchronise fewer than all threads of a block or a warp? Then each thread needs a vector
+        clock."""
         for item in body:
             if not isinstance(item, PtxInstruction):
                 continue
@@ -470,7 +481,7 @@ class EmulatedProgram:
 
 
 def exposed_and_written(segments: list[Segment]) -> tuple[list[set[str]], list[set[str]]]:
-    """Of each segment the registers that it reads before it writes them, and all that it writes."""
+    """For each segment, the registers that it reads before it writes them, and all that it writes."""
     exposed: list[set[str]] = []
     written: list[set[str]] = []
     for segment in segments:
@@ -491,7 +502,7 @@ def in_loops(successors: list[list[int]]) -> set[int]:
 
 
 def can_wait(ins: PtxInstruction, uses: Counter[str]) -> bool:
-    """Could a loop around this instruction wait for what another thread does?"""
+    """Could a loop around this instruction wait for another thread?"""
     if ins.opcode[0] == "atom":
         targets = ins.operands[0].items if isinstance(ins.operands[0], Vector) else ins.operands[:1]
         return any(isinstance(target, Register) and uses[target.name] > 1 for target in targets)
@@ -510,7 +521,7 @@ def orders_memory(opcode: tuple[str, ...]) -> bool:
 
 
 def names_narrow_scope(opcode: tuple[str, ...]) -> bool:
-    """Is this a strong operation or a fence for fewer threads than those of the device?"""
+    """Is this a strong operation or a fence for fewer threads than the device's?"""
     return opcode[0] in {"ld", "st", "atom", "red", "fence", "membar", "tensormap"} and scope_of(opcode) != GPU
 
 
@@ -518,7 +529,7 @@ ACCESSES = {"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "mba
 
 
 def access_bytes(ins: PtxInstruction) -> int | None:
-    """Bytes that one lane accesses at once, for instructions that touch memory."""
+    """Bytes that one lane accesses at once; None for instructions that do not access memory."""
     root = ins.opcode[0]
     if root in {"ld", "ldu", "st", "atom", "red"}:
         kind = ins.opcode[-1]
@@ -538,7 +549,7 @@ def access_bytes(ins: PtxInstruction) -> int | None:
 
 
 def maps_in_memory(body: list[PtxInstruction | Label]) -> tuple[bool, set[int]]:
-    """Does the text acquire tensor maps that lie in memory, and to elements of how many bytes does it change some?"""
+    """(does the text acquire tensor maps in memory?, the sizes in bytes of elements to which it changes some)."""
     instructions = [item for item in body if isinstance(item, PtxInstruction)]
     acquires = any("tensormap::generic" in ins.opcode and "acquire" in ins.opcode for ins in instructions)
     values = [
@@ -612,8 +623,8 @@ def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, 
 
 
 def count_alike(counters: Counters, kind: str, product: WarpProduct, warps: int, lanes: int) -> None:
-    """Adds what instructions of one kind do that groups of so many warps and lanes run. product: what each warp
-    multiplies in each."""
+    """Adds the counts of instructions of one kind, run by groups with this many warps and lanes in total. product: what
+    each warp multiplies in each instruction."""
     counters.instructions += warps
     counters.thread_instructions += lanes
     if product is not NO_PRODUCT:

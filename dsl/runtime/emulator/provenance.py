@@ -1,8 +1,8 @@
 """Which kernel parameters and module variables global stores may go through, from the text alone.
 
-Memory that no store can reach needs no record of who read it: nothing in the launch can race with those reads.  A
-register's provenance is the names that it may be computed from, over all its definitions; a 64-bit value loaded from
-memory, or packed from parts, may point anywhere.
+Memory that no store can reach needs no record of its reads: nothing in the launch can race with them. A register's
+provenance is the set of names that it may be computed from, over all its definitions. A 64-bit value that is loaded
+from memory or packed from parts may point anywhere.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def spaces_of(opcode: tuple[str, ...]) -> set[str]:
 def stored_through(
     body: list[PtxInstruction | Label], function: PtxFunction, registers: dict[str, str]
 ) -> dict[str, list[PtxInstruction]]:
-    """Parameters and variables (or `ANYWHERE`) that the addresses of global stores may come from, and these stores."""
+    """The parameters and variables (or `ANYWHERE`) from which the addresses of global stores may come, and these
+    stores."""
     parameters = {variable.name for variable in function.params}
     instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
     opcodes = {ins.opcode for ins in instructions}
@@ -61,7 +62,7 @@ def stored_through(
     for ins in instructions:
         if is_global_store(ins):
             address = next(operand for operand in ins.operands if isinstance(operand, PtxAddress | TensorAddress))
-            # What a map in memory says comes from anywhere.
+            # The address in a map in memory may be any.
             anywhere = makes_maps and isinstance(address, TensorAddress)
             stores.append((ins, [ANYWHERE] if anywhere else names_in(address)))
     known = origins(instructions, [name for _, names in stores for name in names], parameters, registers)
@@ -76,10 +77,11 @@ def stored_through(
 def origins(
     instructions: list[PtxInstruction], addresses: list[str], parameters: set[str], registers: dict[str, str]
 ) -> dict[str, set[str]]:
-    """By register, of those that `addresses` come from: the parameters and variables that it is computed from."""
+    """For each register that `addresses` come from, the parameters and variables from which it is computed."""
     sources = sources_of_addresses(instructions, addresses, parameters, registers)
     known: dict[str, set[str]] = {name: set() for name in sources}
     changed = True
+    # A loop may compute an address from itself, so the sets grow until nothing changes.
     while changed:
         changed = False
         for target, found in sources.items():
@@ -93,7 +95,7 @@ def origins(
 def accessed_through(
     ins: PtxInstruction, body: list[PtxInstruction | Label], function: PtxFunction, registers: dict[str, str]
 ) -> set[str]:
-    """The parameters and variables that the address of one instruction comes from, beside what is loaded."""
+    """The parameters and variables from which the address of one instruction comes, apart from what is loaded."""
     instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
     names = [name for operand in ins.operands if isinstance(operand, PtxAddress) for name in names_in(operand)]
     known = origins(instructions, names, {variable.name for variable in function.params}, registers)
@@ -103,8 +105,8 @@ def accessed_through(
 def sources_of_addresses(
     instructions: list[PtxInstruction], addresses: list[str], parameters: set[str], registers: dict[str, str]
 ) -> dict[str, set[str]]:
-    """What each register is computed from, of those alone that addresses come from: a few of a kernel's thousands.
-    They stand from the parameters on, mostly: then one round over them finds all that there is."""
+    """What each register is computed from, only for those that addresses come from: a few of a kernel's thousands. They
+    mostly come in the order of the text, from the parameters on, so one pass over them finds everything."""
     definitions: dict[str, list[PtxInstruction]] = {}
     for ins in instructions:
         for name in names_in(ins.operands[0]):
@@ -127,7 +129,7 @@ def is_global_store(ins: PtxInstruction) -> bool:
 
 @lru_cache(maxsize=1024)
 def stores_globally(opcode: tuple[str, ...]) -> bool | None:
-    """None where the operands tell."""
+    """Does an opcode store to global memory? None if its operands decide."""
     words = tuple(word for word in opcode[:5] if word != "reduce")[:4]
     if words == ("cp", "async", "bulk", "tensor"):
         return None
@@ -143,6 +145,7 @@ def sources_of(ins: PtxInstruction, parameters: set[str], registers: dict[str, s
         names = [name for operand in ins.operands[1:] for name in names_in(operand)]
         if root != "atom" and "param" in spaces_of(ins.opcode) and any(name in parameters for name in names):
             return names
+        # Only a value of 64 bits can be a global address.
         return [ANYWHERE] if ins.opcode[-1][1:] == "64" else []
     if root in STORES or root == "setp":
         return []

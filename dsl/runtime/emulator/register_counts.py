@@ -1,7 +1,7 @@
-"""How many registers the threads of each warp have, where warp groups give them to each other (`setmaxnreg`).
+"""How many registers the threads of each warp have, if warp groups pass registers on (`setmaxnreg`).
 
-It changes no value. An increase waits until others have given up as many, so that what the warps of a block hold at the
-end must fit in what the block was launched with; and the four warps of a group do the same.
+It changes no value. An increase waits until others have given up as many registers. So what the warps of a block hold
+in the end must fit in what the block was launched with, and the four warps of a group must do the same.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from .findings import Kind
 from .products import GROUP
 from .reader import PtxFunction
 
+# Registers of an SM.
 FILE = 1 << 16
-"""Registers of an SM."""
+# Registers of a thread.
 MOST = 255
-"""Of a thread."""
 
 
 def at_launch(threads: int, function: PtxFunction) -> int:
-    """Registers of a thread where as many blocks of so many threads share an SM as `.minnctapersm` says, no more than
-    `.maxnreg`."""
+    """Registers of a thread if as many blocks share an SM as `.minnctapersm` states, at most `.maxnreg`. In eights,
+    since the device allocates them like that."""
     return min(function.most_registers or MOST, FILE // (threads * function.least_blocks) // 8 * 8)
 
 
 class RegisterCounts:
-    """Of each warp of a wave. changes: how often it has been told; sites: its last one."""
+    """The registers of each warp of a wave. changes: how many setmaxnreg it has executed. sites: its last one."""
 
     def __init__(self, wave: Any):
         self.wave = wave
@@ -49,7 +49,7 @@ class RegisterCounts:
         self.sites.update(dict.fromkeys(warps.tolist(), site))
 
     def end(self) -> None:
-        """The wave has ended."""
+        """The wave has ended: checks the sums and the groups."""
         if not self.sites:
             return
         per_block = self.wave.block_lanes // 32

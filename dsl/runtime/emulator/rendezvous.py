@@ -1,6 +1,6 @@
 """Threads that wait for each other: warps at `.sync` instructions, blocks and clusters at barriers.
 
-Waiting is a state.  A group that cannot go on is parked; it is looked at again when others arrive or exit.
+Waiting is a state. A group that cannot continue is parked, and looked at again when others arrive or exit.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ BARRIERS = 16  # of a block (PTX ISA, "bar, barrier")
 
 
 class WarpMeetings:
-    """`.sync` instructions: a lane goes on when all unexited lanes that its mask names are there."""
+    """`.sync` instructions: a lane continues when all lanes of its mask that have not exited are there."""
 
     def __init__(self, wave: Any):
         self.wave = wave
         self.parked: dict[int, list[Group]] = {}
 
     def meet(self, segment: Segment, g: Group) -> Group | None:
-        """The part of the group (with those parked here before) that can go on; the rest is parked."""
+        """The part of the group (with those parked here before) that can continue. The rest is parked."""
         before = self.parked.pop(segment.number, None)
         if before:
             g = self.wave.merge([*before, g], segment)
@@ -38,6 +38,7 @@ class WarpMeetings:
             return g
         values = g.frame(segment)
         mask = np.array([FULL], np.uint32) if segment.mask is None else values[segment.mask]
+        # The usual case: whole warps, and the full mask as a constant.
         if g.whole and len(mask) == 1 and int(mask[0]) == FULL:
             return g
         if segment.mask is None and not g.whole:
@@ -77,7 +78,7 @@ class WarpMeetings:
         return ready
 
     def check_masks(self, segment: Segment, g: Group, rows: Any, row: int, table: Any, needed: Any, ready: Any) -> None:
-        """Lanes of a warp with different masks: fine when they are apart, an error where one names another."""
+        """Lanes of a warp with different masks: right if they are apart, a fault if one names the other."""
         for position in np.flatnonzero(rows == row):
             if not ready[position]:
                 continue
@@ -106,7 +107,7 @@ class WarpMeetings:
         return self.part(segment, g, full[rows])
 
     def requeue(self) -> None:
-        """Somebody exited: those parked are looked at again."""
+        """A thread has exited: parked groups are looked at again."""
         for number, groups in self.parked.items():
             self.wave.pending.setdefault(number, []).extend(groups)
         self.parked = {}
@@ -127,7 +128,7 @@ def waiting(count: int) -> str:
 
 
 def compact(lanes: list[int]) -> str:
-    """0-3, 7"""
+    """Text such as "0-3, 7"."""
     parts: list[list[int]] = []
     for lane in lanes:
         if parts and parts[-1][1] == lane - 1:
@@ -139,7 +140,8 @@ def compact(lanes: list[int]) -> str:
 
 @dataclass
 class BarrierMeeting:
-    """Those who have arrived at one barrier of one block: positions in the wave, and where they go on (or not)."""
+    """Those who have arrived at one barrier of one block: positions in the wave, and where they continue (or do
+    not)."""
 
     arrived: list[Any] = field(default_factory=list)
     following: list[int | None] = field(default_factory=list)
@@ -148,7 +150,7 @@ class BarrierMeeting:
     reductions: list[BarrierOperands | None] = field(default_factory=list)
     count: int = 0
     expected: int | None = None  # the threads that were named; None: all of the block
-    turn: int = 0  # as of groups: where the loops of those who have arrived stand
+    turn: int = 0  # as of groups, kept so that a barrier in a loop does not hide that a wave only waits
     back_edges: int = 0
     segment: Segment | None = None
     came: int = 0  # the logical time at which the last of them came
@@ -167,7 +169,7 @@ def meeting_kind(segment: Segment | None) -> str:
 
 
 class BlockMeetings:
-    """Barriers of blocks (named ones too) and of clusters, and waiting for an mbarrier's phase."""
+    """Barriers of blocks (named ones, too) and of clusters, and waits for an mbarrier's phase."""
 
     def __init__(self, wave: Any):
         self.wave = wave
@@ -211,6 +213,7 @@ class BlockMeetings:
             if len(rest):
                 self.arrive(segment, self.wave.restrict(g, rest, segment))
             return
+        # The usual case, all threads of the blocks at one barrier: they need not park.
         if self.is_everybody(g, number, count, barrier.mode):
             if self.split:
                 self.check_split(segment, g)
@@ -223,7 +226,7 @@ class BlockMeetings:
         self.some(segment, g, np.broadcast_to(number, g.n), None if count is None else np.broadcast_to(count, g.n))
 
     def wrong_operands(self, segment: Segment, g: Group, number: Any, count: Any) -> Any:
-        """Lanes that name a barrier which does not exist or a number of threads that cannot meet; mostly None."""
+        """Lanes that name a barrier which does not exist, or a number of threads that cannot meet; mostly None."""
         assert segment.barrier is not None
         arrives = segment.barrier.mode == "arrive"
         outside = number >= BARRIERS
@@ -248,13 +251,13 @@ class BlockMeetings:
         return np.broadcast_to(wrong, g.n) if wrong.any() else None
 
     def pass_by(self, segment: Segment, g: Group, lanes: Any) -> None:
-        """What these lanes execute means nothing, which is reported: they go on as if it were not there."""
+        """What these lanes execute has no meaning, which is reported. They continue as if it were not there."""
         part = self.wave.restrict(g, lanes, segment)
         self.wave.account(segment, part)
         self.wave.put(Group(self.wave, part.index(), part.turn, part.back_edges), segment.end.targets[0])
 
     def is_everybody(self, g: Group, number: Any, count: Any, mode: str) -> bool:
-        """All live threads of each of the group's blocks, at one barrier that waits for all."""
+        """Are these all live threads of each of the group's blocks, at one barrier that waits for all?"""
         if mode == "arrive" or len(number) > 1:
             return False
         if count is not None and (len(count) > 1 or int(count[0]) != self.wave.block_lanes):
@@ -267,7 +270,8 @@ class BlockMeetings:
         return bool((here == self.wave.live_counts())[here > 0].all())
 
     def aligned(self, segment: Segment, g: Group) -> Group | None:
-        """Whole warps (of live lanes) only: parts of warps wait for the rest of their warp."""
+        """Only whole warps (of live lanes) come to an aligned barrier: parts of warps wait for the rest of their
+        warp."""
         before = self.partial.pop(segment.number, None)
         if before:
             g = self.wave.merge([*before, g], segment)
@@ -287,9 +291,10 @@ class BlockMeetings:
         return self.wave.restrict(g, rest, segment) if len(rest) else None
 
     def check_ended(self, segment: Segment, g: Group, warps: Any) -> None:
-        """Lanes of these warps that have ended where the kernel ends behind this barrier: they have gone around it.
+        """Reports lanes of these warps that have gone around the barrier to the kernel's end after it.
 
-        Who has returned early does not count, as nobody waits for it (CUDA C++ guide, "synchronization functions").
+        A lane that has returned early does not count, as nobody waits for it (CUDA C++ guide, "synchronization
+        functions").
         """
         end = self.wave.program.end_behind(segment)
         if end is None or not len(warps):
@@ -303,7 +308,7 @@ class BlockMeetings:
             self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, lane, segment.site)
 
     def check_watched(self, segment: Segment, g: Group) -> None:
-        """Lanes that run past an aligned barrier at which others of their warp stand."""
+        """Reports lanes that run past an aligned barrier at which other lanes of their warp stand."""
         warps = g.index() >> 5
         for warp, number in list(self.watched.items()):
             if segment.number <= number:
@@ -316,7 +321,8 @@ class BlockMeetings:
                 self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, int(lanes[0]), at)
 
     def note_split(self, late: Any, others: Any) -> None:
-        """These threads have loaded two values of one word: remembered for blocks of which all do."""
+        """These threads have loaded two values of one word. Remembered for blocks of which all threads have loaded
+        it."""
         lanes = self.wave.block_lanes
         counts = np.bincount(late // lanes, minlength=self.wave.slots)
         for slot in np.flatnonzero(counts).tolist():
@@ -325,7 +331,8 @@ class BlockMeetings:
                 self.split[slot] = sides
 
     def check_split(self, segment: Segment, g: Group) -> None:
-        """A barrier of those that loaded one value of a word, while those that loaded the other have ended."""
+        """Reports a barrier of the threads that loaded one value of a word, while those with the other value have
+        ended."""
         live = self.wave.live
         for slot, (late, others) in list(self.split.items()):
             here = live[late], live[others]
@@ -371,13 +378,14 @@ class BlockMeetings:
             meeting.flags.append(None if flags is None else flags[lanes])
             is_arrival = barrier.mode == "arrive"
             meeting.known.append(self.wave.ordering.snapshot(index[lanes]) if is_arrival else None)
+            # An aligned barrier counts whole warps (PTX ISA, "bar, barrier").
             meeting.count += 32 * len(np.unique(index[lanes] >> 5)) if barrier.aligned else len(lanes)
             if is_arrival:
                 self.wave.put(Group(self.wave, index[lanes], g.turn, g.back_edges), segment.end.targets[0])
         self.complete(touched)
 
     def one_count(self, segment: Segment, g: Group, lanes: Any, counts: Any) -> int:
-        """The threads that lanes at one barrier wait for, which must be one number."""
+        """The number of threads that lanes at one barrier wait for. They must name the same number."""
         named = counts[lanes]
         other = np.flatnonzero(named != named[0])
         if len(other):
@@ -388,7 +396,7 @@ class BlockMeetings:
     def check_meeting(
         self, meeting: BarrierMeeting, named: int | None, number: int, segment: Segment, g: Group, lane: int
     ) -> None:
-        """Those who meet execute the same kind of barrier, for the same number of threads."""
+        """All that meet execute the same kind of barrier, for the same number of threads."""
         mine, theirs = meeting_kind(segment), meeting.kind
         if mine != theirs:
             message = f"{mine} at barrier {number}, where other threads of the block wait with {theirs}"
@@ -406,7 +414,7 @@ class BlockMeetings:
         g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, segment.site, where)
 
     def complete(self, keys: list[tuple[int, int]]) -> None:
-        """Lets go the meetings at which nobody is missing any more."""
+        """Releases the meetings at which nobody is missing any more."""
         joined = []
         live = self.wave.live_counts()
         for key in keys:
@@ -457,7 +465,7 @@ class BlockMeetings:
         self.sleep_until(segment, g, segment.barrier.ready(g.frame(segment), g))
 
     def sleep_until(self, segment: Segment, g: Group, ready: Any) -> None:
-        """Those who are ready run the segment; the others sleep until something completes."""
+        """Those who are ready run the segment. The others sleep until something completes."""
         if not ready.all():
             self.sleeping.append((segment.number, self.wave.restrict(g, np.flatnonzero(~ready), segment)))
             if not ready.any():
@@ -512,7 +520,8 @@ class BlockMeetings:
         self.sleep_until(segment, g, ready)
 
     def relaxed(self, lanes: Any) -> Snapshot:
-        """What a relaxed arrival tells: that these blocks have begun, and what the last fences of the lanes publish."""
+        """What a relaxed arrival publishes: that these blocks have begun, and what the last fences of the lanes
+        publish."""
         begun, released = self.wave.ordering.begun(lanes), self.wave.relaxed.released(lanes, CLUSTER)
         return begun if released is None else begun.join(released)
 
@@ -544,8 +553,8 @@ class BlockMeetings:
             message = "part of a warp waits at an aligned barrier for lanes that wait elsewhere"
             segment = self.wave.program.segments[number]
             self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, groups[0], 0, segment.site)
-        # Who waits in each place, for what, and how far that is. Those at mbarriers come first: warps that have no part
-        # wait at a barrier for those that have one.
+        # By place: who waits there, for what, and how far that is. Waits for mbarriers come first: warps without a warp
+        # role wait at a barrier for the others.
         waits: dict[Site | None, tuple[Any, str, str]] = {}
         for number, g in self.sleeping:
             segment = self.wave.program.segments[number]
@@ -565,7 +574,7 @@ class BlockMeetings:
             self.report_deadlock(waits)
 
     def report_deadlock(self, waits: dict[Site | None, tuple[Any, str, str]]) -> None:
-        """All who wait, in one report: each of them may be who keeps the others waiting."""
+        """Reports all who wait in one finding, as each of them may be the cause."""
         (site, (g, message, why)), *others = waits.items()
         message += ", and nothing that still runs ends that" + why
         for there, (_, who, why) in others:
@@ -577,6 +586,6 @@ class BlockMeetings:
         return bool(self.partial or self.meetings or self.sleeping)
 
     def waits_for_phases(self) -> bool:
-        """Does anybody wait for an mbarrier's phase?"""
+        """Does any thread wait for an mbarrier's phase?"""
         barriers = (self.wave.program.segments[number].barrier for number, _ in self.sleeping)
         return any(barrier is not None and barrier.mode == "try_wait" for barrier in barriers)

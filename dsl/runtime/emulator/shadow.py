@@ -316,7 +316,6 @@ class Shadow:
         """
         if limit is not None and met.ndim == 2:
             limit = limit[:, None]
-
         suspect = met != 0 if limit is None else met >= limit
         if not suspect.any():
             return None

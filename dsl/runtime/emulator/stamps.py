@@ -1,4 +1,4 @@
-"""The stamps of accesses (time, thread, level, instruction), the clock, and what barriers tell of them."""
+"""The stamps of accesses (time, thread, level, instruction), the clock, and what barriers make known about them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import numpy as np
 from .knowledge import Knowledge, Published
 from .logical_time import LogicalTime
 
+# A stamp is one number of 64 bits, so that numpy compares many at once: 12 bits of instruction, 28 of thread, 2 of
+# level, 22 of time. The time is on top: a larger stamp is not earlier.
 U = np.uint64
 SITE_BITS, THREAD_BITS, LEVEL_BITS, TIME_BITS = 12, 28, 2, 22
 THREAD_SHIFT, LEVEL_SHIFT, TIME_SHIFT = SITE_BITS, SITE_BITS + THREAD_BITS, SITE_BITS + THREAD_BITS + LEVEL_BITS
 SITE_MASK, THREAD_MASK, LEVEL_MASK = (1 << SITE_BITS) - 1, (1 << THREAD_BITS) - 1, (1 << LEVEL_BITS) - 1
 LAST_TIME = (1 << TIME_BITS) - 1
-BEGUN = 1  # no access has this time: who knows a thread up to it knows that the thread's block has begun
-# A copy in flight has the last time and the widest level, so that it is ordered before nobody, not even its thread.
+# No access has this time. A thread that knows another one up to it knows that the other one's block has begun.
+BEGUN = 1
+# A copy in flight has the last time and the widest level, so it is ordered before nothing, not even its own thread.
 IN_FLIGHT = U(LAST_TIME << TIME_SHIFT | LEVEL_MASK << LEVEL_SHIFT)
-OWNER = U((LEVEL_MASK << THREAD_BITS | THREAD_MASK) << THREAD_SHIFT)  # the bits that say who
+OWNER = U((LEVEL_MASK << THREAD_BITS | THREAD_MASK) << THREAD_SHIFT)  # the bits of the thread and the level
 # Levels of a stamp: one thread, or several of one warp, of one block, of several blocks.
 ONE, WARP, BLOCK, GRID = range(4)
 
@@ -39,17 +42,19 @@ def without_level(stamps: Any) -> Any:
 
 
 class Clock:
-    """The time of a launch, shared by its waves, and what its strong writes have published, by address."""
+    """The time of a launch, which its waves share, and what its strong writes have published, by address."""
 
     def __init__(self, blocks: int, exists: Any) -> None:
         """`exists`: [threads of a block], rounded up to whole warps."""
         self.now = BEGUN + 1
         self.nothing = Knowledge(np.zeros(blocks, np.int64), {}, {})
-        self.blank = np.where(exists, 0, 0xFFFFFFFF).astype(np.uint32)  # nothing of a block's threads
+        # Nothing is known of a block's threads. Threads that do not exist are known up to the last time, so that the
+        # minimum over a warp or block leaves them out.
+        self.blank = np.where(exists, 0, 0xFFFFFFFF).astype(np.uint32)
         self.published: dict[int, Published] = {}
 
     def tick(self) -> int:
-        """A synchronisation event: returns the time up to which everything is before it."""
+        """A synchronisation event. Returns the time up to which everything is before it."""
         before = self.now
         self.now += 1
         if self.now >= LAST_TIME:
@@ -58,13 +63,13 @@ class Clock:
 
 
 class BarrierTimes:
-    """What barriers tell the threads of one wave.  `vector` gives every thread a clock of its own; `time` is for
-    programs that read a clock (`timed`)."""
+    """What barriers make known to the threads of one wave. `vector` gives each thread a clock of its own. `time` exists
+    in programs that read a clock (`timed`)."""
 
     def __init__(
         self, clock: Clock, blocks: Any, block_lanes: int, cluster: int, exists: Any, vector: bool, timed: bool = False
     ):
-        """`blocks` are their linear numbers."""
+        """`blocks` are linear numbers."""
         lanes = len(exists)
         self.time = LogicalTime(lanes) if timed else None
         self.clock = clock

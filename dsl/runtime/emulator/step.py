@@ -11,9 +11,9 @@ from .reader import PtxInstruction
 
 @dataclass(eq=False)
 class RegisterStep:
-    """What an instruction does with registers, in the order of a segment: `at` is its place among the operations.
+    """What an instruction does with registers. `at` is its place among the operations of a segment.
 
-    There is one for each instruction, and few are asked for more than `uses` and `writes`: the rest is found then.
+    Each instruction has one, and most are used for `uses` and `writes` only: the rest is computed on demand.
     """
 
     at: int
@@ -29,13 +29,13 @@ class RegisterStep:
 
     @cached_property
     def entries(self) -> dict[str, int]:
-        """Of a register that is read, where the instruction sees it as one type."""
+        """By register that is read, the entry under which the instruction sees it."""
         found = ((self.code.entries[number], number) for number in self.record.entries)
         return {entry.name: number for entry, number in found if entry.kind in {"register", "special"}}
 
     @property
     def known(self) -> dict[str, int]:
-        """Registers that hold one constant only."""
+        """Registers that hold one constant only, with their values."""
         return {name: self.code.known[name][0] for name in self.uses if name in self.code.known}
 
     @property

@@ -1,6 +1,6 @@
-"""Tensor maps as the emulator reads them: a struct of its own of 128 bytes, behind a word that says so.
+"""Tensor maps as the emulator reads them: a struct of its own, of 128 bytes, with a magic word in front.
 
-What a driver makes of a map is opaque, so that nothing here reads it. The limits are those of the CUDA driver API
+A driver's map is opaque, so nothing here reads one. The limits are those of the CUDA driver API
 ("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col") and of the PTX ISA ("Tensors").
 """
 
@@ -20,31 +20,33 @@ MAGIC = b"dsl map\0"
 MOST_AXES = 5
 MOST_SPATIAL = MOST_AXES - 2
 LAYOUT = struct.Struct(f"<8sQ{MOST_AXES}Q{MOST_AXES - 1}Q{MOST_AXES}IBBBB")
+# Behind LAYOUT in a map with a window: lower corners, upper corners, steps.
 WINDOW = struct.Struct(f"<{MOST_SPATIAL}h{MOST_SPATIAL}h{MOST_SPATIAL}B")
-"""Behind it: lower and upper corners and steps, of a map that has a window."""
+# Behind LAYOUT in any other map: for each axis, the elements from one that a copy takes to the next.
 STEPS = struct.Struct(f"<{MOST_AXES}B")
-"""Behind it, of any other map: elements from one that a copy takes to the next along each axis."""
+# Element types in the numbering of `tensormap.replace` (PTX ISA, "Tensormap new_val validity").
 TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz")
-"""Of elements, by what `tensormap.replace` calls them (PTX ISA, "Tensormap new_val validity")."""
+# The type of elements of this many bytes if nobody states one.
 BITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
-"""What elements of so many bytes are where nobody says more."""
 SWIZZLES = (0, 32, 64, 128)
+# Added to the size of an element that belongs to no type.
 NO_TYPE = 1 << 7
-"""Added to the bytes of an element that no type has."""
 INTERLEAVE_SHIFT, FILL_SHIFT = 1, 3
+# Addresses, strides and rows of a TMA box are multiples of this many bytes.
 UNIT = 16
-"""Bytes that addresses, distances and rows of a box are multiples of."""
 MOST_BOX = 256
+# The pixels of an im2col box; MOST_BOX is the limit of each axis of a tiled one.
 MOST_PIXELS = 1024
+# By axes of a map with a window, the bits of a corner, with its sign. An instruction's offsets have as many, without a
+# sign.
 CORNER_BITS = {3: 16, 4: 8, 5: 5}
-"""Axes of a map with a window → bits of a corner, with its sign; offsets of an instruction have as many, without."""
 MOST_STEP = 8
 MOST_STRIDE = 1 << 40
 MOST_EXTENT = 1 << 32
 
 
 class AnyWindow(Protocol):
-    """Where base pixels lie, of spatial axes alone, the innermost first."""
+    """Where base pixels lie: spatial axes only, the innermost first."""
 
     @property
     def lower(self) -> tuple[int, ...]: ...
@@ -55,7 +57,7 @@ class AnyWindow(Protocol):
 
 
 class AnyTensorMap(Protocol):
-    """What a map says, as `dsl/runtime/tensor_map.py` has it; the emulator shares no code with what it judges."""
+    """The fields of a map, as `dsl/runtime/tensor_map.py` has them. The emulator shares no code with what it judges."""
 
     @property
     def element_bytes(self) -> int: ...
@@ -75,7 +77,7 @@ class AnyTensorMap(Protocol):
 
 @dataclass(frozen=True)
 class DecodedWindow:
-    """Corners and steps as they were encoded."""
+    """Corners and steps, as encoded."""
 
     lower: tuple[int, ...]
     upper: tuple[int, ...]
@@ -84,9 +86,10 @@ class DecodedWindow:
 
 @dataclass(frozen=True)
 class DecodedMap:
-    """Extents and box innermost first, strides in bytes of axes 1 and on; box of a window: (channels, pixels).
+    """Extents and box innermost first; strides in bytes, from axis 1 on; the box of a map with a window is (channels,
+    pixels).
 
-    steps, interleave and fill are what `tensormap.replace` may make other than one, none and zeros.
+    steps, interleave and fill are other than one, none and zeros only after `tensormap.replace`.
     """
 
     element_bytes: int
@@ -102,7 +105,7 @@ class DecodedMap:
 
 
 class NoMap(Exception):
-    """Why bytes are no map that the emulator reads, or one that no device takes."""
+    """Why bytes are no map that the emulator reads, or a map that no device takes."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ class PlacedMap:
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next, of all axes."""
+        """Bytes from one element to the next, along each axis."""
         return (self.map.element_bytes, *self.map.strides)
 
     @cached_property
@@ -147,7 +150,7 @@ class TensorMapArgument:
 
 
 def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
-    """The argument that a kernel takes for a map of the array at an address."""
+    """The kernel argument for a map of the array at an address. 128 bytes."""
     rank = len(tensor_map.extents)
     if not 1 <= rank <= MOST_AXES:
         raise ValueError(f"a tensor map has 1 to {MOST_AXES} axes, not {rank}")
@@ -185,9 +188,9 @@ def bytes_of_type(name: str) -> int:
 
 
 def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
-    """What `tensormap.replace` makes of a map; raises NoMap for what is none, or one of another mode.
+    """A map after `tensormap.replace`. Raises NoMap for bytes that are no map, and for a map of another mode.
 
-    value: as the instruction has it, without a sign. What no device takes is told where the map is used.
+    value: that of the instruction, without a sign. A field that no device takes is reported where the map is used.
     """
     numbers, rest = list(LAYOUT.unpack(data[: LAYOUT.size])), bytearray(data[LAYOUT.size :])
     if numbers[0] != MAGIC:
@@ -216,7 +219,7 @@ def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
 
 
 def element_sizes(image: bytes) -> set[int]:
-    """Bytes of the elements of all maps that lie in memory at multiples of 64."""
+    """Element sizes in bytes of all maps in memory, which lie at multiples of 64."""
     sizes, at = set(), image.find(MAGIC)
     while at >= 0:
         if at % ALIGNMENT == 0:
@@ -226,7 +229,7 @@ def element_sizes(image: bytes) -> set[int]:
 
 
 def element_bytes_of(data: bytes) -> int:
-    """Of a map that a device takes; 0 for other bytes."""
+    """The element size of a map that a device takes; 0 for other bytes."""
     try:
         return decode(data).map.element_bytes
     except NoMap:
@@ -235,7 +238,7 @@ def element_bytes_of(data: bytes) -> int:
 
 @lru_cache(maxsize=256)
 def decode(data: bytes) -> PlacedMap:
-    """What `encode` has written; raises NoMap for other bytes, and for a map that no device takes."""
+    """The map that `encode` has written. Raises NoMap for other bytes, and for a map that no device takes."""
     if len(data) != BYTES or not data.startswith(MAGIC):
         raise NoMap("holds no tensor map that the emulator has made (what a driver makes cannot be read)")
     fields = LAYOUT.unpack(data[: LAYOUT.size])
@@ -260,8 +263,8 @@ def decode(data: bytes) -> PlacedMap:
 
 
 def unknown_of(found: DecodedMap) -> str:
-    """What a device takes of a map and is not done here; empty where all is. The step of axis 0 counts with an
-    interleaved layout alone (CUDA driver API, "cuTensorMapEncodeTiled")."""
+    """What a device takes of a map and the emulator does not do; empty if there is nothing. The step of axis 0 counts
+    only with an interleaved layout (CUDA driver API, "cuTensorMapEncodeTiled")."""
     if found.interleave:
         return f"a layout of {16 * found.interleave} bytes interleaved"
     if any(step != 1 for step in found.steps[1:]):
@@ -276,7 +279,7 @@ def decoded_window(data: bytes, rank: int) -> DecodedWindow:
 
 
 def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
-    """What a device does not take of a map; empty where it takes all."""
+    """What a device does not take of a map; empty if it takes everything."""
     row = tensor_map.box[0] * tensor_map.element_bytes
     if tensor_map.element_bytes not in (1, 2, 4, 8):
         return f"elements have 1, 2, 4 or 8 bytes, not {tensor_map.element_bytes}"
@@ -296,6 +299,7 @@ def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
         return f"a row of its box has {row} bytes, which is no multiple of {UNIT}"
     if tensor_map.swizzle and row > tensor_map.swizzle:
         return f"a row of its box has {row} bytes, and its swizzle spans {tensor_map.swizzle}"
+    # A device takes shorter rows. No kernel here has them.
     if tensor_map.swizzle and row < tensor_map.swizzle:
         return (
             f"a row of its box has {row} bytes and its swizzle spans {tensor_map.swizzle}: "
@@ -305,7 +309,7 @@ def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
 
 
 def window_fault(tensor_map: AnyTensorMap, window: AnyWindow) -> str:
-    """What a device does not take of a map with a window; empty where it takes all."""
+    """What a device does not take of a map with a window; empty if it takes everything."""
     rank, (channels, pixels) = len(tensor_map.extents), tensor_map.box
     if rank not in CORNER_BITS:
         return f"a map with a window has 3 to 5 axes, not {rank}"

@@ -1,17 +1,18 @@
-"""Registers that nobody wrote: where their values matter.
+"""Registers that nobody wrote, and where their values matter.
 
-Compilers leave undefined values where they do not matter: a register is set on one way only and looked at on that way
-only, or moved along and never used, or is a part of a wider one whose other part is used.  So it is no fault to read
-one.  What is computed from it is undefined in turn, bit for bit (`undefined_bits.py`), and it is a fault where such a
-bit is stored, decides a branch or a guard of a store, is part of an address or a barrier, or goes into an instruction
-by which threads talk to each other.
+Compilers leave undefined values where they do not matter: a register is set on one path only and used on that path
+only, or is moved along and never used, or is a part of a wider one whose other part is used. So reading one is no
+fault. What is computed from it is undefined, too, bit for bit (`undefined_bits.py`). It is a fault if such a bit is
+stored, decides a branch or the guard of a store, is part of an address or a barrier, or goes into an instruction by
+which threads exchange data.
 
-What a division of integers by 0 gives is undefined as well. Masked lanes divide by what they do not have, and nobody
-looks at it. So a launch first runs without that: one that has divided by 0 is run again, and followed (`divisions`).
+The result of an integer division by 0 is undefined as well. Masked lanes divide by such values, and nobody uses the
+results. So a launch first runs without following them. If it has divided by 0, it runs again and follows them
+(`divisions`).
 
-Registers that are assigned on every way to each of their uses cannot be undefined; for all others, if there are any,
-the wave keeps for each thread which bits are undefined and which register that nobody wrote they come from (0: none),
-and instructions that touch such registers get an operation before them that moves this along or checks it.
+Registers that are assigned on every path to each of their uses cannot be undefined. For all others, if there are any,
+the wave keeps for each thread which bits are undefined, and from which unwritten register they come (0: none).
+Instructions that use such registers get an operation before them that propagates or checks this.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .reader import Integer, Not, Operand, PtxAddress, PtxInstruction
 from .step import RegisterStep
 from .undefined_bits import Bits, Masks, Transfer, if_any, looked_at, name_of, ones, transfer
 
+# Instructions that only compute, but from registers of the whole warp.
 WARP_WIDE = {"mma", "movmatrix"}
 ORIGIN = np.uint16
 
@@ -49,13 +51,14 @@ def step_of(code: Code, record: Record, ins: PtxInstruction, site: Site, effect:
 
 
 def register_bits(code: Code, name: str) -> int:
-    """A predicate has one; what a call passes is taken as the widest register."""
+    """Bits of a register. A predicate has one; what a call passes counts as the widest register."""
     size = 8 if name[0] == "[" else code.bytes_of(name)
     return 1 if size == 1 else 8 * size
 
 
 def passed_variable(code: Code, ins: PtxInstruction) -> str:
-    """What a call passes in memory goes on like a register: the name of the place, with its type."""
+    """The name of a place in memory, with its type, through which a call passes a value: it is followed like a
+    register."""
     address = ins.operands[0 if ins.opcode[0] == "st" else 1] if len(ins.operands) == 2 else None
     if "param" not in ins.opcode[1] or not isinstance(address, PtxAddress):
         return ""
@@ -72,15 +75,16 @@ def uses_of(ins: PtxInstruction, name: str) -> bool:
 
 @dataclass
 class UndefinedTable:
-    """Of each register and thread the bits that are undefined, and the register (from 1) that they come from; of each
-    register and warp, whether any thread has such bits."""
+    """By register and thread, the undefined bits and the register (from 1) that they come from. By register and warp,
+    whether any thread has such bits: mostly none has, and then an instruction checks only this. That took attention by
+    TMA of 512 queries and 4 heads from 0.385 to 0.245 s."""
 
     bits: Any
     origins: Any
     in_warps: Any
 
     def is_known(self, rows: Any, g: Any) -> bool:
-        """Are these registers written, for all threads of the group's warps?"""
+        """Are these registers written, in all threads of the group's warps?"""
         if g.threads is None:
             return not self.in_warps[rows].any()
         return not self.in_warps[rows[:, None], g.warp_rows()[0]].any()
@@ -107,7 +111,7 @@ class Undefined:
                 self.instrument(segment)
 
     def table(self, lanes: int) -> UndefinedTable:
-        """At the start: nobody has written any."""
+        """The table at the start, when nobody has written any of them."""
         origins = np.arange(1, len(self.names) + 1, dtype=ORIGIN)
         bits, of = (np.repeat(column[:, None], lanes, axis=1) for column in (self.ones, origins))
         return UndefinedTable(bits, of, np.ones((len(self.names), lanes // 32), bool))
@@ -115,7 +119,7 @@ class Undefined:
     # Which registers
 
     def suspects(self, start: int) -> set[str]:
-        """Registers that some way leads to a use of without having assigned them: those that live at the start."""
+        """Registers that some path uses without having assigned them: those that are live at the start."""
         exposed: list[set[str]] = []
         assigned: list[set[str]] = []
         for segment in self.segments:
@@ -125,17 +129,18 @@ class Undefined:
                 asked.update(name for name in step.uses if name not in known)
                 if step.guard is None:
                     known.update(step.writes)
+                # A guarded write may not happen, so it does not count as one.
                 elif step.guard not in known:
                     asked.add(step.guard)
             exposed.append(asked)
             assigned.append(known)
         living = Living(exposed, assigned, [segment.end.targets for segment in self.segments])
         found = living.names_in(living.at_starts[start])
-        # What is passed in one way and read in another is left to the shadow memory.
+        # A place that is passed with one type and read with another is left to the shadow memory.
         return {name for name in found if name[0] != "[" or name in self.passed}
 
     def reached(self, suspects: set[str]) -> set[str]:
-        """With them the registers that are computed from them."""
+        """These registers, and those that are computed from them."""
         if not suspects:
             return suspects
         flows: dict[str, set[str]] = {}
@@ -162,7 +167,7 @@ class Undefined:
             op = self.operation(step)
             if op is None:
                 continue
-            # A barrier's operations do not run where its threads come in parts, so that it is looked at on arrival.
+            # A barrier's operations do not run if its threads come in parts, so these run on arrival.
             if segment.sync == "barrier":
                 segment.arrival.append(op)
             else:
@@ -180,7 +185,7 @@ class Undefined:
         segment.ops, segment.places = ops, places
 
     def operation(self, step: RegisterStep) -> Op | None:
-        """What comes before the instruction; None where it touches none of the registers."""
+        """The operation that comes before the instruction; None if it uses none of the registers."""
         rows = [self.row[name] for name in dict.fromkeys(step.uses) if name in self.row]
         targets = [name for name in step.writes if name in self.row]
         if not rows and not targets and step.guard not in self.row:
@@ -188,10 +193,11 @@ class Undefined:
         return self.built(step, self.matter(step), targets)
 
     def matter(self, step: RegisterStep) -> dict[str, int]:
-        """What the instruction must know: registers, and which of their bits."""
+        """The registers that must be known for the instruction, and which of their bits."""
         if not step.effect:
             return {}
         names = step.uses
+        # The first product of a loop nest has unwritten accumulators, and a constant 0 that says not to add them.
         if adds_never(step.ins):
             names = tuple(each for each in names if each not in sums_of(step.ins))
         if passes_on(step):
@@ -238,6 +244,7 @@ class Undefined:
                         used = np.where(v[adds] ^ unless, used, 0)
                     if used.any():
                         self.report(used, purpose(step.ins), g, site)
+                        # Reported once: what follows from it is not reported again.
                         self.settle(table, row, at, used > 0)
             if not targets:
                 return
@@ -279,7 +286,7 @@ class Undefined:
         g.launch.report(Kind.UNINITIALISED, message, g, lane, site)
 
     def divided(self, step: RegisterStep, through: Transfer, names: tuple[str, ...]) -> Flow:
-        """A quotient is undefined where the divisor is 0, too."""
+        """A quotient is also undefined if the divisor is 0."""
         divisor, origin = divisor_of(step), max(self.row[name] for name in step.writes) + 1
         assert divisor is not None
 
@@ -295,7 +302,7 @@ class Undefined:
     # How values go through instructions
 
     def flow(self, step: RegisterStep) -> Flow:
-        """What is undefined of what the instruction gives, and where it comes from."""
+        """Which bits of the instruction's result are undefined, and where they come from."""
         if step.ins.opcode[0] == "shfl":
             return shuffled(step)
         names = tuple(name for name in dict.fromkeys(step.uses) if name in self.row)
@@ -312,25 +319,25 @@ class Undefined:
 
 
 def quotients(segments: Iterable[Any]) -> dict[str, Site]:
-    """The registers that a division of integers may leave without a meaning, with one such division each."""
+    """The registers that may hold an integer divided by 0, with one such division each."""
     steps = (step for segment in segments for step in segment.steps if is_division(step))
     return {name: step.site for step in steps for name in step.writes}
 
 
 def is_division(step: RegisterStep) -> bool:
-    """Does it divide integers by a number that is not known?"""
+    """Does it divide integers by a number that the text does not state?"""
     is_integer = step.ins.opcode[0] in ("div", "rem") and step.ins.opcode[-1][0] in "su"
     return is_integer and divisor_of(step) is not None
 
 
 def divisor_of(step: RegisterStep) -> int | None:
-    """The entry of the divisor, where it is a register that does not hold one number."""
+    """The entry of the divisor, if it is a register that does not hold one constant."""
     name = name_of(step.ins.operands[2]) if not isinstance(step.ins.operands[2], Integer) else ""
     return None if step.known.get(name) else step.entries.get(name)
 
 
 class Reading:
-    """The table for the threads of a group."""
+    """The table as seen by the threads of a group."""
 
     def __init__(self, undefined: Undefined, table: UndefinedTable, at: Any):
         self.row, self.table, self.at = undefined.row, table, at
@@ -354,26 +361,26 @@ Flow = Callable[[Values, Any, Reading], tuple[Masks, Any]]
 
 
 def passes_on(step: RegisterStep) -> bool:
-    """Does the instruction compute, and is that all?  Loads and what threads do together check their operands."""
+    """Does the instruction only compute? Loads, and instructions of several threads, check their operands instead."""
     return not step.effect or step.ins.opcode[0] in WARP_WIDE | {"shfl"}
 
 
 def matters_for(ins: PtxInstruction) -> int | None:
-    """Lanes of each warp, from 0 on, whose addresses an instruction looks at; None: all."""
+    """Lanes of each warp, from 0 on, whose addresses an instruction uses; None for all."""
     if ins.opcode[0] == "ldmatrix":
         return 8 * int(next(word for word in ins.opcode if word in {"x1", "x2", "x4"})[1:])
     return None
 
 
 def sums_of(ins: PtxInstruction) -> tuple[str, ...]:
-    """Registers that an instruction reads where its fourth operand is true alone: the sums of `wgmma.mma_async`."""
+    """Registers that an instruction reads only if its fourth operand is true: the accumulators of `wgmma.mma_async`."""
     if ins.opcode[:2] != ("wgmma", "mma_async"):
         return ()
     return tuple(name_of(item) for item in vector_items(ins.operands[0]))
 
 
 def adds_never(ins: PtxInstruction) -> bool:
-    """Is that operand the constant 0?"""
+    """Is that operand the constant 0? Triton writes it so."""
     return bool(sums_of(ins)) and isinstance(ins.operands[3], Integer) and not ins.operands[3].value
 
 
@@ -384,7 +391,7 @@ def adds_where(step: RegisterStep) -> tuple[int | None, bool]:
 
 
 def purpose(ins: PtxInstruction) -> str:
-    """What the instruction does with a value that must be known, with `by` to follow."""
+    """What the instruction does with a value that must be known, in words that `by` can follow."""
     root = ins.opcode[0]
     if root in {"bra", "brx", "exit", "ret"}:
         return "control flow is decided"
@@ -396,7 +403,7 @@ def purpose(ins: PtxInstruction) -> str:
 
 
 def over_warps(names: tuple[str, ...]) -> Flow:
-    """Anything that is undefined in a warp makes the results of all of its lanes so."""
+    """If anything is undefined in a warp, the results of all of its lanes are."""
 
     def run(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
         _, rows = g.warp_rows()
@@ -408,7 +415,7 @@ def over_warps(names: tuple[str, ...]) -> Flow:
 
 
 def shuffled(step: RegisterStep) -> Flow:
-    """A lane gets what its source lane has."""
+    """Each lane gets what its source lane has."""
     ins = step.ins
     mode, source, b, c = ins.opcode[2], name_of(ins.operands[1]), ins.operands[2], ins.operands[3]
     target = getattr(ins.operands[0], "first", ins.operands[0])  # whether the lane is in range is known

@@ -1,12 +1,12 @@
-"""Which bits of a result are undefined, by those of the operands.
+"""Which bits of a result are undefined, from those of the operands.
 
-Compilers put a value into a part of a register and leave the rest undefined: a word of a pair, a half, the bits that a
-mask takes away.  So what is undefined is known for each bit.  Moves, selections, logic, shifts, fields, bytes and
-integer conversions are followed exactly, sums by the carries that may or may not come, products from the lowest bit on;
-comparisons and extremes are certain where every choice of the undefined bits gives one answer.  Of all other
-instructions the whole result is undefined if a bit of an operand is.
+Compilers put a value into a part of a register and leave the rest undefined: a word of a pair, a half, or the bits that
+a mask removes. So undefinedness is kept for each bit. Moves, selections, logic, shifts, fields, bytes and integer
+conversions are followed exactly, additions by the carries that may or may not come, products from the lowest bit on.
+Comparisons and extremes are certain if every choice of the undefined bits gives one answer. For all other instructions,
+the whole result is undefined if a bit of an operand is.
 
-A bit that appears twice is taken as two bits, except that an operand of logic or of `sub` may be the other one, too.
+A bit that appears twice counts as two bits, except that both operands of logic or of `sub` may be the same register.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Masks = dict[str, Any]  # undefined bits of each destination; under "" those of 
 MaskOf = Callable[[str], Any]  # undefined bits of a register for the threads of the group
 Transfer = Callable[[Values, MaskOf], Masks]
 Source = Callable[[Values, MaskOf], tuple[Any, Any]]  # an operand's bits, and which of them are undefined
-AND, OR, XOR, NOT, SELECT = 0b1000, 0b1110, 0b0110, 0b01, 0b11100100  # bit 4a + 2b + c (2a + b, a) of a table
+# Truth tables: the result for a, b, c is bit 4a + 2b + c (2a + b for two operands, a for one), as of lop3.
+AND, OR, XOR, NOT, SELECT = 0b1000, 0b1110, 0b0110, 0b01, 0b11100100
 UNSIGNED_ORDER = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
@@ -52,7 +53,7 @@ def name_of(operand: Operand) -> str:
 
 
 def transfer(step: RegisterStep) -> Transfer:
-    """How undefined bits go through an instruction that computes."""
+    """How undefined bits pass through an instruction that computes."""
     row = ROWS.get(step.ins.opcode[0])
     if row is None and step.ins.opcode[-1] in PACKED:
         row = halves
@@ -64,7 +65,7 @@ def transfer(step: RegisterStep) -> Transfer:
 
 
 def bits_of(values: Any) -> Any:
-    """The bits of a frame's entry, as 64 of each lane."""
+    """The bits of a frame entry, 64 for each lane."""
     if values.dtype == np.bool_:
         return values.astype(Bits)
     values = np.ascontiguousarray(values)
@@ -74,7 +75,7 @@ def bits_of(values: Any) -> Any:
 
 
 def extended(bits: Any, width: int, signed: bool) -> Any:
-    """The low bits, and above them zeros or the sign; of a mask: what is undefined then."""
+    """The low bits, with zeros or the sign above them. Of a mask: what is undefined then."""
     bits = bits & Bits(ones(width))
     if signed and width < 64:
         bits = bits | (Bits(0) - (bits >> Bits(width - 1))) << Bits(width)
@@ -82,7 +83,7 @@ def extended(bits: Any, width: int, signed: bool) -> Any:
 
 
 def source(step: RegisterStep, operand: Operand, width: int) -> Source | None:
-    """None where the value of an operand is not at hand."""
+    """An operand's bits and its undefined ones. None if its value is not known here."""
     cut = Bits(ones(width))
     if isinstance(operand, Not):
         inner = source(step, operand.operand, width)
@@ -118,7 +119,7 @@ def sources(step: RegisterStep, operands: tuple[Operand, ...], *widths: int) -> 
 
 
 def mask_source(operand: Operand, width: int) -> Callable[[MaskOf], Any]:
-    """The undefined bits alone, which need no value."""
+    """The undefined bits alone, for which no value is needed."""
     name, cut = name_of(operand), Bits(ones(width))
     return lambda of: of(name) & cut
 
@@ -131,7 +132,7 @@ def if_any(mask: Any, bits: int = ALL) -> Any:
 
 
 def whole(step: RegisterStep, width: int = 64) -> Transfer:
-    """Everything is undefined if a bit of an operand is."""
+    """The whole result is undefined if a bit of an operand is."""
     names, cut = tuple(dict.fromkeys(step.uses)), Bits(ones(width))
 
     def run(v: Values, of: MaskOf) -> Masks:
@@ -169,7 +170,7 @@ def moved(step: RegisterStep) -> Transfer | None:
 
 
 def passed(step: RegisterStep) -> Transfer | None:
-    """What a call passes in memory: the place is named like a register."""
+    """What a call passes through memory: the place has a name like a register."""
     opcode = step.ins.opcode
     if any(word in opcode for word in ("v2", "v4", "v8")):
         return None
@@ -191,7 +192,7 @@ def logical(step: RegisterStep) -> Transfer | None:
 
 
 def by_table(table: int, operands: tuple[Operand, ...], given: list[Source] | None) -> Transfer | None:
-    """A bit is undefined where the values that its operands' bits can have lead to 0 and to 1."""
+    """A bit is undefined if the values that its operands' bits can have lead to 0 and to 1."""
     if given is None:
         return None
     count = len(operands)
@@ -199,6 +200,7 @@ def by_table(table: int, operands: tuple[Operand, ...], given: list[Source] | No
     for line in range(1 << count):
         bits = tuple(line >> count - 1 - place & 1 for place in range(count))
         chosen: dict[Operand, int] = {}
+        # A register that is two operands has one value: `xor r, r` is 0, whatever r is.
         if all(chosen.setdefault(operand, bit) == bit for operand, bit in zip(operands, bits, strict=True)):
             lines.append((bits, table >> line & 1))
 
@@ -232,7 +234,7 @@ def selected(step: RegisterStep) -> Transfer | None:
 
 
 def rearranged(step: RegisterStep) -> Transfer | None:
-    """Bits change their places as other operands say: the undefined ones with them, if those are known."""
+    """Other operands decide how bits move. The undefined bits move with them, if those operands are known."""
     ins = step.ins
     root, type_name = ins.opcode[0], ins.opcode[-1]
     if type_name in PACKED:
@@ -290,7 +292,7 @@ def converted(step: RegisterStep) -> Transfer | None:
 
 
 def converted_pair(step: RegisterStep, result: str, given: str) -> Transfer | None:
-    """Two values side by side, from two registers (the first goes above) or from such a pair."""
+    """Two values side by side, from two registers (the first becomes the upper half) or from such a pair."""
     half = 8 if result[0] == "e" else 16
     operands = step.ins.operands[1:]
     if given.endswith("x2"):
@@ -305,7 +307,7 @@ def converted_pair(step: RegisterStep, result: str, given: str) -> Transfer | No
 
 
 def by_parts(mask: Any, part: int, to: int) -> Any:
-    """Of each of two parts: all is undefined if a bit is."""
+    """Each of two parts is undefined if a bit of it is."""
     return if_any(mask & Bits(ones(part)), ones(to)) | if_any(mask >> Bits(part) & Bits(ones(part)), ones(to) << to)
 
 
@@ -323,7 +325,8 @@ def halves(step: RegisterStep) -> Transfer:
 
 
 def sum_mask(a: tuple[Any, Any], b: tuple[Any, Any], carry: int = 0) -> Any:
-    """A sum's bit is certain where both bits and the carry into it are: the least and the largest sum show it."""
+    """A bit of a sum is certain if both bits and the carry into it are. The least and the largest sum show which
+    carries are."""
     (x, m), (y, n) = a, b
     least, largest = (x & ~m, y & ~n), (x | m, y | n)
     first = (largest[0] + largest[1] + Bits(carry)) ^ largest[0] ^ largest[1]
@@ -339,6 +342,7 @@ def added(step: RegisterStep) -> Transfer | None:
     if not is_integer(type_name) or {"cc", "sat"} & set(ins.opcode):
         return None
     operands = ins.operands[1:]
+    # r - r is 0, whatever r is.
     if root == "sub" and operands[0] == operands[1]:
         return lambda v, of: {"": Bits(0)}
     width = width_of(type_name)
@@ -363,7 +367,8 @@ def from_lowest(mask: Any) -> Any:
 
 
 def multiplied(step: RegisterStep) -> Transfer | None:
-    """The lowest undefined bit moves up by the zeros below the other factor; all above it is undefined."""
+    """The lowest undefined bit moves up by the zeros at the end of the other factor. All bits above it are
+    undefined."""
     ins = step.ins
     type_name = ins.opcode[-1]
     if type_name in PACKED:
@@ -390,9 +395,10 @@ Ends = tuple[Any, Any]
 
 
 def range_of(read: tuple[Any, Any], width: int, signed: bool) -> Ends:
-    """The least and the largest value, in the order of unsigned numbers."""
+    """The least and the largest possible value, in unsigned order."""
     value, mask = read
     if signed:
+        # With the sign bit flipped, signed numbers are ordered like unsigned ones.
         value = value ^ Bits(1 << width - 1)
     return value & ~mask, value | mask
 
@@ -461,7 +467,7 @@ ROWS: dict[str, Callable[[RegisterStep], Transfer | None]] = {
 
 
 def looked_at(ins: PtxInstruction, name: str) -> int:
-    """Bits of a register that an instruction with an effect looks at: of data no more than its type has."""
+    """Bits of a register that an instruction with an effect uses: of data no more than its type has."""
     root = ins.opcode[0]
     data = {"st": {1}, "red": {1}, "atom": {2, 3} if "cas" in ins.opcode else {2}}.get(root, set())
     for place, operand in enumerate(ins.operands):

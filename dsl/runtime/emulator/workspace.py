@@ -22,10 +22,12 @@ class Left:
 
 @dataclass(slots=True)
 class Scratch:
-    """What the launches of a call know of a workspace. `unwritten`: [bytes] not written since it began; None where
-    that does not matter. `left`: of one that must be zero after the call. `is_argument`: it is an array of the caller,
-    which kernels may be given to write only. `is_zeroed`: it holds zeros when a call begins. `is_read`: this launch's
-    kernel may read it. `elements`: [bytes] that belong to one, where not all do: rows may end ahead of the next one.
+    """What the launches of a call know of a workspace.
+
+    `unwritten`: [bytes] not written since the call began; None if that does not matter. `left`: for one that must be
+    zero after the call. `is_argument`: an array of the caller, which kernels may only write. `is_zeroed`: it holds
+    zeros when a call begins. `is_read`: the kernel of this launch may read it. `elements`: [bytes] that belong to an
+    element, if not all do: the rows of an aligned array may end before the next one begins.
     """
 
     size: int
@@ -38,7 +40,7 @@ class Scratch:
     elements: Any = None
 
     def begin(self) -> None:
-        """A call begins: what an earlier one left is not to be read; a zeroed one holds zeros."""
+        """A call begins: what an earlier call left may not be read, and a zeroed workspace holds zeros."""
         self.left = None
         every = np.ones(self.size, bool) if self.elements is None else self.elements.copy()
         self.unwritten = None if self.must_be_zero or self.is_zeroed else every

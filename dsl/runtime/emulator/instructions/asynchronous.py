@@ -52,6 +52,7 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
         else:
             source_size = code.read(operand, "u32")
     site = code.site
+    # The copy moves units of 8 bytes, or one of 4.
     dtype, count = (np.dtype(np.uint32), 1) if size == 4 else (np.dtype(np.uint64), size // 8)
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
@@ -78,6 +79,7 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
             if len(full):
                 place, data[full] = read_source(source[full], g.part(full))
                 sources.append((full, place))
+        # Lanes that read nothing write zeros, which come from no line.
         lines = np.where(wanted > 0, (source // np.uint64(LINE)).astype(np.int64), -1)
         shared = np.broadcast_to(address.astype(np.int64), g.n)
         memory.count_lines(shared, np.broadcast_to(lines, g.n), size, g, g.launch.counters_of(site))
@@ -98,7 +100,8 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
 def read_bytes(
     data: Any, lanes: Any, wanted: Any, source: Any, g: Any, device: Space, site: Any
 ) -> list[tuple[Any, SpacePlace]]:
-    """Source sizes below the copy's: that many bytes, the rest are zeros.  Returns who has read which granules."""
+    """Source sizes below the copy's: the lanes read that many bytes, and the rest are zeros. Returns who has read which
+    granules."""
     image = data.view(np.uint8)
     read = []
     for byte in range(int(wanted[lanes].max()) if len(lanes) else 0):
@@ -115,7 +118,8 @@ def read_bytes(
 
 
 def copy_arrive(code: Code, ins: PtxInstruction) -> Op:
-    """`cp.async.mbarrier.arrive{.noinc}`: arrives once the thread's copies are complete."""
+    """`cp.async.mbarrier.arrive{.noinc}`: arrives once the thread's copies are complete. Without .noinc it raises the
+    pending count first (PTX ISA)."""
     counted = "noinc" in ins.opcode
     site = code.site
 
@@ -161,7 +165,7 @@ def change(code: Code, ins: PtxInstruction, action: str, space: str) -> Op:
 
 
 def order_of(ins: PtxInstruction) -> ArrivalOrder:
-    """The scope of an mbarrier operation is the block's unless it names the cluster's."""
+    """The scope of an mbarrier operation is the block's, unless it names the cluster's."""
     return ArrivalOrder(CLUSTER if "cluster" in ins.opcode else BLOCK, "relaxed" in ins.opcode)
 
 
@@ -179,7 +183,10 @@ def arrive(code: Code, ins: PtxInstruction, space: str) -> Op:
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         amount = 1 if count is None else v[count]
         if d is not None:
-            g.wave.mbarriers.place(g, memory, address, site, own=True)  # only those have a state that means something
+            # A state has a meaning only for an object of the own block.
+            g.wave.mbarriers.place(g, memory, address, site, own=True)
+        # The bytes first, then one arrival: so the phase cannot complete in between (PTX ISA,
+        # "mbarrier.arrive.expect_tx").
         if expects:
             g.wave.mbarriers.transfer(g, memory, address, amount, site, expects=True)
             amount = 1
@@ -211,14 +218,14 @@ def wait(code: Code, ins: PtxInstruction, space: str) -> Op:
         test(v, g)
         refused = g.wave.mbarriers.refused[g.index()]
         if refused.any():
-            v[d][refused] = True  # reported; whoever collects findings must not wait for ever
+            v[d][refused] = True  # reported; a run that collects findings must not wait for ever
 
     return run
 
 
 @instruction("mbarrier.try_wait", effect=True, sync="barrier")
 def try_wait(code: Code, ins: PtxInstruction) -> Op:
-    """May wait: threads stay here until the phase is complete."""
+    """It may wait: threads stay here until the phase is complete."""
     parity = "parity" in ins.opcode
     base, offset = code.address(ins.operands[1])
     state = code.read(ins.operands[2], "u32" if parity else "b64")

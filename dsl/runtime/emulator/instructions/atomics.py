@@ -28,12 +28,13 @@ def red(code: Code, ins: PtxInstruction) -> Op:
 def unchanged(step: Any, cells: Any, operand: Any, new: Any) -> Any:
     """Where would an operation leave these values as they are?"""
     after = np.where(cells == operand, new, cells) if new is not None else step(cells, operand)
+    # By bits, as NaN equals no number.
     bits = f"u{cells.dtype.itemsize}"
     return after.view(bits) == cells.view(bits)
 
 
 def note_changes(memory: Space, place: SpacePlace, g: Any, site: Site, before: Any) -> None:
-    """An operation has been done; `before` is what was there, where writes may be seen late."""
+    """An operation has been done. `before` is what was there, if writes may be seen late."""
     if memory.delays is None or before is None:
         memory.changes += 1
         return
@@ -44,21 +45,22 @@ def note_changes(memory: Space, place: SpacePlace, g: Any, site: Site, before: A
 
 
 def parts_of(operand: Operand | None, count: int) -> list[Operand | None]:
-    """The elements of a vector operand; of one that is left out or `_`, as many times None."""
+    """The elements of a vector operand. For one that is missing or `_`, None for each element."""
     if isinstance(operand, Vector):
         return list(operand.items)
     return [operand] if count == 1 else [None] * count
 
 
 def result_entry(code: Code, target: Operand | None, held: str) -> int | None:
-    """Where an old value goes; None where nobody asks for it."""
+    """The entry for the old value; None if nobody uses it."""
+    # A register that stands once in the text is never read.
     if target is None or (isinstance(target, Register) and (target.name == "_" or code.uses[target.name] == 1)):
         return None
     return code.write(target, held)
 
 
 def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tuple[Operand, ...]) -> Op:
-    """Elements of a vector are operations by themselves, one after another (PTX ISA "atom")."""
+    """Elements of a vector are operations of their own, one after another (PTX ISA "atom")."""
     words = ins.opcode[1:]
     name = next((word for word in words if word in OPERATIONS or word == "cas"), None)
     type_name = words[-1]
@@ -90,7 +92,7 @@ def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tu
 
 
 class Element:
-    """An operation on a word of each lane."""
+    """An operation on one word of each lane."""
 
     def __init__(self, site: Site, dtype: Any, strong: Any, name: str, type_name: str):
         self.site, self.dtype, self.strong = site, dtype, strong
@@ -99,7 +101,7 @@ class Element:
     def run(
         self, v: Values, g: Any, memory: Space, address: Any, operand: Any, replacement: Any, d: int | None
     ) -> None:
-        """`replacement`: of a compare-and-swap; d: where the old value goes."""
+        """`replacement`: of a compare-and-swap. d: the entry for the old value."""
         site, dtype, strong = self.site, self.dtype, self.strong
         place = memory.place(address, dtype.itemsize, g, site, True, None)
         if memory.shadow is not None:
@@ -116,6 +118,7 @@ class Element:
             )
             if late is not None:
                 order = np.arange(g.n)[order]
+                # Lanes that came before the last write, and changed nothing then, do nothing now.
                 order = order[~late[order]]
         before = None if delays is None else memory.load(place, dtype, 1).copy()
         new = None if replacement is None else replacement[order]

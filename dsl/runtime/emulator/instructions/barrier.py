@@ -1,4 +1,5 @@
-"""Barriers of a block and of a cluster: what they name; meeting is `rendezvous.py`'s (PTX ISA 9.7.13.1 to 9.7.13.4)."""
+"""Barriers of a block and of a cluster: their operands. Meeting is done in `rendezvous.py` (PTX ISA 9.7.13.1 to
+9.7.13.4)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def participants(code: Code, operands: tuple[Operand, ...]) -> tuple[int, int | 
 
 
 def reduction(code: Code, ins: PtxInstruction, words: list[str], aligned: bool) -> Op:
-    """`bar.red.{and,or,popc} d, a{, b}, c`: every thread of the barrier gets the reduced predicate."""
+    """`bar.red.{and,or,popc} d, a{, b}, c`: each thread of the barrier gets the reduced predicate."""
     kind = words[1]
     number, count = participants(code, ins.operands[1:-1])
     flag, negated = code.predicate(ins.operands[-1])

@@ -1,5 +1,5 @@
 """cp.async.bulk and cp.reduce.async.bulk of plain ranges of global memory: tensor copies of one row, whose map is made
-of their operands."""
+from their operands. So all checks of tensor copies hold for them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from .tensor_copy import receivers, shared_addresses
 
 
 class BulkOperands:
-    """Of each lane a range of global memory and as much of shared memory."""
+    """For each lane, a range of global memory and one of shared memory with the same size."""
 
     def __init__(self, code: Code, outside: Operand, shared: Operand, size: Operand):
         self.outside, self.shared, self.size = code.address(outside), code.address(shared), code.read(size, "u32")
         self.site = code.site
 
     def ranges(self, v: Values, g: Any, write: bool) -> list[tuple[int, PlacedMap, Any, Any]]:
-        """(lane, what is copied, the lane as a group, where it lies in the wave's shared memory), of any bytes.
+        """(lane, what is copied, the lane as a group, its place in the wave's shared memory) for lanes with a size
+        above 0.
 
         write: to shared memory.
         """

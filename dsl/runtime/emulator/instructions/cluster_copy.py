@@ -21,7 +21,7 @@ from .tensor_copy import shared_addresses
 
 
 def fault(g: Any, site: Site, bad: Any, kind: Kind, message: str) -> None:
-    """Reports the first of some lanes, for which the instruction does not run then."""
+    """Reports the first of these lanes and raises BadLanes: the instruction does not run for them."""
     if bad.any():
         g.launch.report(kind, message, g, int(np.flatnonzero(bad)[0]), site)
         raise BadLanes(bad)
@@ -39,11 +39,11 @@ class ClusterOperands:
     """A destination in the cluster, and an mbarrier in the same block."""
 
     def __init__(self, site: Site, by_proxy: bool, is_remote: bool):
-        """is_remote: must that be another block?"""
+        """is_remote: must the destination be another block?"""
         self.site, self.by_proxy, self.is_remote = site, by_proxy, is_remote
 
     def found(self, g: Any, targets: Any, barriers: Any, size: int) -> tuple[Any, list[int]]:
-        """(starts in the wave's shared memory, numbers of the mbarriers) of ranges of so many bytes."""
+        """(starts in the wave's shared memory, numbers of the mbarriers) of ranges of `size` bytes."""
         memory, site = g.wave.space("shared"), self.site
         assert isinstance(memory, SharedSpace)
         away, offsets = blocks_away(targets, g, memory, site)

@@ -35,7 +35,7 @@ UNSIGNED = {"lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.great
 
 
 def comparison(type_name: str, test: str, ftz: bool) -> tuple[str, Callable[..., Any]]:
-    """(the type to read the operands as, a function of two arrays giving bool)."""
+    """(the type as which the operands are read, a function of two arrays that gives bool)."""
     if type_name[0] in "sub" and type_name not in {"bf16", "bf16x2"}:
         if test in UNSIGNED:
             return "u" + type_name[1:], UNSIGNED[test]
@@ -43,13 +43,14 @@ def comparison(type_name: str, test: str, ftz: bool) -> tuple[str, Callable[...,
             return type_name, PLAIN[test]
         return type_name, lambda a, b: integers.compare(a, b, test, type_name)
     dtype = type_name.removesuffix("x2")
+    # numpy's ufunc directly, except for `ne`: numpy's is true for NaN, and PTX's is false.
     if type_name in {"f32", "f64"} and not ftz and test in PLAIN and test != "ne":
         return type_name, PLAIN[test]
     return type_name, lambda a, b: numerics.compare(a, b, test, dtype, ftz)
 
 
 def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) -> Callable[[Values, Any], Any]:
-    """`CmpOp{.BoolOp}{.ftz}.type` of `a, b{, c}`: a function giving the two predicates (p, q)."""
+    """`CmpOp{.BoolOp}{.ftz}.type` of `a, b{, c}`: a function that gives the predicate p, or with `negate` q."""
     test = next((word for word in words if word in COMPARISONS), None)
     boolean = next((word for word in words if word in BOOLEANS), None)
     type_name = words[-1]
@@ -74,7 +75,8 @@ def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) 
 
 @instruction("setp")
 def setp(code: Code, ins: PtxInstruction) -> Op:
-    """`setp p|q`: the second result is the comparison's opposite, joined with c; packed halves give one each."""
+    """`setp p|q`: the second result is the opposite of the comparison, joined with c. Packed halves give one predicate
+    each."""
     target = ins.operands[0]
     words = ins.opcode[1:]
     test = combined(code, words, ins.operands[1:])
@@ -121,7 +123,8 @@ ONES = {"u32": 0xFFFFFFFF, "s32": -1, "f32": 1.0, "f16": 1.0, "bf16": 0x3F80, "u
 
 @instruction("set")
 def set_value(code: Code, ins: PtxInstruction) -> Op:
-    """`set.CmpOp…dtype.stype`: all ones, or 1.0 for a float destination; packed sources give one for each half."""
+    """`set.CmpOp…dtype.stype`: all ones, or 1.0 for a float destination. Packed sources give one value for each
+    half."""
     *words, result_type, source_type = ins.opcode[1:]
     if source_type in PACKED and result_type not in PACKED:
         result_type = "u16x2"
@@ -153,7 +156,7 @@ def selp(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("slct")
 def slct(code: Code, ins: PtxInstruction) -> Op:
-    """a where c >= 0, else b; NaN selects b and -0 counts as 0 (PTX ISA "slct")."""
+    """a if c >= 0, else b. NaN selects b, and -0 counts as 0 (PTX ISA "slct")."""
     type_name, test_type = ins.opcode[-2:]
     a, b = (code.read(operand, type_name) for operand in ins.operands[1:3])
     c = code.read(ins.operands[3], test_type)

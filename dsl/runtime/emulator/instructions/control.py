@@ -1,4 +1,4 @@
-"""trap, brkpt, nanosleep and calls of functions that the driver supplies (PTX ISA 9.7.12, 9.7.19)."""
+"""trap, brkpt, nanosleep, and calls of the driver's functions (PTX ISA 9.7.12, 9.7.19)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pause(code: Code, ins: PtxInstruction) -> Op:
 
 
 def argument_reader(code: Code, operand: Operand, index: int, type_name: str) -> Any:
-    """A function (values, group) giving an argument of a call for each lane."""
+    """A function (values, group) that gives an argument of a call for each lane."""
     if not isinstance(operand, ArgumentList):
         raise code.error("unknown form of a call")
     item = operand.items[index]
@@ -65,7 +65,7 @@ def result_writer(code: Code, operand: Operand) -> Op:
 
 @instruction("call", effect=True)
 def call(code: Code, ins: PtxInstruction) -> Op:
-    """Calls left over after inlining are of the driver's functions: vprintf and __assertfail."""
+    """Calls that remain after inlining are of the driver's functions: vprintf and __assertfail."""
     names = [operand.name for operand in ins.operands if isinstance(operand, Register)]
     name = names[0] if names else ""
     arguments = ins.operands[-1]

@@ -24,7 +24,7 @@ SPECIAL_FUNCTIONS = {
 
 
 def element(type_name: str) -> str:
-    """The type of one element of a possibly packed type."""
+    """The element type of a type that may be packed."""
     return type_name.removesuffix("x2")
 
 
@@ -40,7 +40,7 @@ def split(code: Code, ins: PtxInstruction) -> tuple[set[str], str, str]:
 
 
 def narrow_sources(ins: PtxInstruction) -> str:
-    """The 16-bit type of `add.f32.f16 d, a, c` and its like: a, and b of fma, are widened (PTX ISA 8.6, sm_100)."""
+    """The 16-bit type of `add.f32.f16 d, a, c` and similar: a, and b of fma, are widened (PTX ISA 8.6, sm_100)."""
     narrow = ins.opcode[-1]
     is_mixed = ins.opcode[0] in ("add", "sub", "fma") and ins.opcode[-2] == "f32" and narrow in ("f16", "bf16")
     return narrow if is_mixed else ""
@@ -54,7 +54,7 @@ CANONICAL_NAN = np.array([0x7FFFFFFF], np.uint32).view(np.float32)
 
 
 def plain_f32(function: np.ufunc, d: int, a: int, b: int) -> Op:
-    """add, sub, mul of f32 rounded to nearest: the ufunc, then the canonical NaN where a sum over the row is NaN."""
+    """add, sub, mul of f32 rounded to nearest: the ufunc straight into the destination, then the canonical NaN."""
 
     def run(v: Values, g: Any) -> None:
         out = v[d]
@@ -172,7 +172,7 @@ def float_extreme(code: Code, ins: PtxInstruction) -> Op:
 
 
 def float_sign(code: Code, ins: PtxInstruction) -> Op:
-    """abs and neg; `abs` is the opcode here, not a modifier."""
+    """abs and neg. `abs` is the opcode here and not a modifier."""
     type_name, ftz = ins.opcode[-1], "ftz" in ins.opcode
     (a,) = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)

@@ -13,7 +13,8 @@ from ..reader import PtxInstruction, Register
 from .floating import binary_float, float_divide, float_extreme, float_sign, fused
 from .registry import instruction
 
-CARRY = "%carry"  # the condition code register CC.CF (PTX ISA 9.7.2)
+# The condition code register CC.CF (PTX ISA 9.7.2), as a predicate of its own: so it is followed like other registers.
+CARRY = "%carry"
 
 
 def unsigned(type_name: str) -> str:
@@ -25,7 +26,7 @@ def wide(type_name: str) -> str:
 
 
 def into(function: np.ufunc, d: int, *sources: int) -> Op:
-    """A closure that runs a ufunc straight into the destination's row."""
+    """A closure that runs a ufunc straight into the destination's row, without a temporary array."""
     if len(sources) == 1:
         (a,) = sources
 
@@ -78,7 +79,7 @@ def add_sub(code: Code, ins: PtxInstruction) -> Op:
 def with_carry(
     code: Code, function: Any, d: int, a: int, b: int, type_name: str, *, carries_in: bool, carries_out: bool
 ) -> Op:
-    """An addition or subtraction with the condition code register; only `.cc` writes it."""
+    """An addition or subtraction with the condition code register. Only `.cc` writes it."""
     code.registers.setdefault(CARRY, "pred")
     carry_in = code.read(Register(CARRY), "pred") if carries_in else None
     carry_out = code.write(Register(CARRY), "pred") if carries_out else None
@@ -128,7 +129,7 @@ def mul(code: Code, ins: PtxInstruction) -> Op:
 
 
 def product24(a: Any, b: Any, mode: str, type_name: str) -> Any:
-    """The 48-bit product of the low 24 bits: its low or its high 32 bits (PTX ISA "mul24")."""
+    """The 48-bit product of the low 24 bits: its low or high 32 bits (PTX ISA "mul24")."""
     if type_name == "s32":
         x, y = ((value.view(np.int32) << 8 >> 8).astype(np.int64) for value in (a, b))
     else:
@@ -222,6 +223,8 @@ def shift(code: Code, ins: PtxInstruction) -> Op:
     operand = ins.operands[2]
     d = code.write(ins.operands[0], seen)
     function = np.left_shift if left else np.right_shift
+    # A constant count is clamped when the closure is built. A count of twice the width less one is enough to shift
+    # everything out.
     fixed = code.fixed_value(operand)
     if fixed is not None:
         return into(function, d, a, code.constant(min(fixed & 0xFFFFFFFF, width * 2 - 1), seen))
@@ -303,7 +306,7 @@ def divide(code: Code, ins: PtxInstruction) -> Op:
     def run(v: Values, g: Any) -> None:
         divisor = v[b]
         if not divisor.all():
-            g.launch.divided = True  # where it matters is looked at then (`undefined.py`)
+            g.launch.divided = True  # a second run then follows the quotient (`undefined.py`)
         v[d][...] = function(v[a], divisor, type_name)
 
     return run
@@ -379,7 +382,7 @@ def prmt(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("lop3")
 def lop3(code: Code, ins: PtxInstruction) -> Op:
-    """`lop3.b32 d, a, b, c, lut`; `lop3.{and,or}.b32 d|p, …, q` is not emitted by LLVM or nvcc."""
+    """`lop3.b32 d, a, b, c, lut`. `lop3.{and,or}.b32 d|p, …, q` is not supported: LLVM and nvcc do not emit it."""
     if len(ins.opcode) != 2:
         raise code.error("lop3 with a predicate result is not supported")
     lut = getattr(ins.operands[4], "value", None)

@@ -30,12 +30,13 @@ SPACES = {
 }
 STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+# Modifiers that change no value and no order here: cache operators are hints, and scopes are read by `scope_of`.
 IGNORED = {"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "cta", "cluster", "gpu", "sys", "nc", "noftz", "unified"}
 Body = Callable[[Values, Any, Space, Any], None]
 
 
 def state_space(words: tuple[str, ...]) -> str:
-    """global, shared, local, const or param; generic where the opcode names none."""
+    """global, shared, local, const or param; generic if the opcode names none."""
     found = next((word for word in words if word in SPACES), "generic")
     return found.split("::")[0]
 
@@ -52,7 +53,8 @@ def is_hint(word: str) -> bool:
 
 
 def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
-    """What finds the space and the addresses of the lanes, then runs `body(values, group, space, address)`."""
+    """A closure that finds the space and the addresses of the lanes, then runs `body(values, group, space,
+    address)`."""
     if space == "generic":
         space = space_of_symbol(code, operand)
     return SpaceAccess(space, *code.address(operand), body, code.record.entries, code.record.written_entries)
@@ -60,8 +62,10 @@ def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
 
 @dataclass(frozen=True, slots=True)
 class SpaceAccess:
-    """Generic addresses of several spaces are taken apart. Lanes whose access is impossible (a finding is reported)
-    give zeros, and the others go on. No closure: one that names itself keeps all of its program until it is collected.
+    """An access through addresses of any space. Generic addresses of several spaces are split. Lanes whose access is
+    impossible, which is reported, give zeros, and the others continue.
+
+    It is no closure: one that refers to itself keeps its whole program alive until a garbage collection.
     """
 
     space: str
@@ -79,6 +83,7 @@ class SpaceAccess:
             if self.space != "generic":
                 self.body(v, g, g.wave.space(self.space), address)
                 return
+            # The windows are ordered: global, shared, local (`memory.py`).
             kinds = np.where(address >= LOCAL_WINDOW, 2, np.where(address >= SHARED_WINDOW, 1, 0))
             kind = int(kinds[0])
             if (kinds == kind).all():
@@ -107,7 +112,7 @@ def vector_items(operand: Operand) -> tuple[Operand, ...]:
 
 
 def parameter(code: Code, operand: Operand, type_name: str, byte: int) -> int | None:
-    """The constant entry of a kernel parameter, when the address names one."""
+    """The constant entry of a kernel parameter, if the address names one."""
     if isinstance(operand, PtxAddress) and isinstance(operand.base, Register | Symbol):
         name = operand.base.name
         if name in code.parameter_names:
@@ -165,7 +170,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 
 
 def as_heard(strong: Strong, site: Site, g: Any) -> Strong:
-    """A read whose value goes nowhere has learned nothing by itself."""
+    """A read whose value nobody uses has learned nothing by itself."""
     return replace(strong, heard=False) if site.number in g.launch.program.answers.unheard else strong
 
 
@@ -176,7 +181,7 @@ def check_words(code: Code, words: tuple[str, ...]) -> None:
 
 
 def names_variable(code: Code, operand: Operand) -> bool:
-    """Is this the address of a `.param` variable of a call, which lives in local memory?"""
+    """Is this the address of a `.param` variable of a call? Those lie in local memory."""
     return isinstance(operand, PtxAddress) and getattr(operand.base, "name", None) in code.variables
 
 
@@ -231,10 +236,12 @@ def store(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("membar", "fence", effect=True)
 def fence(code: Code, ins: PtxInstruction) -> Op:
-    """Orders what the thread did before with its later strong operations. A fence of the asynchronous proxy orders what
-    was written before what products and tensor copies access (`products.py`), and others order nothing here.
+    """Orders what the thread did before with its later strong operations. A fence of the asynchronous proxy orders
+    earlier writes with what products and tensor copies access (`products.py`). Fences of other proxies order nothing
+    here.
 
-    `fence.mbarrier_init` is for relaxed arrivals at the cluster's barrier, and is taken to order all there.
+    `fence.mbarrier_init` is meant for relaxed arrivals at the cluster's barrier, and here it orders everything for
+    these.
     """
     if "proxy" in ins.opcode:
         return proxy_fence(".".join(ins.opcode[2:]))
@@ -257,6 +264,7 @@ def fence(code: Code, ins: PtxInstruction) -> Op:
 
 
 def proxy_fence(name: str) -> Op:
+    # Without a space it is a fence for both (PTX ISA, "fence.proxy.async").
     is_shared, is_global = name.startswith("async") and name != "async.global", name in {"async", "async.global"}
 
     def run(v: Values, g: Any) -> None:
@@ -269,7 +277,7 @@ def proxy_fence(name: str) -> Op:
 
 
 def nothing(v: Values, g: Any) -> None:
-    """An instruction without effect on what a program computes."""
+    """An instruction that does not change what a program computes."""
 
 
 @instruction("prefetch", "prefetchu", "applypriority", "discard", "pmevent", "createpolicy")
@@ -286,7 +294,7 @@ def hint(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("griddepcontrol", effect=True)
 def grid_control(code: Code, ins: PtxInstruction) -> Op:
-    """When the next launch may start says nothing of what it sees; what a wait is for is told in `overlap.py`."""
+    """`launch_dependents` says when the next launch may start, which orders nothing. `overlap.py` explains the wait."""
     if "wait" not in ins.opcode:
         return nothing
     site = code.site

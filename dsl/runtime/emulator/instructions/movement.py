@@ -36,7 +36,7 @@ def mov(code: Code, ins: PtxInstruction) -> Op:
 
 
 def move_vector(code: Code, target: Operand, source: Operand, type_name: str) -> Op:
-    """`mov.v4.b32 d, a` of vector registers and lists; of a special register its x, y, z and 0."""
+    """`mov.v4.b32 d, a` of vector registers and lists. A special register gives its x, y, z and 0."""
     targets = vector_items(target)
     sources = vector_items(source)
     if len(sources) == 1:
@@ -78,7 +78,7 @@ def part_type(code: Code, total: str, parts: int) -> str:
 
 
 def pack(code: Code, ins: PtxInstruction, source: Vector) -> Op:
-    """`mov.b32 d, {a, b}`: the first is the least significant part."""
+    """`mov.b32 d, {a, b}`: the first one is the least significant part."""
     part = part_type(code, ins.opcode[-1], len(source.items))
     sources = [code.read(item, part) for item in source.items]
     d = code.write(ins.operands[0], ins.opcode[-1])
@@ -87,6 +87,7 @@ def pack(code: Code, ins: PtxInstruction, source: Vector) -> Op:
     def run(v: Values, g: Any) -> None:
         columns = [v[entry] for entry in sources]
         out = v[d].view(dtype).reshape(-1, count)
+        # A source may lie in the destination's own row: without a copy it would be overwritten before it is read.
         if any(column.base is not None and np.may_share_memory(column, out) for column in columns):
             columns = [column.copy() for column in columns]
         for index, column in enumerate(columns):
@@ -260,7 +261,8 @@ WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "global": 0, "const":
 
 @instruction("cvta")
 def cvta(code: Code, ins: PtxInstruction) -> Op:
-    """Shared and local addresses are offsets in their windows; global, const and param ones are generic already."""
+    """Shared and local addresses are offsets in their windows. Global, const and param addresses are generic
+    already."""
     to_space = ins.opcode[1] == "to"
     space = ins.opcode[2 if to_space else 1].split("::")[0]
     type_name = ins.opcode[-1]
@@ -275,7 +277,7 @@ def cvta(code: Code, ins: PtxInstruction) -> Op:
 
 
 def parameter_address(d: int, a: int) -> Op:
-    """All parameters lie below 2^32 of their space, so that 32 bits of an address name one: LLVM keeps no more."""
+    """All parameters lie below 2^32 of their space, so 32 bits of an address name one. LLVM keeps no more."""
 
     def run(v: Values, g: Any) -> None:
         first = g.launch.parameter_memory.address

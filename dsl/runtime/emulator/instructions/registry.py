@@ -1,4 +1,4 @@
-"""The table of instructions: the first word of an opcode to the function that builds its closure."""
+"""The table of instructions: from the first words of an opcode to the function that builds its closure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Builder = Callable[[Code, PtxInstruction], Op]
 
 @dataclass(frozen=True)
 class Row:
-    """`effect` marks what touches more than its destinations: under a guard it runs on the guarded lanes only.
+    """`effect`: it affects more than its destinations, so under a guard it runs for the guarded lanes only.
 
-    `sync` says which rendezvous the instruction starts with ("warp" or "barrier"), `counts` which counter it adds to.
+    `sync`: the rendezvous with which the instruction starts ("warp" or "barrier"). `counts`: the counter that it
+    raises.
     """
 
     build: Builder
@@ -48,7 +49,7 @@ def row_of(ins: PtxInstruction) -> Row | None:
 
 @lru_cache(maxsize=1024)
 def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
-    """The row of the longest prefix of the opcode that the table knows."""
+    """The row of the longest prefix of the opcode that is in the table."""
     for length in range(len(opcode), 0, -1):
         row = ROWS.get(".".join(opcode[:length]))
         if row is not None:
@@ -57,7 +58,8 @@ def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
 
 
 def merged_by_guard(op: Op, guard: int, negated: bool, written: list[int]) -> Op:
-    """`@p op` for arithmetic: computed for all threads, kept where the guard holds."""
+    """`@p op` for arithmetic: computed for all threads, kept where the guard holds. Part of the lanes would need copies
+    of their operands."""
 
     def run(v: Values, g: Any) -> None:
         keep = v[guard] if negated else ~v[guard]
@@ -76,7 +78,7 @@ def merged_by_guard(op: Op, guard: int, negated: bool, written: list[int]) -> Op
 
 
 def restricted_by_guard(op: Op, guard: int, negated: bool, entries: list[int], written: list[int]) -> Op:
-    """`@p op` for what touches memory: run by the threads whose guard holds."""
+    """`@p op` for accesses to memory: run by the threads whose guard holds."""
 
     def run(v: Values, g: Any) -> None:
         active = ~v[guard] if negated else v[guard]
@@ -89,6 +91,6 @@ def restricted_by_guard(op: Op, guard: int, negated: bool, entries: list[int], w
 
 
 def take_modifiers(ins: PtxInstruction, known: set[str]) -> tuple[set[str], list[str]]:
-    """Splits the words after the first into the known modifiers and the rest (types, mostly)."""
+    """Splits the words after the first into the known modifiers and the rest, mostly types."""
     words = ins.opcode[1:]
     return {word for word in words if word in known}, [word for word in words if word not in known]

@@ -1,4 +1,4 @@
-"""mma.sync, ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14): a whole warp each."""
+"""mma.sync, ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14): each works on a whole warp."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def register_type(type_name: str) -> str:
 
 
 def by_warps(values: Any, g: Any) -> Any:
-    """[warps, 32] of a register or a constant."""
+    """[warps, 32]: the values of a register or a constant."""
     if len(values) != g.n:
         values = np.broadcast_to(values, g.n)
     return values.reshape(-1, 32)
@@ -81,7 +81,7 @@ def check_form(code: Code, ins: PtxInstruction) -> None:
 
 @instruction("ldmatrix.sync", effect=True, sync="warp")
 def ldmatrix(code: Code, ins: PtxInstruction) -> Op:
-    """Lane l gives the address of row l % 8 of matrix l / 8; only the first 8 x num lanes' addresses are used."""
+    """Lane l gives the address of row l % 8 of matrix l / 8. Only the addresses of the first 8 x num lanes are used."""
     check_form(code, ins)
     count, transposed = matrix_count(ins), "trans" in ins.opcode
     d = [code.write(item, "b32") for item in vector_items(ins.operands[0])]
@@ -107,7 +107,8 @@ def row_lanes(g: Any, count: int) -> tuple[Any, Any]:
 
 
 def row_places(g: Any, count: int, memory: Space, address: Any, site: Any, write: bool) -> tuple[SpacePlace, Any]:
-    """(where the rows lie, the lanes that say so); a row that cannot be accessed spoils its warp's matrices."""
+    """(where the rows lie, the lanes that give them). A row that cannot be accessed makes its warp's matrices
+    invalid."""
     rows, part = row_lanes(g, count)
     try:
         return memory.place(
@@ -137,7 +138,7 @@ def stmatrix(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("movmatrix.sync", effect=True, sync="warp")
 def movmatrix(code: Code, ins: PtxInstruction) -> Op:
-    """Transposes an 8x8 matrix of b16 that is spread over the warp."""
+    """Transposes an 8x8 matrix of b16 that is distributed over the warp."""
     a = code.read(ins.operands[1], "b32")
     d = code.write(ins.operands[0], "b32")
 

@@ -37,14 +37,14 @@ def bulk(code: Code, ins: PtxInstruction) -> Op:
 
 
 def shared_addresses(v: Values, g: Any, operand: tuple[int, int]) -> Any:
-    """Of each lane, what an operand that names shared memory gives: addresses there, generic ones too."""
+    """For each lane, the address that an operand gives in shared memory; generic addresses are converted."""
     base, offset = operand
     address = np.broadcast_to(v[base], g.n).astype(np.int64) + offset
     return np.where(address >= SHARED_WINDOW, address - SHARED_WINDOW, address)
 
 
 class TensorOperands:
-    """The operands that copies in both directions have: a part of a tensor, and an address in shared memory."""
+    """The operands of copies in both directions: a part of a tensor, and an address in shared memory."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class TensorOperands:
         of_pixels: bool = False,
         goes_out: bool = False,
     ):
-        """offsets: of an im2col copy into shared memory. of_pixels: of one out of it, which has none; both take maps
-        with a window alone. goes_out: out of shared memory."""
+        """offsets: of an im2col copy into shared memory. of_pixels: an im2col copy out of it, which has no offsets.
+        Both take only maps with a window. goes_out: out of shared memory."""
         assert isinstance(tensor, TensorAddress)
         self.of_pixels, self.goes_out = of_pixels or offsets is not None, goes_out
         self.map, _ = code.address(tensor.map)
@@ -69,8 +69,8 @@ class TensorOperands:
         self.site = code.site
 
     def maps(self, v: Values, g: Any) -> list[tuple[PlacedMap, int | None, Any]]:
-        """Each map, its offset in global memory if it may be written there, and the lanes that name it; lanes that
-        name none are reported."""
+        """Each map, its offset in global memory if it may be written there, and the lanes that name it. Lanes that name
+        no map are reported."""
         addresses = np.broadcast_to(v[self.map], g.n)
         found = []
         for address in np.unique(addresses).tolist():
@@ -91,7 +91,7 @@ class TensorOperands:
         return found
 
     def found_at(self, address: int, g: Any) -> tuple[PlacedMap, int | None]:
-        """A map. In memory that may be written these lanes must have acquired it (`map_proxy.py`)."""
+        """The map at an address. If it may be written there, these lanes must have acquired it (`map_proxy.py`)."""
         allocation = g.launch.memory.find(address)
         if allocation is None:
             raise NoMap("is neither that of a parameter of the kernel nor one of global or constant memory")
@@ -105,18 +105,19 @@ class TensorOperands:
         return placed, start
 
     def corners(self, v: Values, g: Any) -> Any:
-        """[lanes, axes]"""
+        """[lanes, axes]: the coordinates."""
         return np.stack([np.broadcast_to(v[each], g.n) for each in self.coordinates], 1)
 
     def taps(self, v: Values, g: Any) -> Any:
-        """[lanes, spatial axes]: the offsets of an im2col copy, zeros of one out of shared memory; none of another."""
+        """[lanes, spatial axes]: the offsets of an im2col copy, zeros for one out of shared memory; no axes for any
+        other copy."""
         offsets = [np.broadcast_to(v[each], g.n) for each in self.offsets]
         none = max(len(self.coordinates) - 2, 0) if self.of_pixels else 0
         return np.stack(offsets, 1) if offsets else np.zeros((g.n, none), np.uint16)
 
     def check_corners(self, placed: PlacedMap, corners: Any, g: Any) -> None:
-        """A box begins at a multiple of 16 bytes of a row: elsewhere an H100 refuses the instruction, which no manual
-        says (28 places tried, driver 580.159.04)."""
+        """A TMA box must begin at a multiple of 16 bytes of a row. Elsewhere an H100 refuses the instruction, which no
+        manual states (28 places tried, driver 580.159.04)."""
         first = corners[:, 0].astype(np.int64) * placed.map.element_bytes
         bad = np.flatnonzero(first % UNIT)
         if len(bad):
@@ -125,9 +126,11 @@ class TensorOperands:
             raise BadLanes(first % UNIT != 0)
 
     def boxes(self, placed: PlacedMap, corners: Any, offsets: Any, g: Any) -> list[Box | Pixels]:
-        """Of each lane; offsets: [lanes, spatial axes] of an im2col copy."""
+        """The TMA box of each lane. offsets: [lanes, spatial axes] of an im2col copy."""
         self.check_corners(placed, corners, g)
         if placed.map.window is None:
+            # A copy or reduction out with a negative corner is an illegal instruction on an H200 (driver 580.159.04).
+            # Loads take it.
             for lane in np.flatnonzero((corners < 0).any(1)).tolist() if self.goes_out else ():
                 message = (
                     f"a box goes out of shared memory from {corners[lane].tolist()} on, ahead of the first element"
@@ -142,7 +145,7 @@ class TensorOperands:
         return [pixels_at(placed, *each) for each in zip(corners.tolist(), offsets.tolist(), strict=True)]
 
     def starts(self, addresses: Any, g: Any, count: int, write: bool) -> Any:
-        """Of each lane's box of so many bytes, the offset in the wave's shared memory."""
+        """The offset in the wave's shared memory of each lane's TMA box of `count` bytes."""
         memory = g.wave.space("shared")
         assert isinstance(memory, SharedSpace)
         rank, address = addresses >> RANK_SHIFT, addresses & (1 << RANK_SHIFT) - 1
@@ -162,9 +165,9 @@ class TensorOperands:
 
 
 def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str:
-    """What is wrong with the first base pixel of an im2col copy, or with its offsets; empty where all is well.
+    """What is wrong with the first base pixel of an im2col copy, or with its offsets; empty if nothing is.
 
-    The ISA says nothing of a first pixel that is none of the window's, nor of an image before the first one.
+    The ISA does not define a first pixel outside of the window, nor an image before the first one.
     """
     window, extents = placed.map.window, placed.map.extents
     assert window is not None
@@ -181,9 +184,9 @@ def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str
 
 
 def out_fault(placed: PlacedMap, corner: list[int]) -> str:
-    """What an H100 does not do with pixels out of shared memory, which no manual says (45 boxes tried, driver
-    580.159.04): a window that leaves the array, or a box that begins ahead of its channels, is an illegal instruction;
-    behind channels that end in the middle of 16 bytes it writes the rest of these."""
+    """What an H100 does not do with pixels out of shared memory, which no manual states (45 boxes tried, driver
+    580.159.04). A window that leaves the array, or a TMA box that begins before its channels, is an illegal
+    instruction. If channels end in the middle of 16 bytes, it writes the rest of these."""
     window, channels = placed.map.window, placed.map.extents[0]
     assert window is not None
     for axis, (lower, upper) in enumerate(zip(window.lower, window.upper, strict=True), 1):
@@ -197,9 +200,9 @@ def out_fault(placed: PlacedMap, corner: list[int]) -> str:
 
 
 def load(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [map, {coordinates}], [mbarrier]`: the bytes of the whole box come, zeros where the array has none.
+    """`[dst], [map, {coordinates}], [mbarrier]`: the bytes of the whole TMA box arrive, with zeros outside the array.
 
-    An im2col copy has `{offsets}` behind these.
+    An im2col copy has `{offsets}` after these.
     """
     operands = TensorOperands(
         code, ins.operands[1], ins.operands[0], ins.operands[3] if "im2col" in ins.opcode else None
@@ -232,7 +235,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 
 
 def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
-    """(lane, rank) of each block of the cluster that a lane copies to: a bit of its mask is one."""
+    """(lane, rank) for each block of the cluster to which a lane copies: the bits of its mask that are 1."""
     blocks = g.wave.cluster
     wrong = (masks.astype(np.int64) >> blocks != 0) | (masks == 0)
     if wrong.any():
@@ -250,9 +253,9 @@ def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
 
 @instruction("cp.reduce.async.bulk.tensor", effect=True)
 def store(code: Code, ins: PtxInstruction) -> Op:
-    """`[map, {coordinates}], [src]`: what lies outside of the array is not written.
+    """`[map, {coordinates}], [src]`: elements outside the array are not written.
 
-    Of a reduction the map says which type the elements have.
+    The map states the element type of a reduction.
     """
     of_pixels = "im2col_no_offs" in ins.opcode
     operands = TensorOperands(code, ins.operands[0], ins.operands[1], of_pixels=of_pixels, goes_out=True)
@@ -278,7 +281,7 @@ def store(code: Code, ins: PtxInstruction) -> Op:
 
 
 def reduction_of_map(name: str, placed: PlacedMap, g: Any, site: Site) -> BulkReduction | None:
-    """None where the elements have no such reduction, which is reported."""
+    """The reduction of a map's elements. None if their type has none, which is reported."""
     named = placed.map.type
     if named.removesuffix(".ftz") in OF_TYPES[name]:
         return BulkReduction(name, named.removesuffix(".ftz"))

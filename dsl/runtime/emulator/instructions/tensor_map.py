@@ -22,7 +22,7 @@ FIELDS_WITH_ORDINAL = {"box_dim", "global_dim", "global_stride", "element_stride
 
 
 def map_places(memory: Space, address: Any, g: Any, site: Any, write: bool) -> SpacePlace:
-    """[lanes · pieces] of the maps of the lanes, at multiples of 64."""
+    """[lanes · pieces]: where the lanes' maps lie, in pieces of 64 bytes."""
     for piece in range(PIECES):
         place = memory.place(address + address.dtype.type(piece * ALIGNMENT), ALIGNMENT, g, site, write, None)
     index = place.start + np.arange(g.n) if place.index is None else place.index
@@ -61,7 +61,7 @@ def replace(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("tensormap.cp_fenceproxy", effect=True, sync="warp")
 def copy_and_release(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [src], 128`: the lanes of a warp copy a map together, mostly all the same one: it counts as the write of
+    """`[dst], [src], 128`: the lanes of a warp copy a map together, mostly all the same one. It counts as a write of
     the lowest lane that names the place."""
     target, source = code.address(ins.operands[0]), code.address(ins.operands[1])
     site, scope = code.site, scope_of(ins.opcode)
@@ -100,7 +100,8 @@ def copy_and_release(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("fence.proxy.tensormap::generic", effect=True)
 def fence(code: Code, ins: PtxInstruction) -> Op:
-    """A release or an acquire as others are, and one for the proxy of maps: the latter of 128 bytes at an address."""
+    """A release or an acquire like others, and also one for the proxy of maps: the acquire is of 128 bytes at an
+    address."""
     scope = scope_of(ins.opcode)
     if "release" in ins.opcode:
 

@@ -40,7 +40,7 @@ def extended(bits: Any, signed: bool, width: int) -> Any:
 
 
 def part_reader(code: Code, operand: Operand, type_name: str) -> Callable[[Values], Any]:
-    """A function giving a source, or a part of it, extended as its type says."""
+    """A function that gives a source, or a part of it, extended according to its type."""
     start, width = field(operand.part) if isinstance(operand, Part) else (0, 32)
     entry = code.read(operand.register if isinstance(operand, Part) else operand, "u32")
     signed = type_name[0] == "s"
@@ -49,7 +49,7 @@ def part_reader(code: Code, operand: Operand, type_name: str) -> Callable[[Value
 
 @instruction(*OPERATIONS)
 def video(code: Code, ins: PtxInstruction) -> Op:
-    """The operation is exact; `.sat` clamps it to the type of d, or of the part of d that it is merged into."""
+    """The operation is exact. `.sat` clamps it to the type of d, or of the part of d into which it is merged."""
     d_type, a_type, b_type = ins.opcode[1:4]
     operation, words = OPERATIONS[ins.opcode[0]], ins.opcode[4:]
     target = ins.operands[0]

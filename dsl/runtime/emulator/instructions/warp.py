@@ -58,6 +58,7 @@ def shfl(code: Code, ins: PtxInstruction) -> Op:
 
     def run(v: Values, g: Any) -> None:
         is_fixed = len(v[b]) == len(v[c]) == len(v[mask]) == 1 and g.n > 1
+        # The usual case: the source lanes are one table for all warps.
         if is_fixed and g.whole and int(v[mask][0]) == 0xFFFFFFFF:
             source, valid = source_lanes(mode, LANE, v[b].astype(np.int64), v[c].astype(np.int64))
             table = np.broadcast_to(v[a], g.n).reshape(-1, 32)  # a constant is one value for all
@@ -79,7 +80,7 @@ def shfl(code: Code, ins: PtxInstruction) -> Op:
 
 
 def check_sources(g: Any, mask: Any, source: Any, site: Any) -> None:
-    """A source lane must be named by the mask and take part."""
+    """A source lane must be in the mask and take part."""
     outside = (mask >> source.astype(np.uint32)) & np.uint32(1) == 0
     if outside.any():
         lane = int(np.flatnonzero(outside)[0])
@@ -99,7 +100,7 @@ def ballot(g: Any, flags: Any) -> Any:
 
 
 def members(g: Any, mask: Any) -> tuple[Any, Any]:
-    """Groups of lanes that execute together, by (warp, mask): (row of each lane, rows of the table)."""
+    """(team of each lane, number of teams): lanes with the same warp and mask are a team and execute together."""
     _, rows = g.warp_rows()
     if g.whole and len(mask) == 1:
         return rows, g.n // 32
@@ -109,7 +110,7 @@ def members(g: Any, mask: Any) -> tuple[Any, Any]:
 
 
 def team_ballot(g: Any, flags: Any, mask: Any) -> Any:
-    """For each lane the bits of its team's set flags."""
+    """For each lane, the bits of the set flags of its team."""
     if g.whole and len(mask) == 1:
         return np.repeat(ballot(g, flags), 32)
     teams, count = members(g, mask)
@@ -189,7 +190,7 @@ def redux(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("activemask")
 def activemask(code: Code, ins: PtxInstruction) -> Op:
-    """The lanes that run with this one now."""
+    """The lanes that run together with this one now."""
     d = code.write(ins.operands[0], "b32")
 
     def run(v: Values, g: Any) -> None:
@@ -200,7 +201,7 @@ def activemask(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("elect.sync", effect=True, sync="warp")
 def elect(code: Code, ins: PtxInstruction) -> Op:
-    """The lowest named lane is elected; the ISA leaves the choice open."""
+    """The lowest named lane is elected. The ISA leaves the choice open."""
     mask = code.meet(ins.operands[1])
     d, p = results(code, ins.operands[0], "b32")
 

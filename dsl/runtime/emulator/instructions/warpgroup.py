@@ -1,4 +1,4 @@
-"""wgmma: products of four warps, whose operands lie in shared memory (PTX ISA 9.7.15), and setmaxnreg."""
+"""wgmma: MMAs of four warps, whose operands lie in shared memory (PTX ISA 9.7.15), and setmaxnreg."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .memory_access import vector_items
 from .registry import instruction
 from .tensor import by_warps
 
+# Rows of the 64 of an MMA whose accumulators each of its warps has.
 ROWS = 16
-"""Of the 64 of a product, that each of its warps has the sums of."""
+# Places of operands that a wave keeps: six stages of two operands of four instructions are 48.
 MOST_PLACES = 64
-"""Kept by a wave: six slots of two operands of four instructions, and more."""
 
 
 @instruction("wgmma.fence", effect=True, sync="warp")
@@ -55,19 +55,20 @@ def set_registers(code: Code, ins: PtxInstruction) -> Op:
 
 
 class DescribedOperand:
-    """A side of a product in shared memory. rows: of all four warps' together."""
+    """An operand of an MMA in shared memory. rows: those of all four warps. own: those that one warp reads."""
 
     def __init__(self, rows: int, own: int, k: int, type_name: str, across: bool, entry: int):
         self.rows, self.own, self.k, self.type, self.across, self.entry = rows, own, k, type_name, across, entry
 
     def read(self, v: Values, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
-        """[tiles, own rows, k] values, and which of them each warp reads; adds what was read to the sources."""
+        """[tiles, own rows, k] values, and which tile each warp reads. Adds what was read to the sources."""
         given = by_warps(v[self.entry], g)
         if (given != given[:, :1]).any():
             lane = int(np.flatnonzero((given != given[:, :1]).ravel())[0])
             g.launch.report(Kind.MISSING_LANE, "threads of a warp give different matrix descriptors", g, lane, site)
         descriptors = given[:, 0]
         rests = rest_of(descriptors)
+        # Descriptors mostly differ in their start only: then one pattern serves all warps.
         if (rests == rests[0]).all():
             return self.part(descriptors, int(rests[0]), np.arange(len(descriptors)), g, site, sources)
         which = np.empty(len(descriptors), np.int64)
@@ -80,12 +81,12 @@ class DescribedOperand:
         return np.concatenate(made), which
 
     def part(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
-        """Of the warps whose descriptors are alike but for the start."""
+        """The same for warps whose descriptors differ in their start only."""
         tile, places = self.places(descriptors, rest, chosen, g, site)
         memory, lanes = g.wave.space("shared"), (32 * chosen[:, None] + np.arange(32)).ravel()
         assert memory.shadow is not None
         part = g if len(lanes) == g.n else g.part(lanes)
-        # Where all of a tile is of one copy, what holds for its first chunks holds for the others.
+        # If one copy has filled the whole tile, what holds for its first 32 chunks of 128 holds for the others.
         is_even = len(places) > 1 and memory.shadow.is_even(tile.units_of_warps[tile.first], CHUNK)
         for place in places[:1] if is_even else places:
             memory.shadow.access(PLAIN_READ, place, part, site, record=False)
@@ -96,8 +97,8 @@ class DescribedOperand:
         return self.values(raw), tile.which
 
     def places(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any) -> tuple[TilePlace, list[SpacePlace]]:
-        """What these warps read, and what all lanes read at once, a chunk each, again and again. It is kept, as each
-        ring of tiles comes back to its slots."""
+        """What these warps read, and the same as places that all lanes read at once, a chunk each. It is kept by
+        descriptors, as a pipeline returns to its stages."""
         warps = g.index()[::32][chosen] // 32
         kept, key = g.wave.products.places, (self, descriptors.tobytes(), warps.tobytes())
         if key not in kept:
@@ -125,7 +126,7 @@ class DescribedOperand:
         return TilePlace.of(warps, (slots[:, None] * memory.arena + addresses) // CHUNK), places
 
     def chunks(self, found: Pattern, warp: Any) -> Any:
-        """[warps, chunks] offsets of what each reads: of 64 rows its own."""
+        """[warps, chunks]: offsets of the chunks that each warp reads. Of A these are its own 16 rows of 64."""
         chunks = found.chunks
         if self.own == self.rows:
             return np.broadcast_to(chunks.ravel(), (len(warp), chunks.size))
@@ -146,7 +147,7 @@ class DescribedOperand:
 
 @instruction("wgmma.mma_async", effect=True, sync="warp", counts="mma")
 def multiply(code: Code, ins: PtxInstruction) -> Op:
-    """D = A B + D, or A B where scale-d is false; each warp has 16 of the 64 rows."""
+    """D = A B + D, or A B if scale-d is false. Each warp has 16 of the 64 rows."""
     words = [word for word in ins.opcode[4:] if word != "satfinite"]
     m, n, k = matrix.parse_shape(words[0])
     d_type, a_type, b_type = words[1:4]
@@ -176,6 +177,7 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
         sources: list[Any] = []
         key = by_warps(v[b_entry], g)[:, 0].copy()
         if left is not None:
+            # An odd factor, so that A and B do not cancel if their descriptors are equal.
             key ^= by_warps(v[left.entry], g)[:, 0] * np.uint64(3)
         g.wave.products.note(g, site, key)
         try:

@@ -196,7 +196,7 @@ def unchecked(operand: Integer | Float, ins: PtxInstruction) -> None:
 NUMBERS: dict[str, tuple[str, NumberCheck]] = {
     "barrier": ("u32", unchecked),
     "threads": ("u32", unchecked),
-    "arrivals": ("u32", refuses(lambda n: n == 0, "an arrival states how many threads the barrier has, not 0")),
+    "arrivals": ("u32", refuses(lambda n: n == 0, "an arrival states the threads of its barrier, and 0 are none")),
     "count": (
         "u32",
         refuses(lambda n: not 0 < n <= MOST_COUNT, f"an mbarrier counts 1 to {MOST_COUNT} arrivals, not {{}}"),

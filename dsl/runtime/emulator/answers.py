@@ -85,6 +85,7 @@ class Answers:
         seen: set[tuple[int, int, frozenset[tuple[str, int]]]] = set()
         while work:
             number, first, known = work.pop()
+            # With the known registers: a second visit with other values may take another branch.
             place = number, first, frozenset(known.items())
             if place in seen:
                 continue

@@ -83,6 +83,7 @@ class Arguments:
             return struct.pack("<f" if param.size == 4 else "<d", arg)
         if param.size != TYPE_BYTES[param.type]:
             raise ValueError(f"argument {position} must be bytes: the parameter is an array of {param.size} bytes")
+        # Negative numbers in two's complement, cut to the parameter's size.
         return (int(arg) & ((1 << 8 * param.size) - 1)).to_bytes(param.size, "little")
 
     def copy_back(self) -> None:

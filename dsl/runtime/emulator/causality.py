@@ -243,6 +243,7 @@ class Causality:
                     fresh = next(self.numbers)
                     self.pending[fresh] = together
                     self.reads[lanes[numbers == number]] = fresh
+            # What no thread refers to any more is dropped now and then.
             if len(self.pending) > 256:
                 self.pending = {each: self.pending[each] for each in np.unique(self.reads).tolist() if each}
 
@@ -251,6 +252,7 @@ class Causality:
         published = self.clock.published
         if not published or not len(lanes):
             return
+        # Lanes at one address side by side: each address is looked up once.
         order = np.argsort(addresses, kind="stable")
         addresses, lanes = addresses[order], lanes[order]
         earlier = np.zeros(len(lanes), bool) if earlier is None else earlier[order]
@@ -326,6 +328,7 @@ class Causality:
             fenced |= fences.time[lanes] != 0
         fenced |= self.ordering.time is not None
         published = self.clock.published
+        # Without a fence or a release anywhere, a strong store publishes nothing: most programs end here.
         if published or fenced.any():
             for pair, publishes in zip(pairs, fenced.tolist(), strict=True):
                 if publishes or pair[0] in published:
@@ -340,6 +343,7 @@ class Causality:
     ) -> None:
         slot, thread = divmod(lane, self.block_lanes)
         if found is not None:
+            # Only the value just before the last one can still be read late.
             found.previous = None
         block = int(self.blocks[slot])
         came = 0 if self.ordering.time is None else self.ordering.time.behind(lane)
@@ -353,6 +357,7 @@ class Causality:
         those is seen after it (`delays.py`). That it orders plain accesses is not kept, since that depends on chance.
         """
         before = self.clock.tick()
+        # It has seen all earlier writes, so none is late for its block.
         if sequential:
             self.ordering.learned[lanes // self.block_lanes] = self.clock.now
         if acquires and self.pending:
@@ -420,6 +425,7 @@ class Causality:
         table = np.concatenate([pages.get(block, self.clock.blank) for block in named.tolist()])
         starts = rows * size
         found = table[starts + threads]
+        # A stamp of a whole warp or block is known only if each of its threads is.
         for each in np.flatnonzero(level):
             width = 32 if level[each] == 1 else size
             start = starts[each] + threads[each] // width * width

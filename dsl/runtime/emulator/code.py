@@ -23,6 +23,7 @@ from .sums_in_flight import WarpgroupStep
 Values = list[Any]
 Op = Callable[[Values, Any], None]
 
+# How numpy holds each type. It has no bf16, so these are bit patterns. A tf32 is a float32 whose last 13 bits are zero.
 DTYPES: dict[str, type] = {
     **{f"u{bits}": getattr(np, f"uint{bits}") for bits in (8, 16, 32, 64)},
     **{f"b{bits}": getattr(np, f"uint{bits}") for bits in (8, 16, 32, 64)},
@@ -30,9 +31,11 @@ DTYPES: dict[str, type] = {
     **{"f16": np.float16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64, "tf32": np.float32},
     "pred": np.bool_,
 }
+# Two elements of 16 bits in a register: an entry of two columns.
 PACKED = {"f16x2": ("f16", 4), "bf16x2": ("bf16", 4), "u16x2": ("u16", 4), "s16x2": ("s16", 4)}
 TYPE_BYTES = {name: np.dtype(each).itemsize for name, each in DTYPES.items()} | dict.fromkeys(PACKED, 4)
 REGISTER_DTYPE = {1: np.bool_, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+# A register of 8 bits takes two bytes, so that a row of one byte is always a predicate.
 REGISTER_BYTES = {
     "pred": 1,
     **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (16, 32, 64)},
@@ -229,6 +232,7 @@ class Code:
         name = operand.name
         self.record.writes.append(name)
         number = self.register(name, type_name)
+        # A narrower result would leave the rest of the register as it was: `write_extended` fills it.
         if type_name not in PACKED and TYPE_BYTES[type_name] != self.entries[number].register_bytes:
             raise self.error(f"register {name} of type .{self.registers[name]} is wider than .{type_name}")
         self.record.written_entries.append(number)

@@ -150,6 +150,7 @@ class Copies:
         self.made += g.n
         stamps = g.lane("gid stamp") | U(site.stamp)
         groups = self.open[threads]
+        # A source that no store reaches cannot be overwritten.
         written = [source for source in sources if not source[1].unwritten]
         operation = Operation(site, threads, groups, numbers, memory, target, device, written, stamps)
         if self.wave.program.tracks_copies and target is not None:

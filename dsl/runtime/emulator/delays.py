@@ -90,6 +90,7 @@ class Delays:
         at = place.start + lanes if place.index is None else place.index[lanes]
         addresses = self.shadow.base + at * place.size + elements * (place.size // late.shape[1])
         ok = g.ordering.ordered(asked, addresses, g, lanes)
+        # A plain write since then has replaced both values.
         plain = self.shadow.records.get(AccessKind(PLAIN_WRITE))
         if plain is not None:
             since = place.take(plain, self.shadow.granule).reshape(g.n, -1)

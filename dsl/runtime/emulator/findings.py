@@ -82,6 +82,7 @@ class Finding:
 
     def __str__(self) -> str:
         text = f"{self.kind}: {self.message}"
+        # Without `.loc` the line of the PTX is all that is known.
         if self.location or self.ptx_line is not None:
             line = "" if self.ptx_line is None else f" (PTX line {self.ptx_line})"
             text += f"\n  at {self.location or 'no source line'}{line}"

@@ -161,6 +161,7 @@ def fp8_values(dtype: str) -> Array:
     exponent = (code & 0x7F) >> fraction
     significand = (code & ((1 << fraction) - 1)) + np.where(exponent > 0, 1 << fraction, 0)
     value = np.ldexp(significand.astype(np.float64), np.maximum(exponent, 1) - bias - fraction)
+    # e4m3 has no infinity: its largest exponent holds numbers, and one NaN of each sign.
     if dtype == "e4m3":
         value[(code & 0x7F) == 0x7F] = np.nan
     else:

@@ -34,6 +34,7 @@ class Used(Exception):
 def guesses(segments: list[Any]) -> frozenset[int]:
     """The site numbers of loads whose values are guesses."""
     steps = [step for segment in segments for step in segment.steps]
+    # Most texts have no compare-and-swap.
     if not any(map(swaps, {step.ins.opcode for step in steps})):
         return frozenset()
     words = LoadedWords(steps)

@@ -145,6 +145,7 @@ def _parts(x: Array, dtype: str, width: int) -> list[Array]:
 def dp4a(a: Array, b: Array, c: Array, a_type: str, b_type: str) -> Array:
     """`dp4a.atype.btype`: c plus the four products of the bytes of a and b, extended as each type (s32, u32) says."""
     for x, y in zip(_parts(a, a_type, 8), _parts(b, b_type, 8), strict=True):
+        # Sums wrap, so that the order of the four does not matter.
         c = c + (x * y).astype(np.uint32)
     return c
 
@@ -265,6 +266,7 @@ def prmt(a: Array, b: Array, c: Array, mode: str | None = None) -> Array:
         select = c >> np.uint32(4 * place)
         shift = (select & np.uint32(7)) << np.uint32(3)
         byte = (source >> shift.astype(np.uint64)).astype(np.uint32) & np.uint32(0xFF)
+        # Bit 3 of a selector replaces the byte by eight copies of its sign.
         sign = select & np.uint32(8)
         if np.any(sign):
             replicated = (byte >> np.uint32(7)) * np.uint32(0xFF)
@@ -340,6 +342,7 @@ def div(a: Array, b: Array, dtype: str) -> Array:
 
     The ISA leaves division by zero unspecified; all bits are set here, as measured on an H200 for every width.
     """
+    # Undefined quotients are followed by `undefined.py`; a launch still needs a value.
     return np.where(b == 0, ~b.dtype.type(0), _divide(a, b, dtype)[0])
 
 

@@ -73,6 +73,7 @@ class Knowledge:
             writes = dict(writes)
             for address, pages in other.writes.items():
                 writes[address] = joined(writes[address], pages) if address in writes else pages
+        # Values are shared and not copied where both are the same array.
         until = self.until if self.until is other.until else np.maximum(self.until, other.until)
         return Knowledge(until, joined(self.threads, other.threads), writes, self, other)
 

@@ -6,8 +6,9 @@ Each limit is far above what compilers emit, and low enough that a text at all o
 
 MOST_TEXT = 64 << 20  # bytes of a PTX text
 MOST_REGISTERS = 100_000  # that one function declares
-MOST_DEPTH = 100  # braces in braces
-MOST_INSTRUCTIONS = 50_000  # of a kernel, with its calls inlined
+MOST_DEPTH = 100  # braces in braces; and signs and brackets in a constant, where the reader recurses
+# Of a kernel, with its calls inlined: calls in calls may double the text at each level.
+MOST_INSTRUCTIONS = 50_000
 MOST_VARIABLE = 1 << 28  # bytes of all `.global` variables
 MOST_ALIGNMENT = 1 << 16  # bytes
 MOST_LOCAL = 1 << 27  # bytes of local memory of the threads that run together, at least those of a cluster

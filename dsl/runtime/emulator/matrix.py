@@ -202,6 +202,7 @@ def mma(
     if a_type == "b1":
         total = _bit_product(mnk, a, b, bit_op)
     else:
+        # Only m8n8k4 has other layouts: A by columns is stored with K as rows.
         if quad and a_layout == "col":
             left = _operand(a, "a", k, m, a_type, "col").swapaxes(1, 2)
         else:

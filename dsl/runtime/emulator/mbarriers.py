@@ -147,6 +147,7 @@ class Mbarriers:
 
     def place(self, g: Any, memory: Space, address: Any, site: Site, own: bool) -> SpacePlace:
         """Where the lanes' objects lie. `own`: the operation is allowed only in the object's own block."""
+        # PTX ISA 9.7.13.15: an mbarrier object lies in shared memory, at a multiple of 8.
         if not isinstance(memory, SharedSpace):
             message = "an mbarrier lies in shared memory, which this address does not"
             g.launch.report(Kind.BARRIER_MISUSE, message, g, 0, site)
@@ -213,6 +214,7 @@ class Mbarriers:
         for lane, key in enumerate(keys.tolist()):
             found = self.objects.pop(key, None)
             if found is not None and (found.deferred or found.loads or key in self.waiting):
+                # A later arrival would write to memory that may hold something else by then.
                 is_early = found.deferred or found.loads
                 what = "asynchronous copies are still to arrive" if is_early else "threads wait"
                 g.launch.report(Kind.BARRIER_MISUSE, f"invalidates an mbarrier at which {what}", g, lane, site)
@@ -379,6 +381,7 @@ class Mbarriers:
         seed."""
         self.objects[key].loads.append(load)
         launch = self.wave.launch
+        # A thread already waits here, so the copy arrives when it looks again.
         if key in self.waiting:
             self.wave.wake_waiters()
         elif launch.seed and launch.random.integers(2):
@@ -388,6 +391,7 @@ class Mbarriers:
         loads, found.loads = found.loads, []
         for load in loads:
             load.land(found.arrived())
+            # The waiting block learns that the block which started the copy has begun.
             if self.wave.cluster > 1:
                 found.join(self.wave.ordering.begun(load.part.index()), BLOCK)
             found.coming = max(found.coming, load.began)
@@ -401,6 +405,7 @@ class Mbarriers:
     def end(self) -> None:
         """The wave has ended: reports copies that nobody has waited for."""
         for found in self.objects.values():
+            # A landing without waiters: its phase is complete, and nobody has waited for it.
             landings = [each for each in (*found.landed, found.landing) if each is not None and not len(each.waiters)]
             for load in [*found.loads, *(load for landing in landings for load in landing.loads)]:
                 message = "the block may end while this copy fills its shared memory: nobody has waited for its bytes"
@@ -483,6 +488,7 @@ class Mbarriers:
         for start, end in runs(keys, state, denied):
             key, asked = int(keys[start]), int(state[start])
             found = self.objects.get(key)
+            # A denied lane does not sleep: it gets its "no" and goes on.
             if denied[start] or found is None or (not parity and wrong_state(found, asked)):
                 continue
             if not self.is_complete(key, asked, parity):

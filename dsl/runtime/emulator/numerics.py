@@ -270,6 +270,7 @@ def fma(
         if rounding == "rn" and dtype == "f16":
             # Where the float64 sum is inexact, one term is below 2^-13 of the other, and the larger one is a float16.
             r = (product + wide).astype(np.float16)
+        # For f32 and bf16 a second rounding may be wrong, in one of 2^29 random f32.
         elif rounding == "rn":
             r = nearest_of_f64(_safe_sum(product, wide, dtype), dtype)
         else:

@@ -63,6 +63,7 @@ class History:
         owners = stamps & OWNER
         order = np.lexsort((stamps, owners, units))
         units, stamps, owners = units[order], stamps[order], owners[order]
+        # A thread's later access comes after its earlier ones, so the last one stands for all.
         last = np.ones(len(units), bool)
         last[:-1] = (units[1:] != units[:-1]) | (owners[1:] != owners[:-1])
         self.units, self.stamps = units[last], stamps[last]
@@ -142,6 +143,7 @@ class Ordering(BarrierTimes):
 
     def meet(self, rows: Any, members: Any, before: int) -> None:
         """Each member learns what any member knew, and all that the others did."""
+        # The vector clocks of all members, element by element.
         joined = rows[members].max(0)
         joined[members] = np.maximum(joined[members], before)
         rows[members] = joined
@@ -262,6 +264,7 @@ class Ordering(BarrierTimes):
         # With a power of two of lanes in a block, a shift replaces two divisions of 64 bits.
         if self.block_shift is not None:
             other_block = differing >= U(1 << THREAD_SHIFT + self.block_shift)
+        # Threads differ above bit 5: another warp. Above the block's bits: another block.
         level = (differing >= U(1 << THREAD_SHIFT + 5)).astype(U)
         level += other_block
         level += U(WARP)

@@ -36,6 +36,7 @@ class Origins:
     def where(self, gid: int) -> tuple[Extent, Extent]:
         """(block, thread) coordinates of a thread's number in the launch."""
         linear, thread = divmod(gid, self.block_lanes)
+        # Blocks are numbered cluster after cluster.
         cluster, rank = divmod(linear, self.cluster[0] * self.cluster[1] * self.cluster[2])
         base = coordinates(np.uint32(cluster + self.first_cluster), self.cluster_grid)
         within = coordinates(np.uint32(rank), self.cluster)

@@ -100,6 +100,7 @@ class Overlap:
         units = place.start + early if place.index is None else place.index[early]
         addresses = units * place.size + GLOBAL_WINDOW
         for each in before:
+            # A read conflicts with writes only, a write with both.
             for done, stamps in (("written", each.writes), ("read", each.reads)):
                 if done == "read" and not write:
                     continue

@@ -48,6 +48,7 @@ def formatted(text: str, data: Any, start: int, text_at: Callable[[int], str]) -
             precision = str(arguments.take("<i", 4))
         shape = "%" + flags + (width or "") + ("." + precision if precision is not None else "")
         if kind in "eEfFgGaA":
+            # Python's %a is something else, so the exponential form stands for it.
             return (shape + kind.replace("a", "e").replace("A", "E")) % arguments.take("<d", 8)
         if kind == "s":
             return (shape + "s") % text_at(arguments.take("<Q", 8))

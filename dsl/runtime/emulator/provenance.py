@@ -150,6 +150,7 @@ def sources_of(ins: PtxInstruction, parameters: set[str], registers: dict[str, s
     if root in STORES or root == "setp":
         return []
     found = [name for operand in ins.operands[1:] for name in names_in(operand) if registers.get(name) != "pred"]
+    # Two halves that are packed may be any address.
     if root == "mov" and isinstance(ins.operands[1], Vector) and ins.opcode[-1] == "b64":
         found.append(ANYWHERE)
     return found

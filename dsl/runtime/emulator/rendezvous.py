@@ -96,6 +96,7 @@ class WarpMeetings:
         live = self.wave.live_bits(warps)
         full = present == FULL
         gone = live & ~present == 0
+        # Nobody is still to come, and lanes are missing: they never can meet.
         broken = ~full & gone
         if broken.any():
             lane = int(np.flatnonzero(broken[rows])[0])
@@ -284,6 +285,7 @@ class BlockMeetings:
         self.check_ended(segment, g, warps[complete])
         if complete.all():
             return g
+        # The missing lanes may still come, or run past: that is reported where they do.
         self.watched.update({int(warp): segment.number for warp in warps[~complete]})
         waiting = self.wave.restrict(g, np.flatnonzero(~complete[rows]), segment)
         self.partial.setdefault(segment.number, []).append(waiting)
@@ -499,6 +501,7 @@ class BlockMeetings:
         if arrives:
             self.cluster_owed[index] = True
             self.cluster_arrived[index] = True
+            # A wait ends when the cluster's phase has passed the one in which its lane arrived.
             self.lane_phase[index] = self.cluster_phase[clusters]
             for cluster in np.unique(clusters):
                 lanes = index[clusters == cluster]

@@ -206,6 +206,7 @@ class Shadow:
         the reads of copies, which count when they are complete.
         """
         kind = self.kind_of(base, strong, by_proxy)
+        # The tables below exist only in programs that need them.
         if self.reserved is not None:
             self.check_reserved(base, place, g, site)
         if self.reductions is not None:
@@ -299,6 +300,7 @@ class Shadow:
         ok, culprits = self.ordered(other, place.granules(where, self.granule), met[suspect], g, where[0])
         for i in np.flatnonzero(~ok):
             first = g.launch.site_of(int(culprits[i]))
+            # Only two volatile accesses are reported, and no read in a loop, which may wait for the write.
             if first is not None and ".volatile" in first.text and not (other.base == STRONG_READ and first.in_loop):
                 verb, done = ("reads", "written") if base == STRONG_READ else ("writes", "read")
                 message = (
@@ -480,6 +482,7 @@ class Shadow:
     def check_reserved(self, kind: int, place: SpacePlace, g: Any, site: Site) -> None:
         met = place.take(self.reserved, self.granule) != 0
         if met.any():
+            # PTX ISA 9.7.13.15: only mbarrier operations may access an mbarrier object.
             verb = "writes" if kind in (PLAIN_WRITE, STRONG_WRITE) else "reads"
             message = f"{verb} {self.name} memory that holds an mbarrier, which only mbarrier instructions may do"
             self.report(Kind.BARRIER_MISUSE, message, g, int(np.nonzero(met)[0][0]), site, None)
@@ -500,6 +503,7 @@ class Shadow:
 
     def read_only(self, place: SpacePlace, g: Any, site: Site) -> None:
         """`ld.global.nc`: the bytes must not be written during the whole launch (PTX ISA, "ld.global.nc")."""
+        # The whole launch counts, whatever the order of the two.
         for kind, record in self.records.items():
             if kind.base not in WRITES:
                 continue
@@ -574,6 +578,7 @@ class Shadow:
         if not len(where[0]):
             return
         kept, lost = again[where], np.broadcast_to(new, again.shape)[where]
+        # Lanes that write one word in a scope that does not include both are not morally strong.
         if kind.base == STRONG_WRITE and kind.scope != GPU:
             apart = g.ordering.beyond(kind.scope, kept, lost)
             if apart.any():

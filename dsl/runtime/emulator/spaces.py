@@ -96,6 +96,7 @@ class GlobalSpace(Space):
         super().__init__(memory.data, shadow)
         self.memory = memory
         self.ends = np.array([one.end for one in memory.allocations], np.int64) - GLOBAL_WINDOW
+        # Sorted, as allocations are made one behind the other: so a binary search finds the one of an address.
         self.starts = np.array([one.address for one in memory.allocations], np.int64) - GLOBAL_WINDOW
         self.read_only = np.array([one.read_only for one in memory.allocations], bool)
         # A workspace may be read where no store reaches it, which is a finding: so its reads are checked, too.
@@ -165,6 +166,7 @@ class GlobalSpace(Space):
         return False
 
     def count_run(self, first: int, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
+        # The formula below is for whole warps.
         if not g.whole:
             self.count(offsets, size, g, write, counters)
             return
@@ -272,6 +274,7 @@ class SharedSpace(Space):
         passes, phases = g.launch.patterns.wavefronts(g, offsets, size)
         counters.shared_wavefronts += passes
         counters.shared_ideal += phases
+        # A phase takes at least one pass.
         counters.bank_conflicts += passes - phases
 
     def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
@@ -309,6 +312,7 @@ class LocalSpace(Space):
             g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
             raise BadLanes(bad)
         check_alignment(offsets, size, g, site)
+        # Each thread has its own bytes side by side. A device interleaves them, which no program can see.
         return SpacePlace(size, g.n, 0, (g.index() * self.bytes + offsets) // size)
 
 
@@ -333,6 +337,7 @@ class PatternCache:
         key = (size, rows.tobytes())
         known = self.found.get(key)
         if known is None:
+            # Addresses that depend on data would fill it without an end.
             if len(self.found) > 4096:
                 self.found.clear()
             known = self.found[key] = shared_wavefronts(rows, size)

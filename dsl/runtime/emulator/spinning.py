@@ -104,6 +104,7 @@ class Spins:
 
     def current(self) -> list[Poll]:
         """The reads of the loops that run now."""
+        # A loop that was left before the last two rotations polls no more.
         found = [poll for poll in self.polls.values() if poll.spent >= self.marks[0]]
         return sorted(found, key=lambda poll: poll.site.number)
 
@@ -112,6 +113,7 @@ class Spins:
         launch, size = self.launch, poll.place.size
         unit = poll.place.start if poll.place.index is None else int(poll.place.index[0])
         value = int.from_bytes(poll.memory.data[unit * size : unit * size + size].tobytes(), "little")
+        # Only of global memory it is known who last wrote each byte.
         if poll.memory is not launch.device:
             return f"{size} bytes of {poll.memory.shadow.name if poll.memory.shadow else 'its'} memory, {value:#x}"
         address = GLOBAL_WINDOW + unit * size

@@ -187,6 +187,7 @@ def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixel
     inside = np.ones(len(rest), bool)
     starts = np.zeros(len(rest), np.int64)
     for at, offset, (extent, stride, lower, upper, step) in zip(corner[1:-1], offsets, spatial, strict=True):
+        # Base pixels of this axis in the window.
         count = (extent - 1 + upper - lower) // step + 1
         rest = rest + (at - lower) // step
         place = lower + rest % count * step + offset
@@ -225,6 +226,7 @@ class TensorLoads:
         """
         wave, memory = self.wave, self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
+        # Each piece of the destination as a lane of its own, for the shadow memory.
         rows = g.repeated(place.lanes // g.n)
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy writes", overwrites=True)
         # A stage that another block's arrival has released is free for copies, though not for other accesses.
@@ -386,6 +388,7 @@ class TensorStores(Copies):
             part.launch.global_proxies.check(device, target, lanes, site, does)
             data = memory.data.reshape(-1, UNIT)[pieces(box.placed, start)].reshape(-1)
             if reduction is None:
+                # The bytes are written now: whoever reads or writes there before the wait is reported.
                 device.shadow.start_copy(target, lanes, site, by_proxy=True)
                 box.put_out(device.data, data)
             else:
@@ -510,6 +513,7 @@ def global_place(device: GlobalSpace, box: Box | Pixels) -> SpacePlace:
     """Where a TMA box lies, in the largest units that all of its rows consist of."""
     assert device.shadow is not None
     rows = box.rows()
+    # The lowest set bit of all offsets and of the row's length: the largest unit of which all rows consist.
     mixed = int(np.bitwise_or.reduce(rows)) | box.row_bytes | UNIT
     size = max(mixed & -mixed, device.shadow.granule)
     units = rows[:, None] // size + np.arange(-(-box.row_bytes // size))

@@ -158,6 +158,7 @@ def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
     def filled(values: tuple[int, ...], count: int) -> list[int]:
         return [*values, *[0] * (count - len(values))]
 
+    # The order of these fields is that of the numbers in `replaced`.
     data = LAYOUT.pack(
         MAGIC,
         address,
@@ -210,6 +211,8 @@ def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
             "global_dim": (2, value),
             "global_stride": (2 + MOST_AXES, value),
             "box_dim": (1 + 2 * MOST_AXES, value),
+            # The instruction gives the rank less one (PTX ISA, "tensormap.replace"). What exceeds a byte is refused at
+            # the use.
             "rank": (1 + 3 * MOST_AXES, min(value + 1, 255)),
             "elemtype": (2 + 3 * MOST_AXES, value),
             "swizzle_mode": (3 + 3 * MOST_AXES, SWIZZLES[value % len(SWIZZLES)]),
@@ -222,6 +225,7 @@ def element_sizes(image: bytes) -> set[int]:
     """Element sizes in bytes of all maps in memory, which lie at multiples of 64."""
     sizes, at = set(), image.find(MAGIC)
     while at >= 0:
+        # A map lies at a multiple of 64: other places hold these bytes by chance.
         if at % ALIGNMENT == 0:
             sizes.add(element_bytes_of(image[at : at + BYTES]))
         at = image.find(MAGIC, at + 1)
@@ -267,6 +271,7 @@ def unknown_of(found: DecodedMap) -> str:
     only with an interleaved layout (CUDA driver API, "cuTensorMapEncodeTiled")."""
     if found.interleave:
         return f"a layout of {16 * found.interleave} bytes interleaved"
+    # The CUDA driver ignores the element stride of axis 0 without interleaving.
     if any(step != 1 for step in found.steps[1:]):
         return f"the element strides {found.steps}"
     return "a fill of NaN" if found.fill else ""
@@ -299,7 +304,7 @@ def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
         return f"a row of its box has {row} bytes, which is no multiple of {UNIT}"
     if tensor_map.swizzle and row > tensor_map.swizzle:
         return f"a row of its box has {row} bytes, and its swizzle spans {tensor_map.swizzle}"
-    # A device takes shorter rows. No kernel here has them.
+    # A device takes shorter rows, too.
     if tensor_map.swizzle and row < tensor_map.swizzle:
         return (
             f"a row of its box has {row} bytes and its swizzle spans {tensor_map.swizzle}: "
@@ -324,6 +329,7 @@ def window_fault(tensor_map: AnyTensorMap, window: AnyWindow) -> str:
     for axis, (extent, lower, upper) in enumerate(
         zip(tensor_map.extents[1:-1], window.lower, window.upper, strict=True), 1
     ):
+        # The upper corner counts from the last pixel of the axis (PTX ISA, "im2col mode").
         if extent - 1 + upper < lower:
             return f"its window has no pixel along axis {axis}, from {lower} to {extent - 1 + upper}"
     return ""

@@ -63,6 +63,7 @@ def copy_wavefronts(rows: Any, lines: Any, size: int) -> int:
     lanes = phase_lanes(size)
     phases, lines = rows.reshape(-1, lanes), lines.reshape(-1, lanes)
     passes = 0
+    # One line of global memory at a time.
     while (phases >= 0).any():
         line = np.where(phases >= 0, lines, -1).max(1, keepdims=True)
         now = (phases >= 0) & ((lines == line) | (lines < 0))

@@ -337,6 +337,7 @@ class Wave:
         which = np.broadcast_to(values[segment.end.entry], g.n)
         self.flush(g, segment)
         index = g.index()
+        # Lanes with one target stay together.
         for each in np.unique(which):
             lanes = np.flatnonzero(which == each)
             part = Group(self, index[lanes], g.turn, g.back_edges)

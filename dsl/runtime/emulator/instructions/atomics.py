@@ -108,6 +108,7 @@ class Element:
             memory.shadow.access(STRONG_WRITE, place, g, site, strong, read_modify=True)
         index = place.index if place.index is not None else place.start + np.arange(g.n)
         memory.count_atomic(index, dtype.itemsize, g, site)
+        # The ISA leaves the order of lanes open: a seed permutes it.
         order = g.wave.atomic_order(g.n)
         earlier: Any = None
         late: Any = None

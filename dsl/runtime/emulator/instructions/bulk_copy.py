@@ -44,6 +44,7 @@ class BulkOperands:
                 g.launch.report(Kind.MISALIGNED, message + f"multiple of {UNIT}", g, lane, self.site)
                 continue
             part = g.part(np.array([lane]))
+            # One axis of bytes whose TMA box is the whole range.
             placed = PlacedMap(DecodedMap(1, (size,), (), (size,), 0, None), address)
             try:
                 found.append((lane, placed, part, self.start(at, part, size, write)))

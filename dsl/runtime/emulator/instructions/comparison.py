@@ -127,6 +127,7 @@ def set_value(code: Code, ins: PtxInstruction) -> Op:
     half."""
     *words, result_type, source_type = ins.opcode[1:]
     if source_type in PACKED and result_type not in PACKED:
+        # An integer result of a packed comparison has a half for each.
         result_type = "u16x2"
     test = combined(code, (*words, source_type), ins.operands[1:])
     kind = PACKED[result_type][0] if result_type in PACKED else result_type

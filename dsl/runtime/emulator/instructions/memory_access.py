@@ -148,6 +148,8 @@ def load(code: Code, ins: PtxInstruction) -> Op:
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place = memory.place(address, size, g, site, False, g.launch.counters_of(site))
         if memory.shadow is not None and not place.unwritten:
+            # Volatile accesses to shared memory are how old code lets the lanes of a warp exchange data without a
+            # barrier.
             if volatile and memory.shadow.name == "shared":
                 memory.shadow.volatile(kind, place, g, site)
             guesses = kind == PLAIN_READ and site.number in g.launch.program.guesses

@@ -121,6 +121,7 @@ class DescribedOperand:
         part = g.part((first_lanes[:, None] + np.arange(32)).ravel())
         places, count = [], addresses.shape[1]
         for first in range(0, count, 32):
+            # The last place repeats the last chunk, so that each lane has one.
             at = np.minimum(np.arange(first, first + 32), count - 1)
             places.append(memory.place(addresses[:, at].ravel().astype(np.uint32), CHUNK, part, site, False, None))
         return TilePlace.of(warps, (slots[:, None] * memory.arena + addresses) // CHUNK), places

@@ -109,7 +109,7 @@ def without_barrier(which: int) -> Callable[[list[str]], None]:
 FAULTS: dict[str, tuple[Callable[[list[str]], None], str]] = {
     "a stage is written before it is read": (without("wait_group.read", 0), "is written before the copy is complete"),
     "others write before it is known to be read": (without_barrier(0), "that another thread has read"),
-    "what is written is not fenced": (without("fence.proxy.async", 0), "written without a fence.proxy.async behind it"),
+    "what is written is not fenced": (without("fence.proxy.async", 0), "written without a fence.proxy.async after it"),
     "others have not written": (without_barrier(1), "that another thread has written"),
     "no group is ended": (without("bulk.commit_group", 0), "is written before the copy is complete"),
     "a block ends early": (without("wait_group.read", -1), "the block may end before this copy has read"),

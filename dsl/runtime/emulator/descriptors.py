@@ -63,14 +63,14 @@ def pattern(rest: int, rows: int, across: bool) -> Pattern:
     leading, stride = (rest >> 16 & ADDRESS) << 4, (rest >> 32 & ADDRESS) << 4
     mode, base = rest >> 62 & 3, rest >> 49 & 7
     if base:
-        raise Unfit(f"has the base offset {base}, and the emulator knows tiles at multiples of their swizzle alone")
+        raise Unfit(f"has base offset {base}; the emulator knows only tiles at multiples of their swizzle")
     bits = BITS[mode]
     width = CHUNK << bits
     if not across:
         row, chunk = np.arange(rows)[:, None], np.arange(STEP // CHUNK)[None, :]
         return Pattern(row % 8 * width + row // 8 * stride + chunk * (CHUNK if bits else leading), bits)
     if not bits:
-        raise Unfit("has no swizzle, and its rows lie across: the emulator knows such operands with a swizzle alone")
+        raise Unfit("has no swizzle, and its rows lie across: the emulator knows such operands only with a swizzle")
     k, row = np.arange(STEP // 2)[:, None], np.arange(0, rows, 8)[None, :]
     many = width // 2
     return Pattern(row % many * 2 + row // many * leading + k % 8 * width + k // 8 * stride, bits)

@@ -155,8 +155,8 @@ class MapProxy:
             message = "a tensor copy reads a map in global memory with no fence.proxy.tensormap::generic.acquire before"
             if known:
                 message = (
-                    "a tensor copy reads a map that was changed with no fence.proxy.tensormap::generic.release behind "
-                    "the change, or no acquire behind that"
+                    "a tensor copy reads a map that was changed with no fence.proxy.tensormap::generic.release after "
+                    "the change, or no acquire after that"
                 )
             author = None
             if writes.any():

@@ -158,7 +158,7 @@ class Mbarriers:
             foreign = place.index // (memory.arena // BYTES) != g.lane("slot")
             if foreign.any():
                 lane = int(np.flatnonzero(foreign)[0])
-                message = "this mbarrier belongs to another block, whose threads alone may do this"
+                message = "this mbarrier belongs to another block, and only that block's threads may do this"
                 g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
                 raise BadLanes(foreign)
         return place
@@ -372,7 +372,7 @@ class Mbarriers:
             stamp = int(inits[bad[0]])
             author = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
             message = (
-                "a tensor copy arrives at an mbarrier with no fence.mbarrier_init or fence.proxy.async behind its init"
+                "a tensor copy arrives at an mbarrier with no fence.mbarrier_init or fence.proxy.async after its init"
             )
             g.launch.report(Kind.RACE, message, g, int(bad[0]), site, f"initialised by {author}")
 
@@ -514,7 +514,7 @@ class Mbarriers:
         called = "" if name is None else f" ('{name}')"
         wanted = f"the phase of parity {state & 1}" if parity else f"phase {state >> PHASE_SHIFT & PHASE_MASK}"
         text = f"the mbarrier at shared address {offset:#x}{called} is in phase {found.phase}, "
-        text += f"awaited is the end of {wanted}: {found.pending} of {found.expected} arrivals are missing"
+        text += f"and the wait is for the end of {wanted}: {found.pending} of {found.expected} arrivals are missing"
         if found.bytes:
             more = "have come that nobody expected" if found.bytes < 0 else "are missing"
             text += f", and {abs(found.bytes)} bytes {more}"
@@ -576,7 +576,7 @@ def wrong_state(found: Mbarrier, state: int) -> str:
         return "waits for an mbarrier with a state that no arrival at it returned"
     age = found.phase - (state >> PHASE_SHIFT & PHASE_MASK) & PHASE_MASK
     if age > 1:
-        return f"waits with a state of {age} phases back, and only the last one can be asked for"
+        return f"waits with a state of {age} phases back; a wait can name only the last one"
     return ""
 
 

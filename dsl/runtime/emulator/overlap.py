@@ -114,8 +114,8 @@ class Overlap:
 
     def report(self, what: str, each: Touched, done: str, stamp: int, g: Any, lane: int, site: Site) -> None:
         message = (
-            f"{what} that {each.kernel} has {done}, which may still run: only behind griddepcontrol.wait have the "
-            "launches in front of this one ended"
+            f"{what} that {each.kernel} has {done}, which may still run: the launches in front of this one "
+            "have ended only after griddepcontrol.wait"
         )
         last = None
         if each.origins is not None:
@@ -153,7 +153,7 @@ class Overlap:
         bad = gone[~self.waited[wave.blocks[gone]].any(1)]
         if len(bad):
             message = (
-                "the block ends without griddepcontrol.wait: what comes behind this launch may begin before the "
+                "the block ends without griddepcontrol.wait: what comes after this launch may begin before the "
                 "launches in front of it have ended"
             )
             lane = int(np.flatnonzero(g.lane("slot") == bad[0])[0])

@@ -151,7 +151,7 @@ class Readings:
         if len(unknown):
             stamp = int(stamps[unknown[0]])
             reader = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
-            message = "writes shared memory that a product has read, with nothing behind its wait to order the two"
+            message = "writes shared memory that a product has read, with nothing after its wait to order the two"
             g.launch.report(Kind.RACE, message, g, int(lanes[unknown[0]]), site, f"read by {reader}")
 
 
@@ -216,6 +216,6 @@ class ProxyFences:
                 stamp = int(met[tuple(axis[0] for axis in where)])
                 author = g.launch.who(int(threads_of(U(stamp))), stamp & SITE_MASK)
                 done = "written" if kind.base in WRITES else "read"
-                message = f"{does} {shadow.name} memory that was {done} without a fence.proxy.async behind it"
+                message = f"{does} {shadow.name} memory that was {done} without a fence.proxy.async after it"
                 g.launch.report(Kind.RACE, message, g, int(where[0][0]), site, f"{done} by {author}")
                 return

@@ -116,10 +116,10 @@ def step(state: FlyingSums, record: Any, site: Any, names: set[str]) -> None:
 def multiply(state: FlyingSums, product: WarpgroupStep, refuse: Any) -> None:
     for name, role in each_register(product):
         if not state.fenced or name in state.touched:
-            raise refuse(name, "is touched before, and no wgmma.fence stands between")
+            raise refuse(name, "is accessed before the product, and no wgmma.fence stands between")
         known = state.flying.get(name)
         if known is not None and known[1] != role:
-            raise refuse(name, "belongs to another product in flight, which takes it otherwise")
+            raise refuse(name, "belongs to another product in flight, which uses it in another way")
     state.flying.update({name: (OPEN, role) for name, role in each_register(product)})
 
 

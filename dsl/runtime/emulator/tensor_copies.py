@@ -372,7 +372,7 @@ class TensorStores(Copies):
         if isinstance(box, Box) and box.beyond:
             does = "writes" if reduction is None else "changes"
             end = box.placed.map.extents[0] * box.placed.map.element_bytes
-            message = f"a tensor copy {does} {box.beyond} bytes behind the array's rows of {end}: it goes out in whole "
+            message = f"a tensor copy {does} {box.beyond} bytes past the array's rows of {end}: it goes out in whole "
             part.launch.report(Kind.OUT_OF_BOUNDS, f"{message}{UNIT} bytes", part, 0, site)
             # The rest of the last piece lies outside of the allocation: after the report, the run goes on with what
             # lies in the array.

@@ -197,7 +197,7 @@ def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
     if numbers[0] != MAGIC:
         raise NoMap("holds no tensor map that the emulator has made (what a driver makes cannot be read)")
     if numbers[-1] & 1:
-        raise NoMap("holds a map with a window, and the fields of tiled ones alone can be replaced")
+        raise NoMap("holds a map with a window, and only fields of tiled maps can be replaced")
     if field == "element_stride":
         rest[ordinal] = min(value, 255)
         return data[: LAYOUT.size] + bytes(rest)
@@ -299,16 +299,16 @@ def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
     if (window := tensor_map.window) is not None and (fault := window_fault(tensor_map, window)):
         return fault
     if window is None and any(not 1 <= extent <= MOST_BOX for extent in tensor_map.box):
-        return f"the box {tensor_map.box} has not 1 to {MOST_BOX} elements along each axis"
+        return f"the TMA box {tensor_map.box} has not 1 to {MOST_BOX} elements along each axis"
     if row % UNIT:
-        return f"a row of its box has {row} bytes, which is no multiple of {UNIT}"
+        return f"a row of its TMA box has {row} bytes, which is no multiple of {UNIT}"
     if tensor_map.swizzle and row > tensor_map.swizzle:
-        return f"a row of its box has {row} bytes, and its swizzle spans {tensor_map.swizzle}"
+        return f"a row of its TMA box has {row} bytes, and its swizzle spans {tensor_map.swizzle}"
     # A device takes shorter rows, too.
     if tensor_map.swizzle and row < tensor_map.swizzle:
         return (
-            f"a row of its box has {row} bytes and its swizzle spans {tensor_map.swizzle}: "
-            "the emulator knows rows as long as the swizzle alone"
+            f"a row of its TMA box has {row} bytes and its swizzle spans {tensor_map.swizzle}: "
+            "the emulator knows only rows as long as the swizzle"
         )
     return ""
 

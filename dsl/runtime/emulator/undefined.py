@@ -399,7 +399,7 @@ def purpose(ins: PtxInstruction) -> str:
         return "memory is written, or its address given,"
     if root in {"ld", "ldu", "ldmatrix"}:
         return "an address is given"
-    return f"`{'.'.join(ins.opcode)}` is told what to do"
+    return f"`{'.'.join(ins.opcode)}` is controlled"
 
 
 def over_warps(names: tuple[str, ...]) -> Flow:

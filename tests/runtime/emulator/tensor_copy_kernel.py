@@ -204,7 +204,7 @@ def faults_of_copies(size: int, another: str) -> dict[str, CopyFault]:
             {"before": f"{EARLY}\nfence.proxy.async;\nbar.sync 0;\nld.shared.b32 %r6, [%r1+64];", "sync": ""},
             Kind.RACE, "nothing to order",
         ),
-        "nothing fences the init": ({"fence": ""}, Kind.RACE, "behind its init"),
+        "nothing fences the init": ({"fence": ""}, Kind.RACE, "after its init"),
         "no mbarrier": ({"init": ""}, Kind.BARRIER_MISUSE, "no mbarrier"),
         "at a multiple of 64": ({"start": "[%r1+64]"}, Kind.MISALIGNED, "no multiple of 128"),
         "beyond shared memory": ({"start": "[%r1+2048]"}, Kind.OUT_OF_BOUNDS, f"writes {size} bytes at shared address"),

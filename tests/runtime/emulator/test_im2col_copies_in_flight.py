@@ -99,7 +99,7 @@ FAULTS: dict[str, CopyFault] = faults_of_copies(SIZE, AGAIN) | {
         {"corner": "{0, 1, 4, 0}"}, Kind.TENSOR_MAP, "is 4 along axis 2, outside of the window, 0 to 3",
     ),
     "a first pixel between two of the window": (
-        {"corner": "{0, 2, 0, 0}"}, Kind.TENSOR_MAP, "is 2 along axis 1, which no steps of 2 from -1 on come to",
+        {"corner": "{0, 2, 0, 0}"}, Kind.TENSOR_MAP, "is 2 along axis 1, which no steps of 2 from -1 on reach",
     ),
     "an image before the first one": ({"corner": "{0, -1, 0, -1}"}, Kind.TENSOR_MAP, "is of image -1"),
     "an offset of nine bits": ({"rest": ", {1, 256}"}, Kind.TENSOR_MAP, "offset 256 along axis 2 is more than 255"),
@@ -108,7 +108,7 @@ FAULTS: dict[str, CopyFault] = faults_of_copies(SIZE, AGAIN) | {
     ),
     "a tiled copy by a map with a window": (
         {"load": LOAD.format(rank=4, to="shared::cluster", tile="", hint=""), "rest": ""},
-        Kind.TENSOR_MAP, "a map with a window, which im2col copies alone take",
+        Kind.TENSOR_MAP, "a map with a window, which only im2col copies take",
     ),
 }  # fmt: skip
 

@@ -131,7 +131,7 @@ FAULTS: dict[str, tuple[dict[str, str], Kind, str]] = {
     "a copy for no block": ({"mask": "0"}, Kind.OUT_OF_BOUNDS, "a copy for no block of the cluster: its mask is 0"),
     "a block ends early": ({"end": ""}, Kind.OUT_OF_BOUNDS, "of the cluster, which may have ended before"),
     "the other block has not begun": ({"meet": "bar.sync 0;"}, Kind.RACE, "that another thread has written"),
-    "an init without a fence": ({"fence": ""}, Kind.RACE, "behind its init"),
+    "an init without a fence": ({"fence": ""}, Kind.RACE, "after its init"),
     "an arrival that orders nothing": (
         {"arrive": PARTS["arrive"].replace("arrive.", "arrive.relaxed.cluster.")}, Kind.RACE, "writes shared memory"
     ),

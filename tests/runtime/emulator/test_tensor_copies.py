@@ -127,7 +127,7 @@ def test_no_box_goes_out_from_ahead_of_the_array(name: str, instruction: str) ->
     copy = BEFORE[name]
     parts = {"store": instruction.format(rank=len(copy.shape), tile=".tile", hint="")}
     findings, found, _ = stored(copy, parts, on_finding="collect")
-    assert [each.kind for each in findings] == [Kind.TENSOR_MAP] and "ahead of the first element" in findings[0].message
+    assert [each.kind for each in findings] == [Kind.TENSOR_MAP] and "before the first element" in findings[0].message
     np.testing.assert_array_equal(found, copy.array())
 
 
@@ -181,7 +181,7 @@ def test_what_goes_out_is_whole_16_bytes(name: str, device: str) -> None:
         args = [TensorMapArgument(given[0].map("array"), pointer), memory.allocate(words, "words"), pointer]
         (finding,) = emulate(text, "kernel", 1, 128, args, on_finding="collect").findings
         assert finding.kind is Kind.OUT_OF_BOUNDS
-        assert f" {(end - count) * size} bytes behind the array's rows of {count * size}" in finding.message
+        assert f" {(end - count) * size} bytes past the array's rows of {count * size}" in finding.message
         found = memory.read(pointer, array.dtype, array.size).reshape(array.shape)
     np.testing.assert_array_equal(found, wanted)
 
@@ -244,8 +244,8 @@ FAULTS: dict[str, CopyFault] = faults_of_copies(BASE.size, AGAIN) | {
     ),
     "one byte too many is expected": (
         {"expect": expecting(BASE.size + 1)},
-        Kind.DEADLOCK, "in phase 0, awaited is the end of the phase of parity 0: 0 of 1 arrivals are missing, and "
-        "1 bytes are missing",
+        Kind.DEADLOCK, "in phase 0, and the wait is for the end of the phase of parity 0: 0 of 1 arrivals are missing, "
+        "and 1 bytes are missing",
     ),
     "one byte too few is expected": (
         {"expect": expecting(BASE.size - 1)},
@@ -300,7 +300,7 @@ MAPS = {
     "a box of 257": (encode(TensorMap(2, (64, 640), (128,), (64, 257), 128), 0), "1 to 256"),
     "a row of 8 bytes": (encode(TensorMap(2, (64, 64), (128,), (4, 16)), 0), "8 bytes"),
     "a row wider than its swizzle": (encode(TensorMap(2, (64, 64), (128,), (64, 16), 64), 0), "spans 64"),
-    "a row narrower than its swizzle": (encode(TensorMap(2, (64, 64), (128,), (32, 16), 128), 0), "alone"),
+    "a row narrower than its swizzle": (encode(TensorMap(2, (64, 64), (128,), (32, 16), 128), 0), "as long as the swizzle"),
     "elements of 3 bytes": (encode(TensorMap(3, (64, 64), (192,), (16, 16)), 0), "1, 2, 4 or 8"),
     "an extent of 0": (encode(TensorMap(2, (64, 0), (128,), (64, 16), 128), 0), "1 to 2^32"),
 }

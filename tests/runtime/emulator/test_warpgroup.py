@@ -160,7 +160,7 @@ REFUSED = {
     "a group that is not committed": ({"commit": ""}, "must stand before its use"),
     "sums are touched, and nothing fences": ({"fence": ""}, "no wgmma.fence stands between"),
     "sums are set behind the fence": ({"fence": f"{FENCE}\nmov.f32 %f0, 0f00000000;"}, "stands between"),
-    "another shape takes the sums": ({"commit": f"{NARROW}\n{COMMIT}"}, "which takes it otherwise"),
+    "another shape takes the sums": ({"commit": f"{NARROW}\n{COMMIT}"}, "which uses it in another way"),
     "a tile in the middle of a step": ({"products": "add.u32 %r1, %r1, 16;\n{products}"}, "which is no multiple of 32"),
 }  # fmt: skip
 

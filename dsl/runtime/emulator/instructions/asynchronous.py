@@ -64,7 +64,7 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
             wanted = np.where(~v[ignored] if negated else v[ignored], 0, wanted)
         if (wanted > size).any():
             lane = int(np.flatnonzero(np.broadcast_to(wanted > size, g.n))[0])
-            message = f"a copy of {size} bytes is told to read {int(np.broadcast_to(wanted, g.n)[lane])}"
+            message = f"a copy of {size} bytes has a source size of {int(np.broadcast_to(wanted, g.n)[lane])}"
             g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
             wanted = np.minimum(wanted, size)
         if (wanted == size).all():

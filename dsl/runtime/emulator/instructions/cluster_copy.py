@@ -49,7 +49,7 @@ class ClusterOperands:
         away, offsets = blocks_away(targets, g, memory, site)
         away_of_barrier, at = blocks_away(barriers, g, memory, site)
         message = (
-            f"`{'.'.join(site.ins.opcode[:3])}` writes to its own block, and only another of the cluster may be meant"
+            f"`{'.'.join(site.ins.opcode[:3])}` writes to its own block; it must write to another one of the cluster"
         )
         if self.is_remote:
             fault(g, site, away == 0, Kind.OUT_OF_BOUNDS, message)

@@ -82,7 +82,7 @@ class TensorOperands:
                 if placed.map.window is None and self.of_pixels:
                     raise NoMap("holds a map without a window, for an im2col copy")
                 if placed.map.window is not None and not self.of_pixels:
-                    raise NoMap("holds a map with a window, which im2col copies alone take")
+                    raise NoMap("holds a map with a window, which only im2col copies take")
             except NoMap as reason:
                 message = f"the address {address:#x} {reason}"
                 g.launch.report(Kind.TENSOR_MAP, message, g, int(lanes[0]), self.site)
@@ -121,7 +121,7 @@ class TensorOperands:
         first = corners[:, 0].astype(np.int64) * placed.map.element_bytes
         bad = np.flatnonzero(first % UNIT)
         if len(bad):
-            message = f"a box begins {int(first[bad[0]])} bytes into its rows, which is no multiple of {UNIT}"
+            message = f"a TMA box begins {int(first[bad[0]])} bytes into its rows, which is no multiple of {UNIT}"
             g.launch.report(Kind.MISALIGNED, message, g, int(bad[0]), self.site)
             raise BadLanes(first % UNIT != 0)
 
@@ -133,7 +133,7 @@ class TensorOperands:
             # Loads take it.
             for lane in np.flatnonzero((corners < 0).any(1)).tolist() if self.goes_out else ():
                 message = (
-                    f"a box goes out of shared memory from {corners[lane].tolist()} on, ahead of the first element"
+                    f"a TMA box goes out of shared memory from {corners[lane].tolist()} on, before the first element"
                 )
                 g.launch.report(Kind.TENSOR_MAP, message, g, lane, self.site)
                 raise BadLanes((corners < 0).any(1))
@@ -158,7 +158,7 @@ class TensorOperands:
         memory.check_bounds(address, count, g, self.site, write)
         bad = np.flatnonzero(address % ALIGNMENT)
         if len(bad):
-            message = f"a box at shared address {int(address[bad[0]]):#x}, which is no multiple of {ALIGNMENT}"
+            message = f"a TMA box at shared address {int(address[bad[0]]):#x}, which is no multiple of {ALIGNMENT}"
             g.launch.report(Kind.MISALIGNED, message, g, int(bad[0]), self.site)
             raise BadLanes(address % ALIGNMENT != 0)
         return g.lane("slot") * memory.arena + address
@@ -177,9 +177,9 @@ def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str
         if not lower <= at <= extent - 1 + upper:
             return f"the first pixel is {at} along axis {axis}, outside of the window, {lower} to {extent - 1 + upper}"
         if (at - lower) % step:
-            return f"the first pixel is {at} along axis {axis}, which no steps of {step} from {lower} on come to"
+            return f"the first pixel is {at} along axis {axis}, which no steps of {step} from {lower} on reach"
         if offset > most:
-            return f"the offset {offset} along axis {axis} is more than {most}, the most of {placed.rank} axes"
+            return f"the offset {offset} along axis {axis} is more than {most}, the maximum with {placed.rank} axes"
     return f"the first pixel is of image {corner[-1]}" if corner[-1] < 0 else ""
 
 

@@ -11,7 +11,7 @@ group.py       threads that run together           mbarriers.py  mbarrier object
 counters.py, traffic.py  what is counted           landings.py   copies that mbarriers complete
 products.py    wgmma in flight, proxy fences       descriptors.py  where its operands lie
 sums_in_flight.py  registers of products in flight   alike.py  stores that write the same
-tensor_maps.py, tensor_copies.py  boxes of tensors  register_counts.py  setmaxnreg
+tensor_maps.py, tensor_copies.py  TMA copies        register_counts.py  setmaxnreg
 undefined.py, undefined_bits.py  registers that nobody wrote
 guesses.py     loads that a swap checks            findings.py    what is reported
 relaxed.py     fences beside relaxed arrivals      scratch.py    workspaces of a call
@@ -23,7 +23,7 @@ arguments.py   bytes and arrays of the parameters  allocation.py  freed memory s
 origins.py     threads and lines of stamps         spinning.py   launches that do not end
 numerics.py, integers.py, matrix.py  arithmetic
 overlap.py     launches that start before those in front end
-reductions.py, reductions_in_flight.py  sums in memory  deliveries.py  copies within a cluster
+reductions.py, reductions_in_flight.py  reductions in memory  deliveries.py  copies within a cluster
 map_proxy.py   maps that kernels make
 ```
 """

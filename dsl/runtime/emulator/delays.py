@@ -31,7 +31,7 @@ class Delays:
         assert space.shadow is not None
         self.space, self.shadow = space, space.shadow
         self.before = Space(np.zeros_like(space.data), None)
-        self.stamps = np.zeros(self.shadow.count, U)  # of those writes; 0 where there is none, or several at once
+        self.stamps = np.zeros(self.shadow.count, U)  # of those writes; 0 without one, or with several at once
 
     def wrote(self, place: SpacePlace, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
         """A strong write has happened. `before` is what was there."""

@@ -20,7 +20,7 @@ from .legal.forms import FormTable, LegalForm
 from .reader import PtxInstruction
 
 Function = Callable[..., Any]
-_told: dict[str, tuple[str, LegalForm]] = {}  # by opcode: who told of it, and its form
+_told: dict[str, tuple[str, LegalForm]] = {}  # by opcode: who added it, and its form
 
 
 def extend(text: str, function: Function, owner: str, refuse: Callable[[str], Exception] = ValueError) -> None:

@@ -16,7 +16,7 @@ class Living:
 
     def __init__(self, exposed: list[set[str]], written: list[set[str]], targets: list[list[int]]):
         # A register that no block uses before writing it is live nowhere.
-        some = set().union(*exposed)  # nothing else lives where a block starts
+        some = set().union(*exposed)  # nothing else is live at the start of a block
         self.names = sorted(some)
         bits = {name: 1 << at for at, name in enumerate(self.names)}
         asked = [sum(map(bits.__getitem__, each)) for each in exposed]

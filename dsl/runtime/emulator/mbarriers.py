@@ -31,11 +31,11 @@ MOST = (1 << 20) - 1
 PHASE_SHIFT, OBJECT_SHIFT = 20, 44
 PHASE_MASK = (1 << OBJECT_SHIFT - PHASE_SHIFT) - 1
 OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
-# Index of what an arrival at another block's object publishes if its scope is narrower than that: an order for copies
-# alone. All such code relies on it, though PTX does not state it: with `.release.cluster` ptxas 13.0 emits
-# MEMBAR.ALL.GPU in each iteration.
+# Index in `arriving` and `published` of an order for copies alone. An arrival at another block's object publishes there
+# if it names no scope of the cluster. All such code relies on it, though PTX does not state it: with `.release.cluster`
+# ptxas 13.0 emits MEMBAR.ALL.GPU in each iteration.
 COPIES = CLUSTER + 1
-# Completed phases whose copies a wait may still report.
+# Completed phases, from the last one back, whose copies a wait makes known.
 KEPT_LANDINGS = 4
 # How often a wait says in vain that a phase is not complete, if its "no" may lead elsewhere: a text may count that many
 # tries before it goes on. With three, a loop that gave up after ten tries was never found.
@@ -405,7 +405,7 @@ class Mbarriers:
     def end(self) -> None:
         """The wave has ended: reports copies that nobody has waited for."""
         for found in self.objects.values():
-            # A landing without waiters: its phase is complete, and nobody has waited for it.
+            # Landings without waiters: nobody has waited for the copies of these phases.
             landings = [each for each in (*found.landed, found.landing) if each is not None and not len(each.waiters)]
             for load in [*found.loads, *(load for landing in landings for load in landing.loads)]:
                 message = "the block may end while this copy fills its shared memory: nobody has waited for its bytes"

@@ -154,8 +154,8 @@ class EmulatedProgram:
         self.code = Code(inliner.registers, self.variables, self.function)
         self.code.uses = count_uses(body)
         self.code.known = constant_registers(body, inliner.registers)
+        # Shared variables that nobody uses take no room, as for ptxas.
         self.variables = {
-            # Shared variables that nobody uses take no room, as for ptxas.
             name: variable
             for name, variable in self.variables.items()
             if variable.space != "shared" or variable.external or self.code.uses[name] or name in inliner.variables

@@ -1,4 +1,4 @@
-"""Which kernel parameters and module variables global stores may go through, from the text alone.
+"""Which kernel parameters and module variables global stores may go through, by the text of the kernel.
 
 Memory that no store can reach needs no record of its reads: nothing in the launch can race with them. A register's
 provenance is the set of names that it may be computed from, over all its definitions. A 64-bit value that is loaded

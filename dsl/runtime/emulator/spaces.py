@@ -96,7 +96,7 @@ class GlobalSpace(Space):
         super().__init__(memory.data, shadow)
         self.memory = memory
         self.ends = np.array([one.end for one in memory.allocations], np.int64) - GLOBAL_WINDOW
-        # Sorted, as allocations are made one behind the other: so a binary search finds the one of an address.
+        # Sorted, as allocations are made one after another: so a binary search finds the one of an address.
         self.starts = np.array([one.address for one in memory.allocations], np.int64) - GLOBAL_WINDOW
         self.read_only = np.array([one.read_only for one in memory.allocations], bool)
         # A workspace may be read where no store reaches it, which is a finding: so its reads are checked, too.

@@ -50,7 +50,7 @@ class Box:
     first: int  # offset of its first element in global memory
     sizes: tuple[int, ...]
     before: tuple[int, ...]
-    beyond: int = 0  # bytes of each row that lie behind the array's
+    beyond: int = 0  # bytes of each row that lie past the array's
 
     @property
     def is_empty(self) -> bool:

@@ -300,7 +300,7 @@ MAPS = {
     "a box of 257": (encode(TensorMap(2, (64, 640), (128,), (64, 257), 128), 0), "1 to 256"),
     "a row of 8 bytes": (encode(TensorMap(2, (64, 64), (128,), (4, 16)), 0), "8 bytes"),
     "a row wider than its swizzle": (encode(TensorMap(2, (64, 64), (128,), (64, 16), 64), 0), "spans 64"),
-    "a row narrower than its swizzle": (encode(TensorMap(2, (64, 64), (128,), (32, 16), 128), 0), "as long as the swizzle"),
+    "a row narrower than its swizzle": (encode(TensorMap(2, (64, 64), (128,), (32, 16), 128), 0), "as long as"),
     "elements of 3 bytes": (encode(TensorMap(3, (64, 64), (192,), (16, 16)), 0), "1, 2, 4 or 8"),
     "an extent of 0": (encode(TensorMap(2, (64, 0), (128,), (64, 16), 128), 0), "1 to 2^32"),
 }

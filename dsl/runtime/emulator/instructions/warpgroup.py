@@ -159,7 +159,7 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
     start, sums = [code.read(item, register) for item in items], [code.write(item, register) for item in items]
     in_registers = isinstance(ins.operands[1], Vector)
     rest = [getattr(operand, "value", None) for operand in ins.operands[4:]]
-    across = rest[2:]  # behind the signs; of A only where it lies in shared memory
+    across = rest[2:]  # after the signs; for A only if it lies in shared memory
     a_across, b_across = (bool(across[0]), bool(across[1])) if len(across) == 2 else (False, bool(across[-1:] == [1]))
     fragments = vector_items(ins.operands[1]) if in_registers else ()
     a_registers = [code.read(item, "b32") for item in fragments]
@@ -189,7 +189,7 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
                 a = tiles[which]
             b = right.read(v, g, site, sources)
         except BadLanes:
-            return  # reported; the sums stay as they are
+            return  # reported; the accumulators stay as they are
         g.wave.products.start(g, site, g.wave.space("shared"), None, g.wave.space("shared"), sources)
         keep = by_warps(v[adds], g)[:, 0]
         keep = ~keep if negated else keep

@@ -18,6 +18,7 @@ from .forms import LegalForm, OpcodePart
 WIDTHS = ("hi", "lo", "wide")
 COPIES = ("cp.async", "cp.async.bulk", "cp.async.bulk.prefetch", "cp.reduce.async.bulk")
 BARRIERS = ("arrive", "red", "warp.sync", "cta", "cta.arrive", "cta.red")
+# Names of several words. A name is the longest of these with which an opcode begins, else its first word.
 NAMES = {
     *(f"{root}.{width}" for root in ("mul", "mad", "madc", "mul24", "mad24") for width in WIDTHS),
     *("dp2a.hi", "dp2a.lo", "shf.l", "shf.r", "div.full", "cvt.pack", "cvta.to", "brx.idx", "st.async", "red.async"),
@@ -34,7 +35,6 @@ NAMES = {
     *(f"wgmma.{each}" for each in ("mma_async", "fence", "commit_group", "wait_group")),
     *("tensormap.replace", "tensormap.cp_fenceproxy"),
 }
-"""Names of several words. A name is the longest of these that an opcode begins with, else its first word."""
 LONGEST_NAME = max(name.count(".") for name in NAMES) + 1
 # Words of one kind keep their order.
 KINDS = (

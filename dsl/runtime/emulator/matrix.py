@@ -284,7 +284,7 @@ def stmatrix_collect(registers: Sequence[Array], trans: bool = False) -> Array:
     return elements.view(np.uint8)
 
 
-# ---- products of warp groups ----
+# ---- wgmma ----
 
 
 def values_of(words: Array, dtype: str) -> Array:

@@ -162,7 +162,7 @@ class Memory:
         near = min([a for a in self.allocations if a.address not in self.own] or self.allocations, key=distance)
         best = near if meant is None else meant
         side = "before" if address < best.address else "past the end of"
-        gap = distance(best) - (address >= best.end)  # the first byte past the end is no byte past it
+        gap = distance(best) - (address >= best.end)  # 0 for the first byte past the end
         far = "just" if gap == 0 else f"{gap} byte{'s' * (gap != 1)}"
         place = f"{far} {side} {best.name} ({best.size} bytes at {best.address:#x})"
         if gap > FAR:

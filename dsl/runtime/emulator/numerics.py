@@ -466,7 +466,7 @@ def compare(a: Array, b: Array, op: str, dtype: str, ftz: bool = False) -> Array
 
 
 def abs(a: Array, dtype: str, ftz: bool = False) -> Array:
-    """`abs{.ftz}`: clears the sign bit, of a NaN not. PTX ISA, "abs"."""
+    """`abs{.ftz}`: clears the sign bit, except of a NaN. PTX ISA, "abs"."""
     if ftz:
         a = flush(a, dtype)
     row = FORMATS[dtype]
@@ -474,7 +474,7 @@ def abs(a: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def neg(a: Array, dtype: str, ftz: bool = False) -> Array:
-    """`neg{.ftz}`: flips the sign bit, of a NaN not. PTX ISA, "neg"."""
+    """`neg{.ftz}`: flips the sign bit, except of a NaN. PTX ISA, "neg"."""
     if ftz:
         a = flush(a, dtype)
     row = FORMATS[dtype]

@@ -120,7 +120,7 @@ class Readings:
         memory = wave.space("shared")
         assert isinstance(memory, SharedSpace)
         self.stamps = np.zeros((wave.block_lanes // 32, len(memory.data) // CHUNK), U)
-        self.warps: list[int] = []  # of a block, that have multiplied
+        self.warps: list[int] = []  # warps of a block that have multiplied
 
     def add(self, place: TilePlace, site: Site, now: int) -> None:
         """These warps have read these chunks, and waited for it."""

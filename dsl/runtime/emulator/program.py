@@ -92,7 +92,7 @@ class Segment:
 
     number: int
     ops: list[Op] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)  # of these among its instructions
+    places: list[int] = field(default_factory=list)  # the positions of `ops` among its instructions
     end: End = field(default_factory=lambda: End("exit"))
     sync: str = ""
     mask: int | None = None

@@ -173,7 +173,7 @@ class GlobalSpace(Space):
         warps = g.n // 32
         width = 32 * size
         phase = first % 32
-        starts = phase + RAMP[:warps] * width  # of a byte or more for each lane, so that a warp has a sector or more
+        starts = phase + RAMP[:warps] * width  # at least a byte for each lane, so a warp spans a sector or more
         found = warps * size if phase == 0 else int((((starts + width - 1) >> 5) - (starts >> 5) + 1).sum())
         self.add_sectors(first, counters, found, warps * width, write)
 

@@ -133,7 +133,7 @@ class Pixels:
     numbers: Any  # of the pixels in the box
     starts: Any  # offsets in global memory of the first of the channels of each
     channels: int
-    before: int  # channels in front of the array's
+    before: int  # channels before the array's first one
 
     @property
     def is_empty(self) -> bool:

@@ -46,7 +46,7 @@ def test_a_wait_that_nothing_can_end_is_found_at_once_with_its_word(condition: s
     assert "deadlock" in message and "nothing changes any more" in message
     assert line == 6
     assert "k.tile:6 reads bytes 0 to 3 of flags, which hold 0" in message
-    assert "what else changes flags stands at k.tile:10" in message
+    assert "flags is also changed at k.tile:10" in message
     assert "128 threads are still there, 384 have ended" in message
 
 

@@ -117,7 +117,7 @@ class Inliner:
         results = lists[0] if callee.results else ()
         arguments = lists[-1] if callee.params else ()
         if len(results) != len(callee.results) or len(arguments) != len(callee.params):
-            raise PtxError(f"{callee.name} takes other numbers of arguments and results in `{ins}`", ins.ptx_line)
+            raise PtxError(f"{callee.name} has another number of arguments or results in `{ins}`", ins.ptx_line)
         self.count += 1
         # A name of the text has no slash, so that the names of different calls differ.
         suffix = f"/{self.count}"

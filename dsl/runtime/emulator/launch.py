@@ -233,7 +233,7 @@ class RunningLaunch:
         if self.local_bytes * self.block_lanes * self.cluster_size > MOST_LOCAL:
             total = self.local_bytes * self.block_lanes * self.cluster_size
             raise LaunchRefusedError(
-                f"the threads of a cluster have {total} bytes of local memory; {MOST_LOCAL} are the most"
+                f"the threads of a cluster have {total} bytes of local memory, of {MOST_LOCAL} at most"
             )
         for variable in variables:
             for offset, name, addend in variable.pointers:

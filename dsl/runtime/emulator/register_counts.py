@@ -58,7 +58,7 @@ class RegisterCounts:
                 self.check_group(warp, min(warp + GROUP, first + per_block))
             total = 32 * int(self.counts[first : first + per_block].sum())
             if total > self.first * self.wave.block_lanes:
-                message = f"the warps of the block have {total} registers in the end, which began with "
+                message = f"the warps of the block have {total} registers in the end, and began with "
                 message += f"{self.first * self.wave.block_lanes}: {self.first} a thread"
                 self.report(message, int(np.argmax(self.counts[first : first + per_block])) + first)
 

@@ -579,7 +579,7 @@ class BlockMeetings:
     def report_deadlock(self, waits: dict[Site | None, tuple[Any, str, str]]) -> None:
         """Reports all who wait in one finding, as each of them may be the cause."""
         (site, (g, message, why)), *others = waits.items()
-        message += ", and nothing that still runs ends that" + why
+        message += ", and no running thread can end that" + why
         for there, (_, who, why) in others:
             place = f"line {there.location.line}" if there and there.location else "another place"
             message += f"; at {place}, {who}{why}"

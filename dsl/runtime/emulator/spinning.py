@@ -45,7 +45,7 @@ class Spins:
     def __init__(self, launch: Any):
         self.launch = launch
         self.polls: dict[int, Poll] = {}
-        self.marks = [0, 0]  # instructions spent before the last rotation but one, and before the last
+        self.marks = [0, 0]  # instructions spent before the second last rotation, and before the last
         self.registers: list[Any] = []
         self.written: list[int] = []
         self.rotations = 0
@@ -125,9 +125,7 @@ class Spins:
         others = [ins for ins in launch.stores_to(allocation.address) if ins.ptx_line != poll.site.ptx_line]
         text += f"last access that may have changed them: {by}; " if by else "no thread has written them; "
         return text + (
-            f"what else changes {name} stands at {places_of(others)}"
-            if others
-            else f"nothing else in the kernel changes {name}"
+            f"{name} is also changed at {places_of(others)}" if others else f"nothing else in the kernel changes {name}"
         )
 
     def text(self, waiting: int) -> str:

@@ -295,7 +295,7 @@ def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
     if any(not 1 <= extent <= MOST_EXTENT for extent in tensor_map.extents):
         return f"the extents {tensor_map.extents} are not all 1 to 2^32"
     if any(stride % UNIT or not 0 <= stride < MOST_STRIDE for stride in tensor_map.strides):
-        return f"the distances {tensor_map.strides} are not all multiples of {UNIT} bytes below 2^40"
+        return f"the strides {tensor_map.strides} are not all multiples of {UNIT} bytes below 2^40"
     if (window := tensor_map.window) is not None and (fault := window_fault(tensor_map, window)):
         return fault
     if window is None and any(not 1 <= extent <= MOST_BOX for extent in tensor_map.box):

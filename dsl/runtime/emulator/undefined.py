@@ -225,7 +225,7 @@ class Undefined:
         def run(v: Values, g: Any) -> None:
             table = g.wave.undefined
             if not divides and table.is_known(rows, g):
-                return  # as nearly always: what comes of it is known, too
+                return  # as nearly always: then the results are known, too
             at = slice(None) if g.threads is None else g.threads
             active = None if guard is None or v[guard] is None else np.broadcast_to(v[guard] ^ negated, g.n)
             unsure = None if guard_row is None else np.array(table.origins[guard_row, at])
@@ -275,7 +275,7 @@ class Undefined:
         name = self.names[int(origins[lane]) - 1]
         if (division := self.quotients.get(name)) is not None:
             place = division.location or f"PTX line {division.ptx_line}"
-            message = f"{use} by the result of an integer division by 0, which is no number"
+            message = f"{use} by the result of an integer division by 0, which is undefined"
             g.launch.report(Kind.DIVISION, message, g, lane, site, f"divided at {place}")
             return
         name = name.split("/")[0].split("@")[0]

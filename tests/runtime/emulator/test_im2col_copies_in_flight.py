@@ -201,7 +201,7 @@ MAPS = {
     ),
     "rows of 8 bytes": (windowed(box=(8, 16), swizzle=0), "8 bytes, which is no multiple of 16"),
     "a row wider than its swizzle": (windowed(box=(64, 16)), "64 bytes, and its swizzle spans 32"),
-    "strides that are no multiple of 16": (windowed(strides=(64, 520, 3120)), "distances (64, 520, 3120)"),
+    "strides that are no multiple of 16": (windowed(strides=(64, 520, 3120)), "strides (64, 520, 3120)"),
 }  # fmt: skip
 
 

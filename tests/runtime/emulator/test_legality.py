@@ -152,7 +152,7 @@ mov.u32 %r10, 99999999999999999999;                      is not an integer of 64
 mov.u32 %r10, 08;                                        is not an integer
 ld.shared.u32 %r10, [%r2-4];                             expected ']'
 mov.u32 %r10, %r11, ;                                    among the operands
-NEAR:                                                    the label NEAR stands twice
+NEAR:                                                    the label NEAR is declared twice
 NEAR: .branchtargets NOWHERE;                            unknown label|unknown
 .reg .b32 %r10;                                          %r10 is declared twice
 .reg .f99 q;                                             cannot be .f99
@@ -209,7 +209,7 @@ MODULES = """
 .local .b32 q;                                 unknown directive
 .visible .visible .global .b32 q;              unknown directive
 .extern .global .b32 q;                        of another module
-.func f() { L: L: ret; }                       stands twice
+.func f() { L: L: ret; }                       is declared twice
 .func f() { add.relu.f32 %f1, %f1, %f1; ret; } no form
 .func f(.param .b32 a, .param .b32 a) { ret; } two parameters a
 .func (.param .b32 r) f(.param .b32 a) { .reg .b32 q; ld.param.b32 q, [r]; ret; } can only be written

@@ -295,7 +295,7 @@ def test_both_places_are_named() -> None:
 MAPS = {
     "bytes that are no map": (bytes(128), "no tensor map"),
     "an array at a multiple of 8": (encode(TensorMap(2, (64, 64), (128,), (64, 16), 128), 8), "no multiple of 16"),
-    "rows that are no multiple of 16": (encode(TensorMap(2, (64, 64), (136,), (64, 16), 128), 0), "distances (136,)"),
+    "rows that are no multiple of 16": (encode(TensorMap(2, (64, 64), (136,), (64, 16), 128), 0), "strides (136,)"),
     "rows that are too far apart": (encode(TensorMap(2, (64, 64), (1 << 40,), (64, 16), 128), 0), "below 2^40"),
     "a box of 257": (encode(TensorMap(2, (64, 640), (128,), (64, 257), 128), 0), "1 to 256"),
     "a row of 8 bytes": (encode(TensorMap(2, (64, 64), (128,), (4, 16)), 0), "8 bytes"),

@@ -195,7 +195,7 @@ def out_fault(placed: PlacedMap, corner: list[int]) -> str:
     if corner[0] < 0:
         return f"pixels cannot be copied out of shared memory from channel {corner[0]} on"
     if channels * placed.map.element_bytes % UNIT:
-        return f"pixels go out of shared memory in parts of {UNIT} bytes, of which the channels end in the middle"
+        return f"pixels go out of shared memory in parts of {UNIT} bytes, and the channels end inside one"
     return ""
 
 
@@ -286,7 +286,7 @@ def reduction_of_map(name: str, placed: PlacedMap, g: Any, site: Site) -> BulkRe
     if named.removesuffix(".ftz") in OF_TYPES[name]:
         return BulkReduction(name, named.removesuffix(".ftz"))
     message = (
-        f"a map of .{named or 'bits'}, whose elements have no .{name}; those of {', '.join(sorted(OF_TYPES[name]))} do"
+        f"a map of .{named or 'bits'}, whose elements have no .{name}; only {', '.join(sorted(OF_TYPES[name]))} have it"
     )
     g.launch.report(Kind.TENSOR_MAP, message, g, 0, site)
     return None

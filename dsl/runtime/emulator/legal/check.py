@@ -191,7 +191,7 @@ def check_labels(function: PtxFunction, scope: RegisterScope) -> None:
     for item in function.body:
         if isinstance(item, Label):
             if item.name in scope.labels:
-                raise PtxError(f"the label {item.name} stands twice in {function.name}", item.ptx_line)
+                raise PtxError(f"the label {item.name} is declared twice in {function.name}", item.ptx_line)
             scope.labels.add(item.name)
     for name, targets in function.targets.items():
         scope.tables.add(name)

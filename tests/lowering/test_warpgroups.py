@@ -152,18 +152,18 @@ def test_what_threads_load_across_k_has_no_conflicts(lines: tuple[str, ...]) -> 
 
 REFUSED = {
     "rows for fewer warps": (text(128, 64, 64, 4), {}, "128 rows are not 16 for each of 4 warps"),
-    "no whole group": (text(32, 64, 64, 2), {}, "2 warps are no groups of 4, of 64 rows each"),
-    "too many columns": (text(64, 512, 64, 4), {}, "none of 512 columns"),
-    "rows too short": (text(64, 64, 8, 4), {}, "rows of 16 bytes; they take 32, 64, 128"),
-    "bytes across K": (text(64, 64, 64, 4, b="across"), {"T": "s8", "O": "s32"}, "right operand lies across K, which"),
-    "tf32, both across K": (text(64, 64, 32, 4, a="across", b="across"), {"T": "f32"}, "right operand lies across K"),
+    "no whole group": (text(32, 64, 64, 2), {}, "2 warps are no warp groups of 4 warps, with 64 rows each"),
+    "too many columns": (text(64, 512, 64, 4), {}, "none with 512 columns"),
+    "rows too short": (text(64, 64, 8, 4), {}, "rows of 16 bytes; wgmma takes 32, 64, 128"),
+    "bytes across K": (text(64, 64, 64, 4, b="across"), {"T": "s8", "O": "s32"}, "right operand lies across k, which"),
+    "tf32, both across K": (text(64, 64, 32, 4, a="across", b="across"), {"T": "f32"}, "right operand lies across k"),
     "tf32, columns for fewer warps": (text(64, 32, 32, 4, b="across"), {"T": "f32"}, "its 32 columns, rows of"),
     "another target": (text(), {"arch": "sm_80"}, "sm_80 has none"),
     "a later target": (text(), {"arch": "sm_100"}, "sm_100 has none"),
     "operands in registers": (text(64, 64, 64, 4, "stage a, b: registers"), {}, "no load of a staged tile"),
     "tf32 that is rounded": (
         text(64, 64, 32, 4).replace("factor(b[", "b[").replace(".T, T=T), acc)", ".T.to(tf32), acc)"), {"T": "f32"},
-        r"product 'acc' of line \d+ .* converted behind its load in line \d+: bitcast\(v, tf32\)",
+        r"product 'acc' of line \d+ .* converted after its load in line \d+: bitcast\(v, tf32\)",
     ),
     "halves of f32": (
         text(64, 64, 32, 4).replace("factor(b[", "b[").replace(".T, T=T), acc)", ".T.to(f16), acc)")
@@ -171,7 +171,7 @@ REFUSED = {
     ),
     "a right one that is computed": (
         text(64, 64, 64, 4).replace("factor(b[", "twice(b["). replace(".T, T=T), acc)", ".T), acc)"), {},
-        r"made by '\+' in line \d+: a left operand alone may be computed",
+        r"made by '\+' in line \d+: only a left operand may be computed",
     ),
     "step by step": (text(64, 64, 64, 4, "pipeline p: 3", "prefetch_fragments p: early"),
                      {}, "its (left|right) operand"),

@@ -1,4 +1,4 @@
-"""Boxes of tensors that one instruction copies (TMA), and the maps of tensors that a launch passes for them."""
+"""TMA boxes: parts of tensors that one instruction copies, and the tensor maps that a launch passes for them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ from dsl.lowering.ops import operand
 from dsl.lowering.shared.shared_map import row_swizzle
 
 PIECE = 16
-"""Bytes that a swizzle leaves together, and that rows of a box are multiples of (PTX ISA, "Swizzling Modes")."""
+"""Bytes that a swizzle keeps together. Rows of a box are multiples of it (PTX ISA, "Swizzling Modes")."""
 MAP_BYTES, MAP_ALIGN, BOX_ALIGN = 128, 64, 128
-"""Of a map in the parameters: bytes, and what they are aligned to; of a box in shared memory the latter."""
+"""Bytes of a tensor map in the parameters, its alignment, and the alignment of a box in shared memory."""
 ATOM = 8
-"""Rows by whose numbers a swizzle goes."""
+"""Rows after which a swizzle repeats."""
 LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
-"""The first target with copies of boxes, elements of one along an axis, and how many axes it has."""
+"""The first target with TMA, the most elements of a box along an axis, and the most axes."""
 
 AHEAD = "no box is stored that begins ahead of the first element"
-"""It is an illegal instruction on a device, which no manual says (17 corners tried on an H200, driver 580.159.04), and
-loads begin anywhere."""
+"""A device stops such a store with an illegal instruction, which no manual says (17 corners tried on an H200, driver
+580.159.04). Loads may begin anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxAxis:
-    """Of a box along an axis of its tensor, or along that and those ahead of it that no axis of the box names, joined:
-    the first element, and how many. They are along the axis `along` of the tile, one more every `step` elements of it;
-    -1 where all of the tile has the same."""
+    """A box along one axis of its tensor. Axes before it that the box does not name are joined to it.
+
+    first: its first element; extent: how many. along: the axis of the tile that they lie along, one more every `step`
+    elements of the tile; -1 if the whole tile has the same element.
+    """
 
     axis: int
     first: Value
@@ -48,9 +50,9 @@ class BoxAxis:
 
 @dataclass(frozen=True, slots=True)
 class PixelWalk:
-    """How the pixels of a window go along an axis: `step` by step from `lower` on to the last element and `upper` more,
-    `count` of them, and from there to `lower` again; with a count of 0 there are as many as the window has. What is
-    copied lies `tap` elements further."""
+    """How the pixels of a window walk along an axis: from `lower` in steps of `step` to `upper` past the last element,
+    `count` of them, then again from `lower`. With count 0 the pixels never wrap. Each copied element lies `tap`
+    elements further."""
 
     lower: int
     upper: int
@@ -61,9 +63,11 @@ class PixelWalk:
 
 @dataclass(frozen=True, slots=True)
 class CopiedBox:
-    """What one instruction copies of a tensor, the axes in some order. walks: of a window, whose pixels are all along
-    the first of these axes; they are behind the slices, and behind them is one axis more. at: how many elements of a
-    stage are ahead of it."""
+    """The part of a tensor that one instruction copies, with its axes in some order.
+
+    walks: of a window, one for each axis that its pixels walk along. These axes come behind the channels and before one
+    last axis; all pixels are along the first of them. at: how many elements of a stage come before the box.
+    """
 
     axes: tuple[BoxAxis, ...]
     walks: tuple[PixelWalk, ...] = ()
@@ -75,7 +79,7 @@ class CopiedBox:
 
     @property
     def operands(self) -> dict[str, Value | None]:
-        """Of an operation that has it; `of` finds the box again."""
+        """The operands of an operation with this box. `of` reads the box from operands and attributes."""
         firsts: dict[str, Value | None] = {f"corner{i}": axis.first for i, axis in enumerate(self.axes)}
         return firsts | {f"tap{i}": walk.tap for i, walk in enumerate(self.walks)}
 
@@ -102,26 +106,27 @@ class CopiedBox:
         return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"])
 
     def joined(self, extents: Sequence[int]) -> dict[int, int]:
-        """The extents of its axes, of those of the tensor's own."""
+        """The extents of the tensor along the axes of the box, some of them joined. extents: of the tensor."""
         named = sorted(axis.axis for axis in self.axes)
         return {axis: prod(extents[before + 1 : axis + 1]) for before, axis in pairwise([-1, *named])}
 
     @property
     def outermost(self) -> int:
-        """The axis, of those with several elements, along which they lie farthest apart in shared memory."""
+        """The axis with several elements that is outermost in shared memory."""
         return max((i for i, axis in enumerate(self.axes) if axis.extent > 1), default=0)
 
     @staticmethod
     def own(op: Op) -> CopiedBox:
-        """What a block copies itself, the first one of those that copy for each other."""
+        """The part that a block copies itself: the whole box, or with multicast the part of the block of rank 0."""
         box = CopiedBox.of(op)
         part = box.shared(op.attrs["blocks"]) if "blocks" in op.attrs else box
         assert part is not None
         return part
 
     def shared(self, blocks: int) -> CopiedBox | None:
-        """What each of so many blocks copies of it, the first of them this: rows of the outermost axis, so that a part
-        is whole groups of the 8 rows that a swizzle goes by. None where there are no such parts."""
+        """The part of a box that the first of so many blocks copies, if each copies an equal part; None if there are no
+        equal parts."""
+        # Parts are rows of the outermost axis, in whole groups of 8: each part then has the swizzle of the whole.
         place = self.outermost
         extent, rest = divmod(self.axes[place].extent, blocks)
         if self.walks or not place or rest or self.size // self.axes[0].extent // blocks % ATOM:
@@ -131,8 +136,8 @@ class CopiedBox:
         return replace(self, axes=tuple(axes))
 
     def columns(self, b: Builder, order: Sequence[int], shape: Sequence[int], start: int, run: int) -> CopiedBox:
-        """Of so many columns of a tile of this shape, whose axes lie in this order in shared memory, the columns last.
-        Its axes are then those of the tile, the innermost first, and behind them those with one element."""
+        """The box of `run` columns from `start` on, of a tile of this shape. order: the axes of the tile in shared
+        memory, the columns last. The new box has the axes of the tile, innermost first, then those of one element."""
         axes = [_columns(b, axis, start, run) if axis.along == order[-1] else axis for axis in self.axes]
         place = {axis: number for number, axis in enumerate(reversed(order))} | {-1: len(order)}
         axes.sort(key=lambda axis: (place[axis.along], axis.step if axis.along >= 0 else 0))
@@ -140,10 +145,10 @@ class CopiedBox:
         return replace(self, axes=tuple(axes), at=ahead)
 
     def part(self, b: Builder, axis: int, origin: Value, part: int) -> CopiedBox | str:
-        """Of so many elements along an axis of the tile, or why these are no box."""
+        """The box of `part` elements along an axis of the tile, from `origin` on; or why these are no box."""
         start = constant_of(origin)
         if start is None:
-            return "a loop of the run takes it in parts, which 'static' writes out"
+            return "a loop at run time takes it in parts, which 'static' writes out"
         if self.walks and axis == self.axes[1].along:
             return self._from_pixel(b, int(start), part)
         axes = tuple(_columns(b, each, int(start), part) if each.along == axis else each for each in self.axes)
@@ -151,8 +156,9 @@ class CopiedBox:
         return replace(self, axes=axes) if is_whole else f"of its axis {axis}, parts of {part} elements are no box"
 
     def _from_pixel(self, b: Builder, start: int, pixels: int) -> CopiedBox:
-        """Of so many pixels of a window, from one on: the number of the first one is the greater by that, of which
-        each axis has a digit and hands the rest on to the next."""
+        """The window of `pixels` pixels, from pixel `start` of this one on."""
+        # `start` is added to the number of the first pixel: each axis keeps its digit of the sum, and carries the rest
+        # to the next axis.
         channels, *walked, last = self.axes
         carried, axes = b.index(start), [channels]
         for axis, way in zip(walked, self.walks, strict=True):
@@ -162,12 +168,12 @@ class CopiedBox:
             if way.count:
                 place, carried = b.value("mod", number, count), b.value("floordiv", number, count)
             axes.append(replace(axis, first=b.value("add", b.value("mul", place, step), lower)))
-        axes[1] = replace(axes[1], extent=pixels)
+        axes[1] = replace(axes[1], extent=pixels)  # all pixels count along the first axis that they walk
         return replace(self, axes=(*axes, replace(last, first=b.value("add", last.first, carried))))
 
 
 def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
-    """What so many columns have of an axis that is along them."""
+    """The part of an axis along the columns that `run` columns from `start` on have."""
     skipped = start % (axis.step * axis.extent) // axis.step
     extent = max(1, min(axis.extent, run // axis.step))
     first = b.value("add", axis.first, b.index(skipped)) if skipped else axis.first
@@ -175,8 +181,7 @@ def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
 
 
 def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | str) -> list[Value]:
-    """The operands of an operation with another box in place of its own, or without, for which there is a reason; its
-    attributes are changed."""
+    """Replaces the box of an operation, or removes it for a reason. Changes `attrs`; gives the new operands."""
     for name in ("box", "walks", "at"):
         attrs.pop(name, None)
     kept = [not name.startswith(("corner", "tap")) for name in attrs["has"]]
@@ -190,15 +195,15 @@ def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | str)
 
 
 MOST_OF_STEP = 8
-"""Elements from a pixel of a window to the next one."""
+"""Most elements from a pixel of a window to the next one."""
 CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
-"""Rank of a window's tensor → least and greatest end (CUDA driver API, "cuTensorMapEncodeIm2col")."""
+"""By rank of a window's tensor, the least and greatest corner (CUDA driver API, "cuTensorMapEncodeIm2col")."""
 MOST_OF_TAP = {3: 65535, 4: 255, 5: 31}
-"""The same → greatest distance of a tap (PTX ISA, "im2col mode")."""
+"""By rank, the greatest distance of a tap (PTX ISA, "im2col mode")."""
 
 
 def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
-    """What is wrong with a box, or with the window that it is of, and what would fit; None if nothing is."""
+    """What is wrong with a box or window by the limits of TMA, and what would fit; None if nothing is."""
     rank = len(box.axes)
     if rank > MOST_OF_AXES:
         return f"a box of a tensor of {rank} axes", f"at most {MOST_OF_AXES} axes"
@@ -210,7 +215,7 @@ def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
     for each in box.walks:
         tap = facts.of(each.tap)
         if not (low <= each.lower <= high and low <= each.upper <= high):
-            message = f"a window that goes from {each.lower} to {each.upper} beyond the last element"
+            message = f"a window that goes from {each.lower} to {each.upper} past the last element"
             return message, f"{low} to {high}, with {rank} axes"
         if not 1 <= each.step <= MOST_OF_STEP:
             return f"pixels {each.step} apart", f"1 to {MOST_OF_STEP}"
@@ -222,9 +227,12 @@ def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class BoxMap:
-    """The map of a tensor for boxes of one kind. axes: of the tensor, the innermost first, as in `BoxAxis`; box:
-    elements along each, or of a window channels and pixels; walks: of a window, lower and upper end and step along each
-    axis but the first and the last; swizzle: bytes of a row within which pieces change places, 0 without."""
+    """The tensor map for boxes of one kind.
+
+    axes: of the tensor, innermost first, as in `BoxAxis`; box: elements along each, or channels and pixels of a window;
+    swizzle: bytes of a row, 0 without; walks: of a window, lower and upper corner and step along each axis except the
+    first and the last.
+    """
 
     tensor: str
     axes: tuple[int, ...]
@@ -234,42 +242,45 @@ class BoxMap:
 
     @property
     def name(self) -> str:
-        """Of the argument, which is none of the language."""
+        """The name of the argument. Its dots keep it apart from names of the language."""
         ends = [str(number).replace("-", "m") for walk in self.walks for number in walk]
         return ".".join([self.tensor, "map", *map(str, (*self.axes, *self.box, self.swizzle)), *ends])
 
 
 def map_of(copy: Op) -> BoxMap:
-    """The map that a bulk copy, or a store, goes by."""
+    """The tensor map that a TMA copy or store uses."""
     tensor, memory, box = operand(copy, "tensor"), copy.operands[0], CopiedBox.own(copy)
     assert tensor is not None and tensor.name is not None and isinstance(memory.type, SharedType)
     swizzle, extents = memory.type.swizzle, copy.attrs.get("pieces") or tuple(axis.extent for axis in box.axes)
+    # TMA knows the swizzles of rows of 32, 64 and 128 bytes and no others, so `stage` marks its tiles as `required`.
     assert swizzle in ((), row_swizzle(extents[0] * memory.dtype.bytes)), "a swizzle of no row"
     return BoxMap(
         tensor.name,
         tuple(axis.axis for axis in box.axes),
-        extents[:2] if box.walks else extents,
+        extents[:2] if box.walks else extents,  # an im2col map has one number for channels and one for pixels
         PIECE << len(swizzle) if swizzle else 0,
         tuple((walk.lower, walk.upper, walk.step) for walk in box.walks),
     )
 
 
 def maps_of(block: Block) -> list[BoxMap]:
-    """The maps of a block of operations, each once, in the order in which their copies stand."""
+    """The tensor maps of a block of operations, each once, in the order of their copies."""
     return list(dict.fromkeys(map_of(op) for op in walk(block) if is_of_box(op)))
 
 
 def is_of_box(op: Op) -> bool:
-    """Whether it goes by a map."""
+    """Whether an operation uses a tensor map."""
     return op.spec.leaves or (op.spec.access.at_pipeline == "fill" and "box" in op.attrs)
 
 
 def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
-    """Along each axis of its box, how many elements one instruction stores of what a warp holds in the layout of these
-    places: all of it, columns in runs. None where that is no box, or several warps hold the same.
+    """Along each axis of a store's box, how many elements one instruction stores if each warp stores what it holds.
 
-    Of a shared tile each warp's part is to be whole rows of atoms, eight of them or more where a swizzle goes by them.
+    place: the offsets in the shared tile, with their layout. None if a warp's elements are no box of whole atom rows,
+    if they have fewer than eight rows, or if several warps hold the same elements.
     """
+    # Eight rows or more, since a swizzle repeats after eight. Then no other warp is waited for: no barrier of the block
+    # stands before the store.
     layout, box = place.tile.layout, CopiedBox.of(store)
     assert layout is not None
     shape, run = shape_of(box), place.tile.shape[-1]
@@ -292,6 +303,6 @@ def pieces_of_warp(store: Op, place: Value) -> tuple[int, ...] | None:
 
 
 def shape_of(box: CopiedBox) -> tuple[int, ...]:
-    """Of the tile that a box of slices is, each of one axis."""
+    """The shape of the tile of a box whose slices are each along one axis of the tile."""
     extents = {axis.along: axis.extent for axis in box.axes if axis.along >= 0}
     return tuple(extents[axis] for axis in range(len(extents)))

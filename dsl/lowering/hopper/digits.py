@@ -1,4 +1,4 @@
-"""Indices of tiles told by digits of an element's place, as `pixel // q % p` of `pixel = first + arange(128)`."""
+"""Index tiles as digits of an element's place, such as `pixel // q % p` with `pixel = first + arange(128)`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dsl.lowering.known.forms import Forms
 class Digit:
     """(origin + place) // step % count * factor, of an element's place along `axis` of a tile.
 
-    No origin is 0, and a count of 0 leaves all of it.
+    origin None means 0. count 0 means no `% count`.
     """
 
     axis: int
@@ -26,7 +26,7 @@ class Digit:
     origin: Value | None = None
 
     def split(self, by: int) -> tuple[tuple[Digit, ...], tuple[Digit, ...]] | None:
-        """The quotient by a number, and what that leaves; None where these are no digits."""
+        """Quotient and remainder of a division by a number, as digits; None where they are none."""
         if by == 1 or (self.count and by % self.count == 0):
             return ((self,), ()) if by == 1 else ((), (self,))
         if self.count % by:
@@ -37,14 +37,14 @@ class Digit:
 
 @dataclass(frozen=True, slots=True)
 class TileIndex:
-    """A scalar, and digits that are added to it."""
+    """An index tile: the sum of a scalar and of digits."""
 
     start: Value
     digits: tuple[Digit, ...] = ()
 
 
 class Digits(Forms[TileIndex]):
-    """The indices of one kernel, as far as their definitions show them. `b` makes their scalars."""
+    """The index tiles of one kernel, by their definitions. b: makes their scalars."""
 
     def __init__(self, b: Builder, facts: Analysis):
         self.b, self.facts = b, facts
@@ -56,7 +56,8 @@ class Digits(Forms[TileIndex]):
         return TileIndex(self.b.constant(op.attrs["value"], op.result.dtype))
 
     def counted(self, op: Op) -> TileIndex:
-        """One element alone is a number: an axis of it may be repeated, and then counts nothing."""
+        """The digit of an `arange`."""
+        # A single element is a number. Its axis may be broadcast, and then counts nothing.
         extent = op.attrs["extent"]
         return TileIndex(self.b.constant(0, op.result.dtype), (Digit(0, count=extent),) if extent > 1 else ())
 
@@ -110,7 +111,7 @@ class Digits(Forms[TileIndex]):
         return self._moved(op, len(op.result.tile.shape) - len(op.operands[0].tile.shape))
 
     def reshaped(self, op: Op) -> TileIndex | None:
-        """Where no more than axes of one element come and go."""
+        """The same digits, if only axes of one element come and go."""
         before, after = op.operands[0].tile.shape, op.result.tile.shape
         if [extent for extent in before if extent > 1] != [extent for extent in after if extent > 1]:
             return None
@@ -128,7 +129,8 @@ class Digits(Forms[TileIndex]):
         return TileIndex(index.start, tuple(replace(digit, axis=digit.axis + by) for digit in index.digits))
 
     def converted(self, op: Op) -> TileIndex | None:
-        """An s32 that becomes an index: sums of s32 that overflow have no meaning as indices."""
+        """An s32 that becomes an index."""
+        # Sums of s32 that overflow have no meaning as indices, so the conversion may move into the sum.
         source = op.operands[0]
         index = self.of(source) if op.result.dtype is INDEX and source.dtype in (S32, INDEX) else None
         if index is None:

@@ -1,11 +1,11 @@
-"""Which accesses are boxes of a tensor, for one instruction to copy (PTX ISA, "Tensors"): slices, windows of images.
+"""Which accesses are TMA boxes of a tensor (PTX ISA, "Tensors"): slices, and windows of images.
 
-A window (there "im2col mode") is what a tap of a filter sees. Its rows are pixels, one behind the other through the
-rows and images of a result; each is a step further in the tensor, and all are read by the same distance away. So
-`x[image, row, column, c : c + 64]` is one if image, row and column are digits of the number of a pixel.
+A window ("im2col mode" in the PTX ISA) is what one tap of a filter reads. Its rows are the pixels of a result, one
+behind the other through rows and images. Each pixel is a step further in the tensor, and the tap adds the same distance
+to all. So `x[image, row, column, c : c + 64]` is a window if image, row and column are digits of a pixel's number.
 
-Where these digits are all of the indices, and rows and images lie one behind the other as their numbers do, they are
-one axis of the tensor, and a run of pixels is a slice of that. So results of images are stored.
+If the indices are nothing but these digits, and the tensor is contiguous, they form one axis of the tensor, and a run
+of pixels is a slice of it. Results of images are stored that way.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ NO_DIGITS = "its indices are no slices, and not the digits of one number"
 
 
 class NoBox(Exception):
-    """Why an access is no box, in words that go on after the tensor's name."""
+    """Why an access is no TMA box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscript:
-    """The index along an axis of a tensor, and how many elements that has. axis: of the tensor's own; None for one of a
-    single element that a view has put in. outside: whether an index tile may be ahead of the first element, or behind
-    the last one, for all that is known; slices and scalars are masked by themselves."""
+    """The index along an axis of a tensor.
+
+    axis: of the tensor itself; None for an axis of one element that a view has inserted. extent: elements along it.
+    outside: whether an index tile may be before the first element, or behind the last one. Slices and scalars are
+    masked by themselves.
+    """
 
     axis: int | None
     index: TileIndex
@@ -49,8 +52,8 @@ class Subscript:
 def box_of_access(
     digits: Digits, subscripts: list[Subscript], shape: tuple[int, ...], windows: bool, contiguous: bool
 ) -> CopiedBox:
-    """The box that an access of this shape is: of slices, if they are, else a window, where the access may be one, else
-    of slices of joined axes, if the tensor is contiguous; of what is no window joined axes are first. Raises NoBox."""
+    """The TMA box of an access: of slices; else a window, if windows are allowed; else of slices of joined axes, if the
+    tensor is contiguous. Without windows, joined axes come first. Raises NoBox."""
     own = [each for each in subscripts if each.axis is not None]
     beside = [each.index for each in subscripts if each.axis is None]
     if not own or any(index.digits or constant_of(index.start) != 0 for index in beside):
@@ -58,7 +61,9 @@ def box_of_access(
     for each in own:
         if len(each.index.digits) > 1:
             raise NoBox(f"its index along axis {each.axis} is made of several counts")
-    if contiguous and not windows:  # whole images in a tile are slices of several axes, and a store takes one
+    # A tile of whole images is slices of several axes of the tensor, too. A store needs one axis of the box for each
+    # axis of the tile, so it joins axes first.
+    if contiguous and not windows:
         own = _joined(digits.b, own)
     slices = {each: _slice(digits, each, shape) for each in own}
     if None not in slices.values():
@@ -83,9 +88,9 @@ def _of_slices(slices: Iterable[BoxAxis | None], shape: tuple[int, ...]) -> Copi
 
 
 def _joined(b: Builder, own: list[Subscript]) -> list[Subscript]:
-    """The subscripts, the innermost axis first, neighbours as one whose indices are neighbouring digits of one number:
-    the lower one counts all of its axis, so that the next one is as far away as memory has it. An axis of one element
-    is one with any neighbour."""
+    """The subscripts, innermost axis first, with neighbouring digits of one number joined to one subscript."""
+    # The lower digit must count its whole axis: then a step of the upper one is just as far in memory. An axis of one
+    # element joins any neighbour.
     joined: list[Subscript] = []
     for each in sorted(own, key=lambda each: -1 if each.axis is None else each.axis, reverse=True):
         whole = _as_one(b, joined[-1], each) if joined else None
@@ -115,9 +120,9 @@ def _as_one(b: Builder, low: Subscript, high: Subscript) -> Subscript | None:
 
 
 def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tuple[int, ...]) -> CopiedBox:
-    """The window that an access is, of whose indices these are slices, or none. Raises NoBox."""
+    """The window of an access. slices: by subscript, its slice, or None. Raises NoBox if it is no window."""
     wrong = NoBox(NO_DIGITS)
-    for along in range(len(shape)):
+    for along in range(len(shape)):  # the axis of the tile that has the pixels
         walked = [each for each in slices if each.digit is not None and each.digit.axis == along]
         rest = {each: axis for each, axis in slices.items() if each not in walked and axis is not None}
         others = [axis for axis in range(len(shape)) if axis != along]
@@ -131,7 +136,7 @@ def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tupl
 
 
 def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool:
-    """Whether the elements of a box that are along an axis of the tile are all of that, each once."""
+    """Whether the axes of a box cover an axis of the tile, each element once."""
     elements = 1
     for axis in sorted((axis for axis in axes if axis.along == along), key=lambda axis: axis.step):
         if axis.step != elements:
@@ -141,7 +146,9 @@ def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool
 
 
 def _slice(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis | None:
-    """A run of an axis. Digits that do not count from 0 are one if nothing is carried among them."""
+    """The slice of an axis that a subscript reads; None if it is no slice."""
+    # A digit whose place does not start at 0 is a slice if nothing is carried within the tile: the start must be a
+    # multiple of all that the tile counts of it.
     assert each.axis is not None
     b, digit = digits.b, each.digit
     if digit is None:
@@ -161,8 +168,11 @@ def _slice(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis |
 
 
 class _Window:
-    """The axes of a window: channels, those that its pixels walk along, and behind them single elements of others. The
-    last axis has no ends at which pixels turn: it is that of the images, or of blocks of channels."""
+    """Builds a window. Its axes: channels, then the axes that pixels walk along, then single elements of others.
+
+    The last axis of an im2col map has no bounds at which pixels wrap. It is that of the images, or of blocks of
+    channels.
+    """
 
     def __init__(self, digits: Digits, walked: list[Subscript], rest: dict[Subscript, BoxAxis], pixels: int):
         self.b, self.facts, self.rest, self.pixels = digits.b, digits.facts, rest, pixels
@@ -184,7 +194,7 @@ class _Window:
         return CopiedBox((*channels, first, *axes[1:], last[1]), walks)
 
     def _last(self, several: list[Subscript]) -> tuple[Subscript, BoxAxis]:
-        """The first of these along which no pixel is below 0: nothing else may be the axis without ends."""
+        """The last axis of the window: the first of these along which no pixel is below 0. Raises NoBox if none is."""
         for each in several:
             axis = self.rest[each] if each in self.rest else self._images(each)
             if axis is not None and self._is_never_below_0(axis.first):
@@ -196,7 +206,8 @@ class _Window:
         return low is not None and low >= 0
 
     def _is_one_walk(self) -> bool:
-        """Whether the digits are those of one number, and all of them."""
+        """Whether the digits are all the digits of one number."""
+        # Of several numbers they would be no walk: an im2col copy goes through its pixels in one order.
         whole = {replace(walk, step=1, count=0, factor=1) for walk in self.walks}
         follows = all(walk.count and walk.step * walk.count == after.step for walk, after in pairwise(self.walks))
         last = self.walks[-1]
@@ -204,12 +215,13 @@ class _Window:
         return len(whole) == 1 and self.walks[0].step == 1 and follows and ends
 
     def _walk(self, each: Subscript) -> tuple[BoxAxis, PixelWalk]:
-        """The first pixel along an axis, and how those behind it go on."""
+        """The first pixel along an axis, and how the following ones walk along it."""
         b, digit, axis = self.b, each.digit, each.axis
         lower = linear(each.index.start)[1]
         if digit is not None and not digit.count:
             return self._walked_images(each, digit)
         if not isinstance(each.extent, int) or axis is None:
+            # The upper corner of the map is relative to the end of the axis, and a constant of the kernel.
             raise NoBox(f"axis {axis}, which its pixels walk along, has an extent that is no constant")
         tap = b.value("sub", each.index.start, b.index(lower))
         count, step = (1, 1) if digit is None else (digit.count, digit.factor)
@@ -221,8 +233,9 @@ class _Window:
         return BoxAxis(axis, first), walk
 
     def _walked_images(self, each: Subscript, digit: Digit) -> tuple[BoxAxis, PixelWalk]:
-        """The window has as many images behind the last one as a box has. One that begins further behind begins at the
-        first of them, so that its pixels are none of a next block of channels."""
+        """The axis of images, and how pixels walk along it."""
+        # The map has as many images behind the last one as a box may reach. A box that starts even further behind is
+        # moved to the first of these: else it could read pixels of the next block of channels.
         images = self._images(each)
         if images is None or not self._is_never_below_0(images.first):
             raise NoBox("its images are not counted from 0 on")
@@ -242,7 +255,7 @@ class _Window:
 
 
 class _Order(Forms[tuple[Value, Value, int]]):
-    """Of a comparison, the lesser, the greater, and by how much that is more at least."""
+    """Of a comparison: the lesser value, the greater one, and their least difference (0 or 1)."""
 
     def ordered(self, op: Op, low: int, apart: int) -> tuple[Value, Value, int]:
         return op.operands[low], op.operands[1 - low], apart
@@ -252,13 +265,14 @@ _ORDER = _Order()
 
 
 def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> None:
-    """Raises NoBox where a mask says more of an access than that its elements are inside of the tensor, or less: what
-    is outside of an axis alone is another row for a load, and zeros for a box."""
+    """Raises NoBox unless a mask says exactly that the elements of an access are inside the tensor."""
+    # Not more, as a box has no other mask. Not less: an index past the end of a row is in the next row for a load by
+    # threads, and zero in a box.
     said: set[tuple[int, int]] = set()
     for order, lift in [] if mask is None else _conditions(digits.b, mask):
         found = set() if order is None else _edges(digits, order, subscripts, lift)
         if not found:
-            raise NoBox("its mask says more than that elements are inside of it")
+            raise NoBox("its mask says more than that elements are inside of it")  # a box cannot leave out others
         said |= found
     for number, each in enumerate(subscripts):
         for edge, word in enumerate(("ahead of the first", "behind the last")):
@@ -267,7 +281,7 @@ def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) 
 
 
 def check_begin(facts: Analysis, subscripts: list[Subscript]) -> None:
-    """Raises NoBox where what is stored may begin ahead of the first element of an axis."""
+    """Raises NoBox if a stored box may start before the first element of an axis."""
     for each in subscripts:
         low = facts.of(each.index.start).low
         if low is None or low < 0 or each.outside[0]:
@@ -280,7 +294,8 @@ Lift = Callable[[Value], Value]
 def _conditions(
     b: Builder, mask: Value, lift: Lift = lambda v: v
 ) -> Iterator[tuple[tuple[Value, Value, int] | None, Lift]]:
-    """The comparisons that a mask joins, each with what brings its operands to the mask's shape; None for others."""
+    """The comparisons that a mask joins by `&`, each with a function that brings its operands to the mask's shape. None
+    stands for a condition that is no comparison."""
     op = mask.op
     if op is not None and op.spec.algebra.masks == "all":
         for each in op.operands:
@@ -299,7 +314,8 @@ def _conditions(
 def _edges(
     digits: Digits, order: tuple[Value, Value, int], subscripts: list[Subscript], lift: Lift
 ) -> set[tuple[int, int]]:
-    """For which subscripts a comparison says 0 <= index (edge 0), or index < extent (1)."""
+    """The pairs (number of a subscript, edge) that a comparison states: 0 <= index (edge 0), index < extent (edge
+    1)."""
     low, high = (digits.of(lift(value)) for value in order[:2])
     found: set[tuple[int, int]] = set()
     if low is None or high is None:

@@ -1,11 +1,11 @@
 """Which shared tiles may lie in the same bytes.
 
-Two tiles may not where one is written while elements of the other are still to be read, or while copies into the
-other are in flight. A tile is still to be read from where it was first touched, or from the kernel's start, up to its
-last read; a store of the whole tile begins its life anew. Where that leaves room, accesses of the two by different
-threads need a barrier of the block in between: `unordered` are the pairs that have none.
+Two tiles may not if one is written while the other is still to be read, or while copies into the other are in flight. A
+tile is live from the kernel's start to its last read; a store of the whole tile starts its life anew. Tiles that may
+share bytes still need a barrier of the block between accesses to the two by different threads. `unordered` are the
+pairs that lack one.
 
-Sets of tiles are integers, whose bit i says that tile i is in it.
+Sets of tiles are integers: bit i says that tile i is in the set.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ def members(tiles: int) -> list[int]:
 
 @dataclass(slots=True)
 class _State:
-    """Tiles touched since the last barrier of the block, those that copies are in flight into, and stores out of."""
+    """touched: tiles accessed since the last barrier of the block; open, committed: tiles with copies in flight into
+    them; stored: tiles with TMA stores in flight out of them."""
 
     touched: int = 0
-    open: int = 0  # copies not committed
+    open: int = 0  # copies that are not committed yet: a wait does not end them
     committed: int = 0
     stored: int = 0
 
@@ -39,8 +40,9 @@ class _State:
 
 
 class Lifetimes:
-    """`apart[i]`: the tiles that tile i may not share bytes with. `unordered[i]`: those whose accesses a barrier must
-    come between first; `needs[op]`: which of them before this one, by the tile that it touches."""
+    """`apart[i]`: the tiles that tile i may not share bytes with. `unordered[i]`: tiles that tile i may share bytes
+    with only after a barrier is added. `needs[op]`: by tile that an operation touches, the tiles that need a barrier
+    before it."""
 
     def __init__(self, function: Function):
         self.function = function
@@ -60,7 +62,8 @@ class Lifetimes:
                         sets[j] |= 1 << i
 
     def steps(self, block: Block) -> list[Op]:
-        """The operations of a block that matter here."""
+        """The operations of a block that matter here: accesses to shared tiles, barriers and waits, loops and
+        branches."""
         known = self.stepped.get(block)
         if known is None:
             known = [op for op in block.ops if op.spec.control.flows or op.spec.orders or self.tiles_of(op)]
@@ -68,14 +71,14 @@ class Lifetimes:
         return known
 
     def tiles_of(self, op: Op) -> list[tuple[Op, int]]:
-        """The accesses that an operation does, each with the tile that it touches."""
+        """The accesses to shared tiles that happen at an operation, each with the number of its tile."""
         shared = [each for each in done_by(op) if space_of(each.operands[0]) == "shared"]
         return [(each, self.number[each.operands[0]]) for each in shared]
 
     # ---- what is not ordered, and what is in flight ----
 
     def forward(self, block: Block, state: _State, divided: bool) -> _State:
-        """The state behind a block. divided: some threads take it, so that no barrier can be put into it."""
+        """The state after a block. divided: only some threads run it, so no barrier of the block can go into it."""
         for op in self.steps(block):
             if op.spec.control.loops:
                 state = self.loop(op, state, divided or parting(op) is not None)
@@ -84,19 +87,20 @@ class Lifetimes:
                 state = self.forward(op.regions[-1], _State(), divided)
             elif op.spec.control.flows:
                 apart = divided or parting(op) is not None
-                if apart:  # one side after the other
+                if apart:  # both sides run, one after the other, for different threads
                     for region in op.regions:
                         state = state.merged(self.forward(region, replace(state), apart))
                 else:
                     sides = [self.forward(region, replace(state), apart) for region in op.regions]
                     state = sides[0].merged(sides[1])
             elif op.spec.orders == "threads":
-                if op.attrs["scope"] == "block" or self.function.warps == 1:
+                if op.attrs["scope"] == "block" or self.function.warps == 1:  # one warp: its barrier is the block's
                     state.touched = 0
             elif op.spec.orders == "group":
                 state.open, state.committed = 0, state.committed | state.open
             elif op.spec.orders == "end":
-                if not op.attrs["groups"]:  # those that a wait for fewer leaves in flight are not told apart
+                # A wait that leaves some groups in flight ends nothing here: groups are not distinguished.
+                if not op.attrs["groups"]:
                     state.touched, state.committed = state.touched | state.committed, 0
             elif op.spec.orders == "their end":
                 if not op.attrs["groups"]:
@@ -107,13 +111,13 @@ class Lifetimes:
         return state
 
     def pipeline(self, roles: Op) -> None:
-        """The tiles of a pipeline are apart from all others: at no time nobody needs them."""
+        """Keeps the tiles of a pipeline apart from all others: the producer may write them at any time."""
         mine = {roles.operands[0], *(op.operands[0] for op in walk(roles.regions[0]) if op.spec.access.touches)}
-        for tile in mine & self.number.keys():  # it may read numbers of tensors, too
+        for tile in mine & self.number.keys():  # the producer may read tensors, too
             self.apart[self.number[tile]] |= (1 << len(self.tiles)) - 1 & ~(1 << self.number[tile])
 
     def loop(self, op: Op, state: _State, divided: bool) -> _State:
-        while True:
+        while True:  # until what an iteration leaves adds nothing: the state only grows
             leaving = state
             for test in op.regions[:-1]:
                 leaving = self.forward(test, replace(leaving), divided)
@@ -126,7 +130,7 @@ class Lifetimes:
         others = ~(1 << tile)
         self.apart[tile] |= (state.open | state.committed | state.stored) & others
         met = state.touched & others
-        if divided:
+        if divided:  # no barrier can go here, so these tiles may not share bytes at all
             self.apart[tile] |= met
         self.unordered[tile] |= met
         if met:
@@ -142,7 +146,7 @@ class Lifetimes:
     # ---- what is still to be read ----
 
     def backward(self, block: Block, live: int) -> int:
-        """The tiles that are still to be read before a block, of those behind it."""
+        """The live tiles before a block, from those after it."""
         for op in reversed(self.steps(block)):
             if op.spec.control.loops:
                 live = self.iterations(op, live)
@@ -156,7 +160,7 @@ class Lifetimes:
         return live
 
     def before(self, access: Op, tile: int, live: int) -> int:
-        """What is still to be read before an access, of what is behind it."""
+        """The live tiles before an access, from those after it."""
         kinds = {effect.kind for effect in access.spec.access.effects(access) if effect.space == "shared"}
         if "write" in kinds:
             self.apart[tile] |= live & ~(1 << tile)
@@ -165,8 +169,9 @@ class Lifetimes:
         return live | 1 << tile if "read" in kinds else live
 
     def iterations(self, op: Op, live: int) -> int:
+        """The live tiles before a loop, from those after it."""
         head = 0
-        while True:
+        while True:  # until nothing is added, as in `loop`
             before = live | self.backward(op.regions[-1], head)
             for test in reversed(op.regions[:-1]):
                 before = self.backward(test, before)
@@ -175,7 +180,7 @@ class Lifetimes:
             head |= before
 
     def is_whole(self, op: Op) -> bool:
-        """Whether a store writes each element of its tile: as many as it has, no two of them in one place."""
+        """Whether a store writes all elements of its tile: as many as the tile has, at different places."""
         if {e.kind for e in op.spec.access.effects(op)} != {"write"}:
             return False
         mask, offset = operand(op, "mask"), operand(op, "offset")

@@ -1,4 +1,4 @@
-"""How many elements one memory instruction moves: what layout, address, mask and alignment allow together."""
+"""How many elements one memory instruction moves: what layout, address, mask and alignment all allow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ASYNC_BYTES = (4, 8, 16)  # what cp.async copies (PTX ISA, cp.async)
 
 
 def pointer_align(function: Function, memory: Value) -> int:
-    """Bytes that the first element's address is known to be a multiple of."""
+    """The known alignment of the first element, in bytes."""
     if isinstance(memory.type, SharedType):
-        return MAX_BYTES
+        return MAX_BYTES  # `place_shared` puts tiles at multiples of 16 bytes or more
     given: list[Parameter | FunctionWorkspace] = [*function.params, *function.workspaces]
     for each in given:
         if each.value is memory:
@@ -26,18 +26,18 @@ def pointer_align(function: Function, memory: Value) -> int:
 
 
 def stage_bytes(type: SharedType) -> int:
-    """Bytes of one stage: what the first extent counts."""
+    """Bytes of one stage of a tile whose first extent counts stages."""
     return type.bytes // type.shape[0]
 
 
 def masked_groups(analysis: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Along each axis, how many neighbours the mask lets one access of a memory operation hold."""
+    """Along each axis, how many neighbours one access may have under the mask of a memory operation."""
     mask = operand(op, "mask")
     return shape if mask is None else getattr(analysis.of(mask), op.spec.access.under_mask)
 
 
 def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layout: Layout | None) -> int:
-    """Elements of one access: neighbours in registers and in memory, aligned, under a mask that lets them."""
+    """Elements of one access: neighbours in registers and in memory, aligned, all on or all off under the mask."""
     if layout is None:
         return 1
     facts = analysis.of(offset)
@@ -45,7 +45,7 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
     size = memory.dtype.bytes
     aligned = max(pointer_align(analysis.function, memory) // size, 1)
     if isinstance(memory.type, SharedType) and operand(op, "stage") is not None:
-        # A stage may begin at any multiple of its size, so the whole tile's alignment is not enough.
+        # A stage may start at any multiple of its size, so the alignment of the whole tile is not enough.
         stage = stage_bytes(memory.type) // size
         aligned = min(aligned, stage & -stage)
     best = 1
@@ -56,8 +56,8 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
 
 
 def neighbours(analysis: Analysis, op: Op, under: str) -> int:
-    """Elements that one access of a load of global memory may move, if the layout lets it: neighbours, aligned, under a
-    mask that may change as `under` says."""
+    """Elements that one access of a load from global memory may move if the layout allows it: aligned neighbours.
+    under: the fact of the mask that limits them."""
     offset, mask, memory = operand(op, "offset"), operand(op, "mask"), op.operands[0]
     assert offset is not None
     facts, shape, size = analysis.of(offset), offset.tile.shape, memory.dtype.bytes
@@ -68,7 +68,7 @@ def neighbours(analysis: Analysis, op: Op, under: str) -> int:
 
 
 def access_width(analysis: Analysis, op: Op) -> int:
-    """Elements that one access of a load or store moves, or one asynchronous copy, whose two sides both allow them."""
+    """Elements that one access of a load or store moves, or one asynchronous copy, as far as both its sides allow."""
     offset, source, tensor = operand(op, "offset"), operand(op, "source"), operand(op, "tensor")
     assert offset is not None
     width = vector_width(analysis, op, offset, op.operands[0], offset.tile.layout)
@@ -78,7 +78,7 @@ def access_width(analysis: Analysis, op: Op) -> int:
 
 
 def is_partial(analysis: Analysis, op: Op, width: int) -> bool:
-    """True if the mask of `op` may be on for a part of the elements of one access of `width`."""
+    """Whether the mask of `op` may be on for only some elements of one access of `width` elements."""
     mask = operand(op, "mask")
     if mask is None or mask.tile.layout is None:
         return False
@@ -87,8 +87,8 @@ def is_partial(analysis: Analysis, op: Op, width: int) -> bool:
 
 
 def lies_along(analysis: Analysis, value: Value, axis: int, starts: Mapping[Value, Value]) -> bool:
-    """Whether a tile comes from memory where neighbours along this axis of it lie together. starts: what loops carry,
-    each with what it starts as."""
+    """Whether a tile is loaded from memory where neighbours along this axis lie together. starts: by value that a loop
+    carries, its start."""
     op = starts.get(value, value).op
     while op is not None and not op.spec.access.kind:
         tiles = [operand for operand in op.operands if operand.tile.shape]

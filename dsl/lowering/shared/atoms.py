@@ -1,6 +1,6 @@
-"""Tiles of a shared tile's shape in runs: so many elements of each row, and behind them those of the next row.
+"""Offsets within shared tiles whose rows lie in runs: `run` elements of each row, one row behind the other.
 
-Copies of boxes and products of warp groups have rows of 128 bytes at most. A wider tile lies in atoms of such rows.
+TMA and wgmma have rows of at most 128 bytes. A wider tile consists of swizzle atoms with such rows.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dsl.lowering.ir.function import Block, Value
 from dsl.lowering.ir.location import Loc, Source
 
 MOST_OF_ROW = 128
-"""Bytes of a row of a atom."""
+"""Most bytes of a row of a swizzle atom."""
 
 
 def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
-    """The places of a tile's elements in row-major order; with a run, so many columns of all rows after another."""
+    """The offsets of a tile's elements in row-major order; with a run, `run` columns of all rows, then the next."""
     if run not in (0, shape[-1]):
         columns, width = b.value("arange", extent=shape[-1]), b.broadcast(b.index(run), shape[-1:])
         block = b.broadcast(b.index(prod(shape[:-1]) * run), shape[-1:])
@@ -37,8 +37,8 @@ def offsets_within(b: Builder, shape: tuple[int, ...], run: int = 0) -> Value:
 
 
 def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
-    """The places of a tile's elements where so many columns of all rows lie one behind the other, the columns told by
-    two axes: atoms, and those of a atom. They are linear then."""
+    """The same offsets, with the columns as two axes: atoms, and columns within an atom."""
+    # As two axes they are linear; as one, the offset of a column has a division.
     *rows, columns = shape
     if run == columns:
         return offsets_within(b, shape)
@@ -53,7 +53,9 @@ def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
 
 
 def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | None:
-    """Where the tile begins whose offsets these are: a number and those of `offsets_within`, as they are written."""
+    """The constant start of a tile with these offsets, in elements; None if they are not a constant plus the offsets of
+    `offsets_within`."""
+    # They are compared as they are written, with offsets that are made for it.
     b = Builder(Loc(Source("", ""), 0, 0))
     with b.region(Block()):
         whole = offsets_within(b, shape, run)
@@ -66,10 +68,10 @@ def start_of_whole(offset: Value, shape: tuple[int, ...], run: int) -> int | Non
 
 
 def _same(a: Value, b: Value, seen: set[tuple[Value, Value]]) -> bool:
-    """Whether two values are made in the same way, of nothing but numbers."""
+    """Whether two values are computed in the same way, from constants alone."""
     if (a, b) in seen:
         return True
-    seen.add((a, b))
+    seen.add((a, b))  # each pair once: shared operands would be compared again for each way to them
     one, other = a.op, b.op
     return (
         one is not None

@@ -1,6 +1,6 @@
-"""Where the accesses of a shared tile go: byte offsets as linear maps over F2, swizzles, banks.
+"""Addresses of accesses to shared tiles: byte offsets as linear maps over F2, swizzles, bank conflicts.
 
-A byte offset counts from the stage of a ring, else from the tile's start.
+A byte offset counts from the start of the stage in a ring, else from the start of the tile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dsl.lowering.shared.access_width import access_width, stage_bytes
 
 Swizzle = tuple[tuple[int, int], ...]
 
-BANKS = 128  # bytes that one pass over the banks serves
+BANKS = 128  # bytes that one pass over the banks serves: 32 banks of 4
 WORD = 4
 
 
@@ -35,17 +35,17 @@ def swizzled(offset: int, swizzle: Swizzle) -> int:
 
 
 def row_swizzle(width: int) -> Swizzle:
-    """The swizzle of rows of so many bytes, where copies of boxes and products of warp groups have one for them: 16
-    bytes go where eight rows of one column lie in all banks (PTX ISA, "Swizzling Modes")."""
+    """The swizzle that TMA and wgmma have for rows of `width` bytes (PTX ISA, "Swizzling Modes"); empty if none."""
+    # It moves pieces of 16 bytes so that eight rows of one column lie in all banks.
     return tuple((7 + i, 16 << i) for i in range((width // 16).bit_length() - 1)) if width in (32, 64, 128) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class SharedMap:
-    """Byte offsets of the elements of one access, before the swizzle: the XOR of `constant` and of the bases of the set
-    bits of register, lane and warp; plus the sum of the terms, scalars with their factors.
+    """Byte offsets of the elements of one access, before the swizzle.
 
-    aligned: a power of two that divides the sum of the terms.
+    An offset is the XOR of `constant` and of the bases of all bits that are set in register, lane and warp numbers,
+    plus the sum of the terms, which are scalars with factors. aligned: a power of two that divides that sum.
     """
 
     register: tuple[int, ...]
@@ -72,13 +72,15 @@ class SharedMaps:
         self.affines = AffineOffsets()
 
     def of(self, op: Op, layout: Layout | None) -> SharedMap | None:
-        """The map of an access to a shared tile by threads that hold it in `layout`; None where it is not linear."""
+        """The map of an access to a shared tile by threads that hold its elements in `layout`; None if it is not
+        linear."""
         memory, offset, stage = op.operands[0], operand(op, "offset"), operand(op, "stage")
         assert offset is not None and isinstance(memory.type, SharedType)
         affine = self.affines.of(offset)
         if affine is None or layout is None or not free_of_carries(affine, layout.shape):
             return None
         size = memory.dtype.bytes
+        # In a fixed order, as the same text must give the same PTX in every process.
         in_order = sorted(affine.terms, key=lambda term: self.affines.ranks[term[0]])
         terms = {self.affines.scalars[name]: factor * size for name, factor in in_order}
         constant = affine.constant * size
@@ -103,14 +105,15 @@ class SharedMaps:
 
 
 def matrix_lanes(op: Op, map: SharedMap) -> tuple[int, ...]:
-    """The bases of the lanes that give the addresses of an `ldmatrix` or `stmatrix`: row, then matrix."""
+    """The bases of the lane bits that give addresses to an `ldmatrix` or `stmatrix`: rows first, then matrices."""
     rows = (map.register[0], *map.lane[:2]) if op.attrs["trans"] else map.lane[2:]
     return (*rows, *(*matrix_registers(op, map), 0, 0)[:2])
 
 
 def matrix_registers(op: Op, map: SharedMap) -> tuple[int, ...]:
-    """The bases of the register bits that count matrices. Of bytes that are transposed, a matrix has pairs across its
-    rows: it gives half of two words, and the bit that moves by one byte tells the two apart."""
+    """The bases of the register bits that count matrices."""
+    # `ldmatrix.trans` moves pairs of bytes. A transposed matrix of bytes so gives half of two words, and the bit that
+    # moves by one byte selects the word.
     bits = word_bits(op)
     if op.attrs["trans"] and bits == 2:
         return tuple(b for b in map.register[1:] if b != 1)
@@ -127,13 +130,14 @@ def word_bits(op: Op) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Lanes whose accesses shared memory serves together: the offsets that their bits add, and the bytes of each."""
+    """Lanes that shared memory serves together. lanes: the offset that each lane bit adds; bytes: of each lane."""
 
     lanes: tuple[int, ...]
     bytes: int
 
     def passes(self, swizzle: Swizzle) -> int:
-        """Passes over the banks: the most words that lie in one bank."""
+        """Passes over the banks, which is the largest number of words in one bank."""
+        # All maps are linear over F2, so each bank has the same number of words: 2^(rank of words - rank of banks).
         inside = [WORD << i for i in range((self.bytes // WORD).bit_length() - 1)]
         moved = [swizzled(b, swizzle) & -WORD for b in self.lanes]
         words, banks = BasisSpan(inside), BasisSpan(inside)
@@ -144,13 +148,13 @@ class Phase:
 
 
 def lanes_together(size: int) -> int:
-    """Bits of the lanes that one phase of an access of `size` bytes a lane has."""
+    """The number of lane bits of one phase, if each lane accesses `size` bytes."""
     # A pass over the banks gives 128 bytes: 8 lanes of 16, 16 lanes of 8, else the whole warp.
     return {16: 3, 8: 4}.get(size, 5)
 
 
 def access_layout_of(op: Op) -> Layout | None:
-    """The layout of what an access moves."""
+    """The layout of the value that an access moves."""
     moved = op.results[0] if op.results else operand(op, "source") if op.spec.in_flight else operand(op, "value")
     assert moved is not None
     return moved.tile.layout
@@ -166,7 +170,7 @@ def access_bytes(analysis: Analysis, op: Op) -> int:
 
 
 def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
-    """One phase of an access; the others are the same, moved."""
+    """One phase of an access. The others are the same, at other offsets."""
     size = access_bytes(analysis, op)
     lanes = matrix_lanes(op, map) if op.spec.joint else map.lane
     lanes = lanes[: lanes_together(size)]
@@ -178,23 +182,23 @@ def phase_of(analysis: Analysis, op: Op, map: SharedMap) -> Phase:
 
 
 def shared_accesses(ops: Iterable[Op]) -> Iterator[Op]:
-    """The accesses of threads to shared tiles. What a product reads in place is none."""
+    """The accesses of threads to shared tiles, without loads that wgmma does in place."""
     for op in ops:
         if by_threads(op) and not op.attrs.get("in_place") and space_of(op.operands[0]) == "shared":
             yield op
 
 
 def conflicts(maps: SharedMaps, op: Op) -> int | None:
-    """Passes over the banks that each phase of an access takes beyond one; None where that depends on data or masks."""
+    """Extra passes over the banks for each phase of an access; None if that depends on data or masks."""
     memory, offset = op.operands[0], operand(op, "offset")
     assert offset is not None and isinstance(memory.type, SharedType)
     layout = access_layout_of(op)
     if not offset.tile.shape:
         return 0
     mask = operand(op, "mask")
-    # A mask takes lanes out of a phase, so the count would be too high; a masked copy writes zeros there and keeps all
-    # lanes.
-    if not op.spec.in_flight and mask is not None and constant_of(mask) is not True:  # a copy fills with zeros
+    # A mask takes lanes out of a phase, so the count would be too high. A masked copy writes zeros, so all its lanes
+    # take part.
+    if not op.spec.in_flight and mask is not None and constant_of(mask) is not True:
         return None
     map = maps.of(op, layout)
     swizzle = memory.type.swizzle
@@ -204,8 +208,8 @@ def conflicts(maps: SharedMaps, op: Op) -> int | None:
 
 
 MOST_ALIGNMENT = 1024
-"""Bytes that the block's shared memory begins at a multiple of, whatever `.align` says: on an H200 (driver 580) it is
-at 0x400 with `.align 2048`, too."""
+"""Alignment of a block's shared memory, whatever `.align` says: on an H200 (driver 580) it starts at 0x400, with
+`.align 2048`, too."""
 
 
 def period(swizzle: Swizzle) -> int:

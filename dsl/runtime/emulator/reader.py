@@ -178,8 +178,8 @@ ENDS = {",", ";", "}", "]"}  # follow an operand that is a name alone, as most o
 MOVES, VECTORS = {"ld", "ldu", "st", "mov"}, {"v2", "v4", "v8"}
 
 
+def without_braces(operand: Operand) -> Operand:
     """`{x}` is x where no vector is asked for. ptxas takes it in loads, stores and moves of bits; Triton writes it."""
-    """`{x}` is x where no vector is asked for: ptxas takes it in loads, stores and moves of bits, and Triton writes it."""
     return operand.items[0] if isinstance(operand, Vector) and len(operand.items) == 1 else operand
 
 

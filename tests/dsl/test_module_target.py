@@ -65,8 +65,8 @@ def test_the_command_line_runs_as_on_a_device_of_the_target(arch: str, device: s
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["run", *TMA, "--device", "emulator"], "sm_80 has no such copies"),
-        (["verify", *TMA, "--given-only"], "sm_80 has no such copies"),
+        (["run", *TMA, "--device", "emulator"], "sm_80 has no TMA"),
+        (["verify", *TMA, "--given-only"], "sm_80 has no TMA"),
         (["run", "saved.ptx"], "saved.ptx is a PTX text"),
     ],
 )

@@ -227,7 +227,7 @@ REFUSED = {
     ),
     "an index of the greatest": (
         "align v: 8", "v = x[r, 0 : N]\ny[r, 0 : N] = v - argmax(v).to(f32)", "schedule",
-        "what 'reduce' in line 6 joins has no number that changes nothing",
+        "the reduction by 'reduce' in line 6 has no known neutral number",
     ),
     "no end": (
         "align v: 8", "v = flat(x)[r * cols + arange(N)]\ny[r, 0] = sum(v)", "schedule", "nothing says where they end",
@@ -247,7 +247,7 @@ REFUSED = {
     ),
     "begun by what is found": (
         "align v: 8", "v = arange(N).to(f32)\ny[argmax(v), 0 : N] = v", "schedule",
-        "where they begin hangs on what is computed of them",
+        "where they begin depends on what is computed from them",
     ),
 }  # fmt: skip
 

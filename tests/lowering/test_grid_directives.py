@@ -213,7 +213,7 @@ schedule s of k:
 
 def test_a_grid_of_what_the_launch_alone_knows_is_refused() -> None:
     text = "kernel k(y: s32[n]):\n    grid minimum(n, sms)\n    y[block(0)] = 1\n\nschedule s of k:\n    persistent 1\n"
-    with pytest.raises(TileError, match="made with 'sms'"):
+    with pytest.raises(TileError, match="computed with 'sms'"):
         compile_kernel(text, {"y": np.zeros(4, np.int32)})
 
 

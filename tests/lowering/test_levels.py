@@ -130,7 +130,7 @@ schedule boxes of twice:
 def test_loops_beside_one_another_are_refused() -> None:
     with pytest.raises(TileError, match="another loop has some, too") as caught:
         dsl.parse(TWO_LOOPS, device="emulator", arch="sm_90").compile("twice", n=64)
-    assert caught.value.loc is not None and "loops in one another" in str(caught.value)
+    assert caught.value.loc is not None and "nested loops" in str(caught.value)
 
 
 def test_a_ring_of_tiles_is_of_persistent_blocks() -> None:

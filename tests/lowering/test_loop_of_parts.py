@@ -393,12 +393,12 @@ WRONG = {
     "a scan": ("loop v, 0: 64", "v = x[0 : N]\ny[0 : N] = cumsum(v)", "schedule", "'scan' in line 4 mixes"),
     "a shape": (
         "loop v, 0: 64", "v = x[0 : N]\ny[0 : N] = reshape(reshape(v, [16, N / 16]).T, [N])", "schedule",
-        "'reshape' in line 4 mixes what lies along its axis",
+        "'reshape' in line 4 mixes the elements along its axis",
     ),
     "a product": (
         "loop v, 1: 16",
         "v = reshape(x[0 : N], [4, N / 4]).to(f16)\nw = dot(v, v.T)\ny[0 : 4] = sum(w, axis=1)",
-        "schedule", "mixes what lies along its axis",
+        "schedule", "mixes the elements along its axis",
     ),
     "two axes": (
         "loop v, 1: 4",
@@ -413,7 +413,7 @@ WRONG = {
     "what its loop carries": (
         "loop v, 0: 64",
         "s = zeros(f32[N])\nfor p in range(n):\n    v = x[0 : N]\n    s = s + v\ny[0 : N] = s",
-        "schedule", "'s', which is computed of it, is carried by the loop, or left by the branch, in which it stands",
+        "schedule", "'s', which is computed from it, is carried by the loop, or left by the branch, in which it stands",
     ),
     "a loop that reads it": (
         "loop v, 0: 64", "v = x[0 : N]\nfor p in range(n):\n    y[0 : N] = v + p.to(f32)", "schedule",
@@ -433,7 +433,7 @@ WRONG = {
     ),
     "written between": (
         "loop v, 0: 64", "v = x[0 : N]\nx[0 : N] = v - max(v)", "schedule",
-        "'x' is loaded in line 3 again, behind what stores in it in line 4",
+        "'x' is loaded in line 3 again, after a store to it in line 4",
     ),
     "written at once": (
         "loop v, 0: static 64", "v = x[0 : N]\nx[0 : N] = v * 2.0", "schedule",
@@ -452,14 +452,14 @@ WRONG = {
     ),
     "three parts of another tile": (
         "loop v, 0: 32\n    N = 96", PLAIN + "\nu = i[0 : N]\ni[0 : N] = u + 1", "extent",
-        "a tile of [96] is not done in parts",
+        "a tile of [96] is not computed in parts",
     ),
     "an index": (
         "loop v, 0: 64\n    stage u: shared", "u = arange(N) * 3\nv = x[u]\ny[0 : N] = v - max(v)", "name",
-        "'u' is no tensor that a loop loads, and no value that is done in parts",
+        "'u' is no tensor that a loop loads, and no value that is computed in parts",
     ),
     "kept without parts": (
-        "stage v: shared", PLAIN, "name", "'v' is no tensor that a loop loads, and no value that is done in parts",
+        "stage v: shared", PLAIN, "name", "'v' is no tensor that a loop loads, and no value that is computed in parts",
     ),
     "an atomic": (
         "loop v, 0: 64", "v = x[0 : N]\natomic_add(y[0 : N], v)", "schedule", "in line 4 mixes",

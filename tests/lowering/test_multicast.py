@@ -185,7 +185,7 @@ def test_rows_of_a_are_the_same_where_neighbours_go_along_n() -> None:
     ("lines", "why"),
     [
         ({}, "the same box for 2 blocks"),
-        ({"    instruction acc: wgmma\n": ""}, "sm_90 has no such copies"),
+        ({"    instruction acc: wgmma\n": ""}, "sm_90 has no multicast copies"),
         ({"TM, TN, TK, warps = 64, 64, 64, 4": "TM, TN, TK, warps = 64, 8, 64, 4"}, "no 2 parts of whole eights"),
         ({"block(0) * TM, block(1) * TN": "block(0) * TM, (block(1) + block(0) % 1000) * TN"}, "another box"),
     ],
@@ -229,7 +229,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "in equal shares": ({"cluster 2": "cluster 2\n    split p: stream"}, "blocks of a cluster take tiles together"),
     "an asm": (
         {"    acc = zeros": '    of = asm("mov.u32 {d}, %smid;", s32)\n    acc = zeros'},
-        "that has no tile would do 'asm'",
+        "that has no tile of its own would do 'asm'",
     ),
     "persistent, without boxes": (
         {"stage a, b: tma": "stage a, b: shared", "cluster 2": "cluster 2\n    persistent 1"}, "launched together",

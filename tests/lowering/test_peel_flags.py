@@ -173,12 +173,12 @@ def test_a_flag_that_always_is_on_needs_no_second_loop() -> None:
 
 
 WRONG = {
-    "seem = (j + arange(16) < end)[None, :] & (rows >= 0)[:, None]\n        seen = seem | (j > 9)": "hangs on 'j'",
+    "seem = (j + arange(16) < end)[None, :] & (rows >= 0)[:, None]\n        seen = seem | (j > 9)": "depends on 'j'",
     "seen = (j + arange(16) < end)[None, :] | (j > 2 * rows)[:, None]": "no comparison",
-    "seen = (rows < end)[:, None] & (arange(16) < n)[None, :]": "does not go off, or on",
-    "seen = (j * j + arange(16) < end)[None, :] & (rows >= 0)[:, None]": "hangs on 'j'",
+    "seen = (rows < end)[:, None] & (arange(16) < n)[None, :]": "does not become false, or true",
+    "seen = (j * j + arange(16) < end)[None, :] & (rows >= 0)[:, None]": "depends on 'j'",
     "seen = (j + arange(16) < end)[None, :] & (acc < 7)": "no comparison",
-    "seen = (j + arange(16) < bound[j])[None, :] & (rows >= 0)[:, None]": "hangs on a 'load'",
+    "seen = (j + arange(16) < bound[j])[None, :] & (rows >= 0)[:, None]": "depends on a 'load'",
 }
 
 

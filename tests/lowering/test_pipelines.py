@@ -379,4 +379,4 @@ schedule ahead of product:
     made = dsl.parse(text, device="emulator").compile("product", "ahead", m=16, n=16, k=51).compiled
     choice = made.variant.function.choices.keyed()["pipeline.p"]
     assert choice.is_pinned and choice.taken == "1"
-    assert choice.because == "3 stages are asked for, and nothing that it loads is staged"
+    assert choice.because == "3 stages are requested, and nothing that it loads is staged"

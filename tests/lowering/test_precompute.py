@@ -63,9 +63,9 @@ def test_what_hangs_on_a_loop_around_it_is_computed_in_that() -> None:
 
 
 WRONG = {
-    "precompute total: t": ("5", "it is s32, and a flag has a bit"),
+    "precompute total: t": ("5", "it is s32, and a flag is i1"),
     "precompute inside: q": ("5", "it is in no loop over 'q'"),
-    "precompute inside: t": ("taps", "runs is known at run time alone"),
+    "precompute inside: t": ("taps", "is known only at run time"),
     "precompute  inside: t": ("65", "has 65 iterations; a word has 64 bits"),
     "precompute pixel: t": ("5", "no loop of kernel 'k' computes a value 'pixel'"),
     "precompute inside: 5": ("5", "takes a name"),

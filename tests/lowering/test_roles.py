@@ -263,7 +263,7 @@ def changed(source: str, changes: dict[str, str]) -> str:
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a target before": (PLAIN, {"arch": "sm_80"}, "sm_80 has no such copies"),
+    "a target before": (PLAIN, {"arch": "sm_80"}, "sm_80 has no TMA"),
     "a mask": (changed(PLAIN, {LEFT: "load(a[i : i + TM, p : p + TK], mask=arange(TK)[None, :] < 40)"}), {},
                "its mask says more than that elements are inside of it"),
     "something else than zeros": (changed(PLAIN, {LEFT: "load(a[i : i + TM, p : p + TK], other=1.0)"}), {"m": 100},
@@ -271,7 +271,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "rows that begin anywhere": (PLAIN, {"k": 132}, "8 bytes of its rows are known to be aligned neighbours"),
     "places that are data": (changed(PLAIN, BY_DATA), {}, "its place comes from 'load'"),
     "a bound that is a sum of a tile": (changed(PLAIN, {"range(0, k, TK)": "range(0, sum(arange(TK)) + k, TK)"}), {},
-                                        "what they copy is found by 'reduce'"),
+                                        "'reduce' decides what they copy"),
     "one of two": (changed(PLAIN, {"stage a, b: tma": "stage a: tma"}), {}, "those of 'b' at the same place are not"),
     "rows of 16 bytes": (tile(64, 64, 8, 4), {}, "a box of .* elements of 2 bytes"),
     "too many warps": (tile(128, 128, 32, 32), {}, "32 warps and 4 more"),

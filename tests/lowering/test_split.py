@@ -151,14 +151,14 @@ def test_a_stream_of_a_grid_that_the_launch_alone_knows_is_refused() -> None:
     args = operands(70, 50, 300)
     text = PRODUCT.format(iterations="0, k, TK", parts="stream")
     text = text.replace("grid cdiv(m, TM)", "grid minimum(sms, cdiv(m, TM))")
-    with pytest.raises(TileError, match="made with 'sms', which the launch knows") as caught:
+    with pytest.raises(TileError, match="computed with 'sms', which the launch knows") as caught:
         kernel_of(text, args)
     assert caught.value.errors[0].loc is not None and caught.value.errors[0].loc.line == 12
 
 
 def test_a_stream_whose_tiles_have_other_rounds_is_refused() -> None:
     args = operands(70, 50, 300)
-    with pytest.raises(TileError, match="comes from the number of the tile, and each tile may have others"):
+    with pytest.raises(TileError, match="comes from the number of the tile, and may differ from tile to tile"):
         kernel_of(PRODUCT.format(iterations="0, minimum(k, i + TK), TK", parts="stream"), args)
 
 
@@ -498,7 +498,7 @@ FAULTS = {
     "two ways": ("", "0, m, STEP", "acc = maximum(acc + v, v)", "is made by '"),
     "read": ("", "0, m, STEP", "acc = acc + v\n        last = last + acc", "'acc' is read in the loop in line 11"),
     "decides": ("", "0, m, STEP", "acc = acc + where(acc > 0.0, v, 0.0)", "is not what it was"),
-    "stores": ("", "0, m, STEP", "acc = acc + v\n        y[r, p] = 1.0", "'store' in line 11 does more than to add"),
+    "stores": ("", "0, m, STEP", "acc = acc + v\n        y[r, p] = 1.0", "'store' in line 11 does more than add"),
     "shared": (
         "",
         "0, m, STEP",
@@ -534,7 +534,7 @@ PLACES = {
         "", "2 loops have this counter"
     ),
     "    for p in range(0, m, 16):\n        acc = acc + x[p] ": ("    persistent 1", "take whole tiles"),
-    "    for p in range(0, m, 16):\n        acc = acc + x[p]": ("    barriers manual", "meet behind barriers"),
+    "    for p in range(0, m, 16):\n        acc = acc + x[p]": ("    barriers manual", "meet after barriers"),
 }  # fmt: skip
 
 

@@ -189,7 +189,7 @@ def changed(*changes: tuple[str, str]) -> str:
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a target before": (source((64, 64, 64, 4), [SINGLE]), {"arch": "sm_80"}, "sm_80 has no such copies"),
+    "a target before": (source((64, 64, 64, 4), [SINGLE]), {"arch": "sm_80"}, "sm_80 has no TMA"),
     "rows that begin anywhere": (PLAIN, {"n": 1022}, "8 bytes of its rows are known to be aligned neighbours"),
     "a mask": (changed((STORE, STORE.replace("c[", "store(c[").replace("] = acc", "], acc").replace(
         "acc.to(O)", "acc.to(O), mask=arange(TN)[None, :] < 40)"))), {}, "its mask says more than that"),

@@ -1,4 +1,4 @@
-"""What is computed at places behind the end of a row, where its loads are masked off: a number, if it can be told."""
+"""What is computed at places behind the end of a row, where its loads are masked off: a number, if it is known."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from dsl.lowering.ops import operand
 
 
 class MostOfRow:
-    """The greatest element of the row. It is -∞ only where all of the row is, whose elements come to the same then."""
+    """The greatest element of a row. It is -∞ only if the whole row is; -∞ minus it is NaN at all places then."""
 
 
 Told = float | int | bool | MostOfRow
 MOST = MostOfRow()
 EXACT = {*range(-128, 128), float("inf"), float("-inf")}
-"""Results that no type iterations."""
+"""Results that no type rounds, so that they are the same in each type. -128 to 127 fit 8-bit integers."""
 
 
 class Beyond(Forms[Told]):
-    """Values of a region at places that are no columns of their rows. inside: flags that say which are."""
+    """Values of a region at places that are no columns of their rows. inside: the flags that say which places are."""
 
     def __init__(self, region: WideRegion, inside: set[Value]):
         self.region, self.inside = region, inside
         self.known: dict[Value, Told | None] = {}
 
     def of(self, value: Value) -> Told | None:
-        """None where it cannot be told."""
+        """The number at such places; None if it is not known."""
         if value not in self.known:
             self.known[value] = self._of(value)
         return self.known[value]
@@ -49,7 +49,7 @@ class Beyond(Forms[Told]):
         return self._computed(op) if found is None and op.spec.elementwise else found
 
     def _computed(self, op: Op) -> Told | None:
-        """What the operation makes of numbers, where the result is the same in each type."""
+        """The result of an operation on known numbers, if it is the same in each type."""
         numbers = [self.of(each) for each in op.operands]
         if any(number is None or isinstance(number, MostOfRow) for number in numbers):
             return None
@@ -69,7 +69,7 @@ class Beyond(Forms[Told]):
         number = starts_with(sink)
         return number is not None and self.of(sink.operands[0]) == number
 
-    # ---- what operations say of themselves ----
+    # ---- answers by the form of an operation ----
 
     def added(self, op: Op, sign: int) -> Told | None:
         a, b = (self.of(each) for each in op.operands)

@@ -1,33 +1,30 @@
 """`l2_group 8`, `persistent 1`, `cluster 2`, and the order of tiles: which tiles blocks take, and when.
 
-**l2_group.** Blocks start in the order of the grid's first axis. Those that run at once then have as many rows of tiles
-as the grid has, and few columns: together they read nearly all of one operand. In groups of 8 rows of tiles they read
-about as much of both, which the L2 holds. By itself it is done where a product in a loop has an operand that hangs on
-`block(0)` and not on `block(1)`, and another one that hangs on `block(1)` alone.
+**l2_group.** Blocks start in the order of the grid's first axis. The blocks that run at once cover all rows of tiles
+and few columns, so together they read nearly all of one operand. In groups of 8 rows of tiles they read about as much
+of both operands, which the L2 holds. Default, if an operand of an MMA in a loop depends on `block(0)` and not on
+`block(1)`, and another one on `block(1)` alone.
 
 **tile_order** (a choice). Blocks start in the order of their numbers, and the device waits for the last one.
-`descending` gives the first of them the greatest `block(0)`. The rule takes it where the iterations of a loop grow with
-`block(0)`, as those of causal attention do: the longest blocks start first, and none is left to run alone. It is
-refused where blocks may wait for others, as those that load what is volatile, or read what an atomic operation gives:
-a block that waits for the one before it would wait for one that starts later.
+`descending` gives the first block the greatest `block(0)`. Default, if the trip count of a loop grows with `block(0)`,
+as in causal attention: the longest blocks start first, and none is left to run alone. It is refused if blocks may wait
+for others.
 
-**tile_columns** (a choice). Where iterations grow or shrink so, each column of tiles (`block(1)`, a head) begins with
-its longest blocks, the last column too: these run on when all others are done. So 4 columns go side by side, the
-longest tiles of all first. 64 causal heads of 4096 keys, 2048 blocks on 132 multiprocessors: the last one ends at 1.06
-of an equal share where one column follows the other, and at 1.00 of it where four go together. More than that read
-more of the L2.
+**tile_columns** (a choice). Then each column of tiles (`block(1)`, a head) begins with its longest blocks. The last
+column does, too, and its longest blocks still run when all others are done. So 4 columns go side by side, the longest
+tiles of all first.
 
-**persistent.** As many blocks are launched as run at once, N on each multiprocessor. Each goes through every so many-th
-tile, in a loop around all that the kernel does. Copies of `pipeline` go on from tile to tile. Never by itself. Nobody
-takes a tile because he is free: where iterations grow or shrink along a column, each block gets pairs, of the longest
-tile that is left of some columns with the shortest one (choice `deal`).
+**persistent.** Only as many blocks are launched as run at once, N on each SM. Block i of B takes tiles i, i + B, … in a
+loop around the whole kernel, and copies of `pipeline` continue from tile to tile. Never by default. Tiles are dealt
+statically. If trip counts differ along a column, each block gets pairs: the longest tile that is left of some columns,
+and the shortest one (choice `deal`).
 
-**cluster.** Where copies by TMA are asked for, the blocks of a cluster take neighbouring tiles along the first axis at
-the same time, so that each may copy for all (`multicast.py`). What is dealt is as many tiles in a row as a cluster has
-blocks; each takes the one of its rank. Past the last tile of a row it does that one once more, and stores it nowhere:
-all blocks of a cluster have as many iterations.
+**cluster.** With TMA copies, the blocks of a cluster take neighbouring tiles along the first axis at the same time, so
+that each may copy for all (`multicast.py`). Clusters are dealt instead of blocks, and each block takes the tile of its
+rank. A block past the last tile of a row repeats that tile and does not store it, since all blocks of a cluster must
+have the same iterations.
 
-`block(i)` and `grid(i)` keep their meaning: they are made anew from the number of the tile.
+`block(i)` and `grid(i)` keep their values for the kernel: they are recomputed from the number of the tile.
 """
 
 from __future__ import annotations
@@ -52,7 +49,9 @@ from dsl.lowering.ops import OPS, operand
 from dsl.lowering.ops.memory import BONDS, by_threads, leave_out, space_of, writes
 
 USUAL, ABREAST = 8, 4
-"""Rows of a group, and columns that go side by side, where nothing is said."""
+"""Defaults: rows of a group, and columns that go side by side."""
+# 64 causal heads of 4096 keys are 2048 blocks for 132 SMs. The last one ends at 1.06 of an equal share if one column
+# follows the other, and at 1.00 of it with four side by side. More columns read more of the L2.
 TILE = "tile"
 """The counter of a block's tiles, for `pipeline tile: 2`."""
 GROUPS = (1, 2, 4, 8, 16)
@@ -65,9 +64,10 @@ def grid(function: Function) -> None:
     """Rewrites which tile a block takes. TileError `schedule` where the kernel's blocks cannot take others."""
     cluster = _blocks_of_cluster(function)
     at_once = _blocks_at_once(function, cluster)
-    group = max(1, _rows_of_group(function) // cluster)
+    group = max(1, _rows_of_group(function) // cluster)  # a row of clusters is `cluster` rows of tiles
     falls = _descends(function)
     columns = 1 if group > 1 else _columns_of_group(function, falls)
+    # A pair takes the first and the last tile of a group of columns, so columns must be even.
     in_pairs = bool(at_once) and cluster == 1 and columns % 2 == 0 and _deals_pairs(function, falls)
     order = TileOrder(group, falls, columns, in_pairs)
     if at_once:
@@ -77,7 +77,7 @@ def grid(function: Function) -> None:
 
 
 def may_deal(function: Function) -> bool:
-    """Whether blocks may get other tiles."""
+    """Whether this pass may change which tiles blocks take; `dsl verify` then compares what all blocks leave."""
     is_named = bool(function.number("persistent", 0)) or _blocks_of_cluster(function) > 1
     is_named = is_named or _wished(function, "tile_columns") is not None or _growth(function) < 0
     return is_named or _may_group(function) or _may_descend(function)
@@ -87,21 +87,22 @@ def may_deal(function: Function) -> bool:
 
 
 def _rows_of_group(function: Function) -> int:
-    """How many rows of tiles a group has; 1: there are no groups."""
+    """How many rows of tiles a group has; 1: no groups. Raises TileError `schedule` if the kernel's grid has no two
+    axes."""
     named, loc = function.number("l2_group", 0), _line(function, "l2_group")
     if named > 1 and not _reads_both(function):
         message = "there is no order of tiles to choose: the kernel does not read block(0) and block(1)"
         raise TileError("schedule", loc, message, "tiles of a grid of two axes are grouped")
     if not _may_group(function):
         return 1
-    rule = named or (1 if _wished(function, "tile_columns") else USUAL)  # columns are of tiles in no groups
+    rule = named or (1 if _wished(function, "tile_columns") else USUAL)  # groups of rows and of columns exclude another
     group: int = function.choices.choose(
         "l2_group",
         "grid",
         {str(each): each for each in dict.fromkeys((*GROUPS, rule))},
         str(rule),
         loc=loc,
-        because="one operand hangs on block(0), the other one on block(1): groups read less of both",
+        because="one operand depends on block(0), the other one on block(1): groups read less of both",
         pinned=loc if named else None,
         line="l2_group {option}",
         opening=Opening(function, _no_group),
@@ -110,7 +111,7 @@ def _rows_of_group(function: Function) -> int:
 
 
 def _columns_of_group(function: Function, falls: bool) -> int:
-    """How many columns of tiles go side by side; 1: one column after another."""
+    """How many columns of tiles go side by side; 1: one column after the other."""
     wished = _wished(function, "tile_columns")
     if wished is not None and wished.option != "1":
         _check_order(function, wished, {0, 1})
@@ -130,12 +131,12 @@ def _columns_of_group(function: Function, falls: bool) -> int:
 
 
 def _may_go_abreast(function: Function, falls: bool) -> bool:
-    """Whether each column of tiles begins with its longest blocks."""
+    """Whether each column of tiles begins with its longest blocks, so that columns should go side by side."""
     return _growth(function) == (1 if falls else -1) and _reads_both(function) and not _asks(function)
 
 
 def _deals_pairs(function: Function, falls: bool) -> bool:
-    """Whether a block that takes several tiles gets a long one and a short one in turn."""
+    """Whether a persistent block gets a long and a short tile in turn."""
     if not _may_go_abreast(function, falls):
         return False
     deals: bool = function.choices.choose(
@@ -144,13 +145,13 @@ def _deals_pairs(function: Function, falls: bool) -> bool:
         {"pairs": True, "round_robin": False},
         "pairs",
         loc=_line(function, "persistent"),
-        because="iterations differ from tile to tile: a long one and a short one have as many as any other two",
+        because="trip counts differ from tile to tile: each pair of a long and a short one has about as many",
     )
     return deals
 
 
 def _no_group(value: Any) -> str:
-    """What is wrong with a plug-in's number of rows or columns."""
+    """What is wrong with a plug-in's number of rows or columns; "" if nothing is."""
     return "" if type(value) is int and 1 <= value <= MOST else f"a group has 1 to {MOST} of them"
 
 
@@ -173,7 +174,8 @@ def _descends(function: Function) -> bool:
 
 
 def _wished(function: Function, kind: str) -> Forced | None:
-    """What somebody asks of a choice about the grid, which there is then even where the rule would not think of it."""
+    """What a user has chosen for this choice of the grid, if anything. The choice is then made even if the rule would
+    not consider it."""
     return function.choices.wished(kind, "grid")
 
 
@@ -185,12 +187,12 @@ def _check_order(function: Function, wished: Forced, axes: set[int]) -> None:
         message = f"there is no order of tiles to choose: the kernel does not read {read}"
         raise TileError("schedule", loc, message, "the order is of tiles along the axes that the kernel reads")
     if bond is not None:
-        message = f"blocks wait for others, or tell others that they are done ({bond}), so they start in grid order"
+        message = f"blocks wait for others, or signal that they are done ({bond}), so they start in grid order"
         raise TileError("schedule", loc, message, "leave the line out")
 
 
 def _may_descend(function: Function) -> bool:
-    """Whether anything is to be said of the order along the first axis."""
+    """Whether there is a choice of the order along the first axis."""
     return _wished(function, "tile_order") is not None or (_growth(function) > 0 and not _asks(function))
 
 
@@ -200,15 +202,14 @@ def _is_first(op: Op) -> bool:
 
 
 def _growth(function: Function) -> int:
-    """1 where a loop has the more iterations the greater `block(0)` is, and none the fewer; -1 where one has the
-    fewer."""
+    """1 if a trip count grows with `block(0)` and none shrinks; -1 if one shrinks and none grows; else 0."""
     known = _Slopes()
     slopes = {known.of_iterations(op) for op in walk(function.body) if op.spec.control.counters} - {0, None}
     return slopes.pop() or 0 if len(slopes) == 1 else 0
 
 
 class _Slopes(Forms[int]):
-    """Whether scalars rise with `block(0)` (1), fall (-1), or do not hang on it (0); None where that is not known."""
+    """Whether scalars rise with `block(0)` (1), fall (-1), or do not depend on it (0); None where that is not known."""
 
     def __init__(self) -> None:
         self.known: dict[Value, int | None] = {}
@@ -274,7 +275,7 @@ def _line(function: Function, name: str) -> Loc | None:
 
 
 def _may_group(function: Function) -> bool:
-    """Whether there is an order of tiles to choose."""
+    """Whether tiles may be taken in groups of rows."""
     return _reads_both(function) and ("l2_group" in function.attrs or (_crosses(function) and not _asks(function)))
 
 
@@ -283,12 +284,12 @@ def _reads_both(function: Function) -> bool:
 
 
 def _axes_read(function: Function) -> set[int]:
-    """The axes of the grid along which the kernel asks for its block's number."""
+    """The axes of the grid along which the kernel reads the number of its block."""
     return {op.attrs["axis"] for op in walk(function.body) if op.spec.elements.of_grid == "block"}
 
 
 def _crosses(function: Function) -> bool:
-    """Whether products in loops have operands that hang on one axis of the grid each."""
+    """Whether MMAs in loops have operands that depend on one axis of the grid each."""
     users = uses(function.body)
     hang: set[frozenset[int]] = set()
     for loop in walk(function.body):
@@ -300,7 +301,7 @@ def _crosses(function: Function) -> bool:
 
 
 def _axes_of(values: list[Value]) -> set[int]:
-    """The axes of the grid whose block's number decides these values."""
+    """The axes of the grid on whose block number these values depend."""
     todo, seen, found = list(values), set(values), set[int]()
     while todo:
         op = todo.pop().op
@@ -314,7 +315,7 @@ def _axes_of(values: list[Value]) -> set[int]:
 
 
 def _bond(function: Function) -> str | None:
-    """By what blocks wait for others, or say that they are done."""
+    """The operation by which blocks wait for others, or signal that they are done; None: there is none."""
     for op in walk(function.body):
         if any(e.kind in BONDS for e in op.spec.access.effects(op)):
             return f"'{op.name}'" + ("" if op.loc is None else f" in line {op.loc.line}")
@@ -322,7 +323,9 @@ def _bond(function: Function) -> str | None:
 
 
 def _asks(function: Function) -> bool:
-    """Whether a block may wait for another one: then nothing but a line of the schedule changes which one is first."""
+    """Whether a block may wait for another one. Then only a line of the schedule changes which block starts first."""
+    # A block that polls the flag of the block before it must not start first: on a full GPU, it would wait forever for
+    # a block that has no room to start. Flags are polled by volatile loads, or by atomics whose result is used.
     users = uses(function.body)
     return _bond(function) is not None or any(
         (op.attrs.get("cache") == "volatile" and op.spec.access.kind == "read" and space_of(op.operands[0]) == "global")
@@ -332,20 +335,21 @@ def _asks(function: Function) -> bool:
 
 
 def _blocks_of_cluster(function: Function) -> int:
-    """How many blocks take neighbouring tiles together; 1: each takes tiles by itself, as without copies by TMA, and
-    where blocks wait for others, each of which has its own tile."""
+    """How many blocks take neighbouring tiles together; 1: each takes tiles by itself."""
+    # Without TMA copies nothing is shared. Blocks that wait for others need a tile each.
     is_bulk = TMA in function.by_subject("stage", str).values()
     reads = any(_is_first(op) for op in walk(function.body))
     return function.number("cluster", 1) if is_bulk and reads and _bond(function) is None else 1
 
 
 def _blocks_at_once(function: Function, cluster: int) -> int:
-    """How many blocks of a persistent kernel a multiprocessor has; 0: there is a block for each tile."""
+    """How many blocks of a persistent kernel an SM has; 0: there is a block for each tile. Raises TileError
+    `schedule`."""
     named, loc = function.number("persistent", 0), _line(function, "persistent")
     if not named:
         return 0
     if (bond := _bond(function)) is not None:
-        message = f"blocks wait for others or say that they are done ({bond}): each has its own tile"
+        message = f"blocks wait for others or signal that they are done ({bond}): each needs its own tile"
         raise TileError("schedule", loc, message, "a persistent kernel's blocks take tiles one after another")
     if function.number("cluster", 1) > cluster:
         raise TileError("schedule", loc, "blocks of a cluster are launched together, tile by tile", "cluster 1")
@@ -366,6 +370,7 @@ def _blocks_at_once(function: Function, cluster: int) -> int:
 
 
 def _make_ordered(function: Function, order: TileOrder, cluster: int) -> None:
+    """Renumbers the tiles at the kernel's start: still one tile a block."""
     b, head = Builder(located(function, function.body.ops[0])), Block()
     with b.region(head):
         rows, columns = (b.value("grid_size", axis=axis) for axis in (0, 1))
@@ -390,20 +395,21 @@ def _make_ordered(function: Function, order: TileOrder, cluster: int) -> None:
 
 
 def _clusters(b: Builder, tiles: Value, cluster: int) -> Value:
-    """How many clusters so many tiles in a row are for."""
+    """How many clusters a row of so many tiles needs."""
     return b.value("floordiv", b.value("add", tiles, b.index(cluster - 1)), b.index(cluster))
 
 
 def _tile_of_block(
     b: Builder, function: Function, place: Value, tiles: Value, cluster: int
 ) -> tuple[Value, Value | None]:
-    """The tile, of so many in a row, of a block whose cluster has this place, and whether it is stored: a block behind
-    the last one does that tile once more. None where there is no such block."""
+    """The tile of a block whose cluster has this place in a row of `tiles`, and whether the block stores it. None for
+    the latter: all blocks do."""
     rank = b.value("cluster_rank", axis=0, blocks=cluster)
     number = b.value("add", b.value("mul", place, b.index(cluster)), rank)
     known = constant_of(tiles)
     if known is not None and int(known) % cluster == 0:
         return number, None
+    # A block past the end repeats the last tile. A mask can stop its stores, but no other visible effect.
     for op in walk(function.body):
         of_program = (
             op.spec.control.flows
@@ -413,13 +419,13 @@ def _tile_of_block(
             or op.spec.acts == "checks"
         )
         if op.spec.keep and not of_program:
-            message = f"a block of a cluster that has no tile would do '{op.name}', too"
+            message = f"a block of a cluster that has no tile of its own would do '{op.name}', too"
             raise TileError("schedule", _line(function, "cluster"), message, "cluster 1")
     return b.value("minimum", number, b.value("sub", tiles, b.index(1))), b.value("lt", number, tiles)
 
 
 def _write_where(function: Function, there: Value | None) -> None:
-    """Lets a kernel write where this holds alone, and read there alone what it writes."""
+    """Masks all accesses to the tensors that a kernel writes with this condition."""
     if there is None:
         return
     written = {op.operands[0] for op in walk(function.body) if writes(op) and space_of(op.operands[0]) == "global"}
@@ -433,7 +439,7 @@ def _write_where(function: Function, there: Value | None) -> None:
             with b.region(before):
                 on = b.broadcast(there, offset.tile.shape) if mask is None else also(b, mask, there)
             leave_out(op, "mask")
-            of_box = {"there": there} if "box" in op.attrs else {}  # of which the mask is left out
+            of_box = {"there": there} if "box" in op.attrs else {}  # a TMA store has no mask, but one condition
             op.operands += [on, *of_box.values()]
             op.attrs["has"] = [*op.attrs["has"], "mask", *of_box]
             at = block.ops.index(op)
@@ -441,8 +447,8 @@ def _write_where(function: Function, there: Value | None) -> None:
 
 
 def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster: int) -> None:
-    """A loop over tiles around the kernel, from the number of the block on, in steps of how many blocks there are; in
-    clusters, over those of one."""
+    """Puts a loop over tiles around the kernel. A block, or cluster, starts at its own number and steps by how many
+    there are."""
     body = function.body
     b = Builder(located(function, body.ops[0]))
     before, inside = Block(), Block()
@@ -467,18 +473,21 @@ def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster
     end = Op(OPS["yield"], [], [], {}, (), b.loc)
     loop = Block([turn])
     loop.ops = [*inside.ops, *rest, end]
+    # `unroll` 1: the body is the whole kernel.
     made = Op(OPS["for"], [zero, count, one], [], {"unroll": 1, "tiles": True}, [loop], b.loc)
     body.ops = [*kept, *before.ops, made]
-    most: Any = ["*", "sms", at_once]
+    most: Any = ["*", "sms", at_once]  # the launch knows how many SMs there are
     if cluster > 1:
         function.grid[0], most = ["cdiv", function.grid[0], cluster], ["max", ["//", most, cluster], 1]
+    # No more blocks than tiles: one without a tile would start for nothing.
     blocks: Any = ["min", ["*", ["*", *function.grid[:2]], function.grid[2]], most]
     function.grid = [blocks if cluster == 1 else ["*", blocks, cluster], 1, 1]
     function.deals += 1
 
 
 def replace_grid(function: Function, numbers: Sequence[Value], sizes: Sequence[Value]) -> None:
-    """What the kernel reads of the grid: the number of the block, and how many there are, along each axis."""
+    """Replaces what the kernel reads of the grid along each axis: the number of its block by `numbers`, how many blocks
+    there are by `sizes`."""
     made = {}
     for op in walk(function.body):
         known = {"block": numbers, "blocks": sizes}.get(op.spec.elements.of_grid, ())
@@ -488,11 +497,12 @@ def replace_grid(function: Function, numbers: Sequence[Value], sizes: Sequence[V
 
 
 IN_IR = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod", "min": "minimum", "max": "maximum"}
-"""What a launch evaluates, as operations on indices."""
+"""Operators of the expressions that a launch evaluates, as operations on indices."""
 
 
 def in_ir(b: Builder, function: Function, tree: Any, loc: Loc | None) -> Value:
-    """An extent of the grid, computed by the kernel. TileError `schedule` at `loc` for what a launch alone knows."""
+    """An extent of the grid, computed by the kernel. Raises TileError `schedule` at `loc` for what only a launch
+    knows."""
     if isinstance(tree, str):
         tree = function.constants.get(tree, tree)
     if isinstance(tree, int) and not isinstance(tree, bool):
@@ -513,5 +523,5 @@ def in_ir(b: Builder, function: Function, tree: Any, loc: Loc | None) -> Value:
                 made = b.value(IN_IR[tree[0]], made, part)
             return made
     text = tree[0] if isinstance(tree, list) else tree
-    message = f"the grid is made with '{text}', which the launch knows and the kernel does not"
+    message = f"the grid is computed with '{text}', which the launch knows and the kernel does not"
     raise TileError("schedule", loc, message, "dims, integers and their sums and quotients")

@@ -1,13 +1,12 @@
-"""Boxes of one iteration that overlap become one: what the taps of a filter see of a tile of pixels is a tile with a
-halo.
+"""Overlapping TMA boxes of one iteration become one: the taps of a filter read a tile of pixels with a halo.
 
     copy sx, x[i - 1 : i + 7, j - 1 : j + 7]         copy sx, x[i - 1 : i + 9, j - 1 : j + 9]
     copy sx2, x[i - 1 : i + 7, j : j + 8]        →
     …                                                … load sx[0 : 8, 0 : 8] … load sx[0 : 8, 1 : 9] …
 
-Nine taps of 3 x 3 read nine tiles, which come from the L2 then; with its halo a tile of 8 x 8 pixels has 100 rows for
-64. The rows of the one box lie one behind the other in shared memory. What a tap sees are rows of it that begin
-elsewhere, and where a row of pixels ends, skip the halo.
+Nine taps of 3 x 3 read nine tiles, from the L2. With its halo, a tile of 8 x 8 pixels has 100 rows in place of
+64, and is read once. The rows of the box lie one behind the other in shared memory. A tap reads rows that start
+elsewhere, and skips the halo where a row of pixels ends.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from dsl.lowering.known.forms import linear
 
 @dataclass(frozen=True, slots=True)
 class Halo:
-    """box: what several boxes see together, the columns of the tile first, then axes along its rows; starts: of each of
-    them, where it begins along those axes; extents: of each along those."""
+    """box: all that several windows read, the columns of the tile first, then axes along its rows; starts: where each
+    window starts along those axes; extents: of each window along those axes."""
 
     box: CopiedBox
     starts: tuple[tuple[int, ...], ...]
@@ -41,7 +40,7 @@ class Halo:
         return tuple(axis for axis in self.box.axes if axis.along == 0)
 
     def row(self, b: Builder, number: int) -> Value:
-        """Which rows of the box one of those has, each of its own rows: [rows]."""
+        """For each row of a window, which row of the box it is: a tile [rows]."""
         total, step = b.broadcast(b.index(0), (prod(self.extents),)), 1
         counted = b.value("arange", extent=prod(self.extents))
         for axis, start, extent in zip(self._along_rows, self.starts[number], self.extents, strict=True):
@@ -52,8 +51,8 @@ class Halo:
         return total
 
     def window(self, number: int) -> tuple[int, int] | None:
-        """The first row of one of those, and from eight of its rows how far it is to the next eight; None where that is
-        not the same for all of them."""
+        """The first row of a window, and the distance from eight of its rows to the next eight; None if that differs.
+        A descriptor of wgmma can say just these two."""
         axes = self._along_rows
         first = sum(start * axis.step for axis, start in zip(axes, self.starts[number], strict=True))
         if len(axes) == 1:
@@ -66,7 +65,8 @@ def _over(b: Builder, value: Value, by: int) -> Value:
 
 
 def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
-    """What boxes of tiles of rows and columns see together, if that is less than they see one by one, and a box."""
+    """The box that has all windows with their halo; None if there is none, or it has no fewer rows than all windows
+    together."""
     first = boxes[0]
     rows = [i for i, axis in enumerate(first.axes) if axis.along == 0]
     is_plain = len(boxes) > 1 and rows and not any(box.walks for box in boxes)
@@ -89,14 +89,14 @@ def halo_of(boxes: Sequence[CopiedBox]) -> Halo | None:
 
 
 def _all_distances(boxes: Sequence[CopiedBox]) -> list[list[int]]:
-    """How much further than the first box each one begins; nothing where that is not known of one of them."""
+    """How much further than the first box each box starts, along each axis; empty if that is not known for one."""
     found = [_distances(boxes[0], box) for box in boxes]
     known = [each for each in found if each is not None]
     return known if len(known) == len(found) else []
 
 
 def _distances(first: CopiedBox, box: CopiedBox) -> list[int] | None:
-    """How much further a box begins along each axis; None where that is no constant, or it is no box of that kind."""
+    """How much further a box starts along each axis; None if that is no constant, or the boxes have other axes."""
     found = []
     if len(first.axes) != len(box.axes):
         return None

@@ -1,13 +1,14 @@
-"""What a loop joins iteration by iteration, and how parts of it that several blocks have become one.
+"""What a loop accumulates, and how the partial results of several blocks are combined.
 
-A sum is what it was in the iteration before with something added: by `dot`, `+`, `maximum` and their kin, also through
-inner loops and branches. Anything else is joined by a `def`: that of the reduction behind the loop, if an iteration
-does to what it carries just what the reduction does to two elements.
+A sum is its value of the iteration before, with something added: by `dot`, `+`, `maximum` and their like, also through
+inner loops and branches. Any other accumulation needs a reduction after the loop whose `def` combines two elements just
+as an iteration combines what it carries with a new element.
 
     v, k = first(v, k, load(…), i)                 the iteration
-    best, at = reduce(first, (v, k), axis=0)       the reduction behind
+    best, at = reduce(first, (v, k), axis=0)       the reduction after the loop
 
-What is read by such a reduction alone is joined by it first, so that parts are as small as its results.
+If only such a reduction reads the result of the loop, each block does it first, so that parts are as small as its
+results.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ class Unsplit(Exception):
 
 @dataclass(slots=True)
 class PartialSums:
-    """What a block has a part of. values: results of the loop, or of the reductions behind it that join them further;
-    join: a region that makes one of two, as a reduction has it; name: of the first value. alone: what each block does
-    with its own sums."""
+    """Results of which each block has a part.
+
+    values: results of the loop, or of the reductions after it; join: a region that combines two, as a reduction has it;
+    name: of the first value; alone: the operations that each block does with its own sums, such as that reduction.
+    """
 
     values: list[Value]
     join: Block
@@ -51,7 +54,7 @@ def inside(op: Op) -> Iterator[Op]:
 
 
 def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
-    """What a loop of the kernel's own block carries, all of it sums. Raises Unsplit."""
+    """All that a loop at the top of the kernel carries, as sums. Raises Unsplit if some of it is none."""
     if not loop.results:
         raise Unsplit("it carries no sum", "acc = acc + … in each iteration")
     ops = function.body.ops
@@ -68,6 +71,7 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
                 raise wrong
             found.append(group)
     for each in found:
+        # 2^17 f32 elements in 64 parts (8 warps) take 16,546 sectors so, in place of 32,834.
         while (reduction := _reduction_of(each, behind, users)) is not None:
             each.alone += [*_read_by(reduction, behind), reduction]
             each.values = list(reduction.results)
@@ -75,7 +79,7 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
 
 
 def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[Op]]) -> Op | None:
-    """The reduction that reads these sums, which nothing else does, and joins as they are joined."""
+    """The reduction that combines as these sums are combined, and is their only reader; None if there is none."""
     readers = {op for value in sums.values for op in users.get(value, ())}
     op = next(iter(readers), None)
     if op is None or len(readers) > 1 or op not in behind or not _reduces(op) or op.operands != sums.values:
@@ -85,7 +89,7 @@ def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[O
 
 
 def _read_by(reduction: Op, behind: list[Op]) -> list[Op]:
-    """What stands behind the loop and is read by what a reduction does with two elements: numbers."""
+    """The operations after the loop that the region of a reduction needs: they make scalars."""
     return slice_of(behind, {v for op in inside(reduction) for v in op.operands})
 
 
@@ -98,9 +102,10 @@ def _reduces(op: Op) -> bool:
 
 @dataclass(slots=True)
 class LoopSum:
-    """What a loop carries: what it is after an iteration, from what it was, by operations whose parts `join` joins.
+    """A carried value that each iteration adds to. join: the operation that combines two parts of it.
 
-    values: from the one to the other; uses: who takes them on the way, and as which operand.
+    values: on the way from its value before the iteration to that after it; uses: the operations on that way, each with
+    the number of the operand.
     """
 
     name: str
@@ -117,7 +122,7 @@ class LoopSum:
         self.join = join
 
     def follow(self, value: Value, first: Value) -> None:
-        """Takes in all from `first` to `value`."""
+        """Adds all that is on the way from `first` to `value`. Raises Unsplit if the way is no sum."""
         self.values |= {value, first}
         if value is first:
             return
@@ -127,7 +132,7 @@ class LoopSum:
             which = op.spec.algebra.sums[0]
             among = range(len(op.operands)) if which is None else [which]
             ways = [i for i in among if _leads(op.operands[i], first)]
-            if len(ways) == 1:
+            if len(ways) == 1:  # s + s would double what another block has added
                 self.uses.add((op, ways[0]))
                 self.follow(op.operands[ways[0]], first)
                 return
@@ -136,10 +141,10 @@ class LoopSum:
             return
         message = f"'{self.name}' is not what it was in the iteration before, with something added"
         known = "sums are made by dot, fma, +, *, minimum, maximum, &, | and ^"
-        raise Unsplit(message, f"{known}; others as the reduce behind the loop joins them")
+        raise Unsplit(message, f"{known}; others as the reduce after the loop combines them")
 
     def _through(self, op: Op, number: int, first: Value) -> None:
-        """Through a loop or a branch."""
+        """Follows a sum through a loop or a branch."""
         if op.spec.control.loops:
             place = op.spec.control.leading + number
             self.uses.add((op, place))
@@ -151,7 +156,7 @@ class LoopSum:
 
 
 def _leads(value: Value, first: Value) -> bool:
-    """Whether a value is made of `first`."""
+    """Whether a value is computed from `first`."""
     todo, seen = [value], {value}
     while todo:
         value = todo.pop()
@@ -165,7 +170,7 @@ def _leads(value: Value, first: Value) -> bool:
 
 
 def _sum_of(loop: Op, number: int) -> PartialSums:
-    """A value that a loop carries, as a sum. Raises Unsplit."""
+    """The sum that a loop carries at this place. Raises Unsplit if it is none."""
     body, result, start = loop.regions[0], loop.results[number], loop.operands[3 + number]
     end = body.ops[-1]
     found = LoopSum(result.name or "a value")
@@ -175,10 +180,11 @@ def _sum_of(loop: Op, number: int) -> PartialSums:
         raise Unsplit(f"nothing is added to '{found.name}'", "carry sums alone")
     join = OPS[found.join]
     neutral = None if join.algebra.starts is None else join.algebra.starts(start.dtype)
+    # Every block adds the start. With `maximum`, `minimum`, `&` and `|`, combining it twice changes nothing.
     if not join.algebra.idempotent and constant_of(start) != neutral:
         shown = abs(neutral or 0)  # without the sign of -0.0
-        message = f"'{found.name}' does not start at {shown:g}, and each block would take in its start"
-        raise Unsplit(message, f"start at {shown:g}, and take in behind the loop what it started with")
+        message = f"'{found.name}' does not start at {shown:g}, and each block would add its start"
+        raise Unsplit(message, f"start at {shown:g}, and add after the loop what it started with")
     for op in walk(body):
         for place, operand in enumerate(op.operands):
             if operand in found.values and (op, place) not in found.uses:
@@ -187,12 +193,12 @@ def _sum_of(loop: Op, number: int) -> PartialSums:
 
 
 def _read_inside(name: str, op: Op) -> Unsplit:
-    message = f"'{name}' is read in the loop{in_line(op)}, where a block has a part of it alone"
-    return Unsplit(message, "read it behind the loop")
+    message = f"'{name}' is read in the loop{in_line(op)}, where a block has only a part of it"
+    return Unsplit(message, "read it after the loop")
 
 
 def region_of(name: str, value: Value) -> Block:
-    """One operation as what joins two elements."""
+    """A region that combines two elements by one operation."""
     type = TileType((), value.dtype)
     region = Block([Value(type), Value(type)])
     made = Op(OPS[name], region.args, [type])
@@ -200,12 +206,12 @@ def region_of(name: str, value: Value) -> Block:
     return region
 
 
-# ---- sums by the reduction behind ----
+# ---- sums by the reduction after the loop ----
 
 
 class RegionMatch:
-    """Whether values are computed as a region computes its results, from what it is given. args: what the region's
-    arguments stand for, as far as it is known; ops: what computes the values."""
+    """Whether values are computed just as a region computes its results. args: what the region's arguments stand for,
+    as far as it is known; ops: the operations that compute the values."""
 
     def __init__(self, region: Block):
         self.region = region
@@ -213,7 +219,8 @@ class RegionMatch:
         self.ops: set[Op] = set()
 
     def of(self, values: Sequence[Value], first: Sequence[Value]) -> bool:
-        """The first half of the arguments are `first`; those of the other half are anything."""
+        """Whether the region gives `values` if the first half of its arguments are `first`. The other half may be
+        anything."""
         end = self.region.ops[-1].operands
         if len(values) != len(end) or len(first) * 2 != len(self.region.args):
             return False
@@ -235,7 +242,7 @@ class RegionMatch:
             return False
         orders = [op.operands, op.operands[::-1]] if op.spec.algebra.commutes else [op.operands]
         for operands in orders:
-            args, ops = dict(self.args), set(self.ops)
+            args, ops = dict(self.args), set(self.ops)  # to go back, if the order does not match
             if all(self._is(a, b) for a, b in zip(operands, wanted.op.operands, strict=True)):
                 self.ops.add(op)
                 return True
@@ -248,7 +255,7 @@ def _made_as(op: Op) -> tuple:
 
 
 def equal(a: Value, b: Value) -> bool:
-    """Whether two values are one, or pure operations make them of the same values in the same way."""
+    """Whether two values are the same, or equal pure operations compute them from the same values."""
     if a is b:
         return True
     one, other = a.op, b.op
@@ -260,8 +267,8 @@ def equal(a: Value, b: Value) -> bool:
 def _joined_as_behind(
     loop: Op, result: Value, behind: list[Op], users: dict[Value, list[Op]], loc: Loc
 ) -> PartialSums | None:
-    """The values that a loop joins as a reduction behind it does, `result` among them. Raises Unsplit where an
-    iteration reads them for more."""
+    """The carried values that an iteration combines as a reduction after the loop does, `result` among them; None if
+    there is no such reduction. Raises Unsplit if an iteration reads them for anything else."""
     body = loop.regions[0]
     for op in users.get(result, ()):
         if op not in behind or not _reduces(op) or not all(v in loop.results for v in op.operands):
@@ -275,7 +282,7 @@ def _joined_as_behind(
             continue
         name = result.name or "a value"
         if not joins_once(op.regions[0], loc):
-            message = f"'{name}' joined with itself may be another, and each block would take in its start"
+            message = f"'{name}' combined with itself may change, and each block would combine with its start"
             raise Unsplit(message, "a choice between two, as of the largest and its place")
         hang = set(carried)
         for each in _needed(body):
@@ -288,7 +295,7 @@ def _joined_as_behind(
 
 
 def _needed(body: Block) -> list[Op]:
-    """The operations of a body but those that nothing reads, and its end."""
+    """The operations of a body without its end, and without those whose results nothing reads."""
     ops = walk(body)
     wanted, found = set(ops[-1].operands), []
     for op in reversed(ops[:-1]):
@@ -299,7 +306,8 @@ def _needed(body: Block) -> list[Op]:
 
 
 def joins_once(region: Block, loc: Loc) -> bool:
-    """Whether what is joined with itself stays what it is, whatever it is."""
+    """Whether any value combined with itself stays the same."""
+    # The builder folds while it builds: `where(take, w, v)` with equal sides becomes v.
     first = region.args[: len(region.args) // 2]
     found = joined(Builder(loc), region, first, first)
     return all(a is b for a, b in zip(found, first, strict=True))
@@ -312,8 +320,8 @@ def joined(
     right: Sequence[Value],
     now: Callable[[Value], Value] = lambda value: value,
 ) -> list[Value]:
-    """Two parts joined element by element, as a reduction with this region joins them. now: what values are called that
-    are not the region's."""
+    """Combines two parts element by element, as a reduction with this region does. now: gives the current value for
+    one from outside the region."""
     table: dict[Value, Value] = dict(zip(region.args, (*left, *right), strict=True))
     shape, place = left[0].shape, b.place
 

@@ -1,8 +1,8 @@
-"""`stage v: shared` of a value that is done in parts: it lies in shared memory between the loops over its parts.
+"""`stage v: shared` of a value that is computed in parts: it stays in shared memory between the loops over its parts.
 
-A load is kept as it is loaded, whatever it is converted to. Where 4 aligned bytes are neighbours it goes there by
-copies, which are all on their way before the first of them is read. So does a load of the same type that the value is
-made of; the value takes its place then.
+A load is kept in the type in which it is loaded, before conversions. If 4 aligned bytes are neighbours, asynchronous
+copies bring it, and all copies start before the first part is read. A computed value may take the place of a load of
+the same type that it is computed from: copies bring the load, and the first loop overwrites it with the value.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
 
 @dataclass(slots=True)
 class Kept:
-    """A value that stays in shared memory. source: the load that copies bring there: its own, or one that it is made of
-    and takes the place of. tile: where it lies, a stage for each part; full: all parts are there."""
+    """A value that stays in shared memory. source: the load that copies bring: the value itself, or a load whose place
+    it takes. tile: where it lies, with a stage for each part; full: whether all parts are there."""
 
     value: Value
     axis: int
@@ -39,13 +39,13 @@ class Kept:
 
     @property
     def op(self) -> Op:
-        """What makes it."""
+        """The operation that makes it."""
         assert self.value.op is not None
         return self.value.op
 
     @property
     def filling(self) -> tuple[Value, Value] | None:
-        """Mask of the load, and what is in place of what is not loaded; None where those are zeros, as copies leave."""
+        """Mask of the load, and the value of masked elements; None if that is zero, as copies leave it."""
         if self.source is None or self.source.op is None:
             return None
         mask, other = operand(self.source.op, "mask"), operand(self.source.op, "other")
@@ -53,7 +53,7 @@ class Kept:
 
 
 def words_of(function: Function, names: Collection[str]) -> dict[str, str]:
-    """What the schedule says of values of these names: `shared`, `tma` or `registers`."""
+    """The `stage` lines of values with these names: `shared`, `tma` or `registers`. Lines of tensors do not count."""
     tensors = {p.name for p in function.params}
     said = function.by_subject("stage", str)
     return {name: word for name, word in said.items() if name in names and name not in tensors}
@@ -67,7 +67,8 @@ def kept_of(
     static: bool,
     rows: AnyRows | None = None,
 ) -> list[Kept]:
-    """The values that the schedule keeps in shared memory. TileError `schedule` for those that cannot be."""
+    """The values of a region that the schedule keeps in shared memory. Raises TileError for a value that cannot be
+    kept: `schedule`, `shared` or `instruction`."""
     facts, found = facts_now(function), []
     room = target.shared - sum(op.attrs["type"].bytes for op in walk(function.body) if op.spec.allocates)
     for name, word in words_of(function, region.names).items():
@@ -96,12 +97,12 @@ def kept_of(
     values = {each.value for each in found}
     for each in found:
         if each.source is not None and any(values & {*op.results} for op in slices(places_of(each.source, each.axis))):
-            each.source = None  # it is loaded from where another one says, which comes at the same time
+            each.source = None  # its address comes from another kept value, whose copies arrive at the same time
     return found
 
 
 def _source(region: WideRegion, kept: Kept, others: set[Value], facts: Analysis, rows: AnyRows | None) -> Value | None:
-    """The load that copies can bring in a value's place."""
+    """The load that copies can bring to the place of a value; None if there is none."""
     made = slices([(kept.value, kept.axis)], others)
     loads = [op.result for op in region.block.ops if op in made and is_load(op)]
     alike = [load for load in loads if load.dtype is kept.value.dtype and load.shape == kept.value.shape]
@@ -109,13 +110,13 @@ def _source(region: WideRegion, kept: Kept, others: set[Value], facts: Analysis,
 
 
 def places_of(load: Value, axis: int) -> list[Wide]:
-    """What decides what a load reads."""
+    """The tiles that decide what a load reads, each with its axis."""
     assert load.op is not None
     return [(value, axis) for value in place_of(load.op) if value.shape]
 
 
 def _narrowest(value: Value, region: WideRegion) -> Value:
-    """The value that this one is a wider conversion of."""
+    """The narrowest value that this one is a conversion of: f16 that becomes f32 takes half the bytes."""
     op = value.op
     while op is not None and op.spec.algebra.keeps == "number" and op.operands[0] in region.axes:
         if op.operands[0].dtype.bits >= value.dtype.bits:
@@ -126,7 +127,7 @@ def _narrowest(value: Value, region: WideRegion) -> Value:
 
 
 def _by_copies(value: Value, facts: Analysis, rows: AnyRows | None) -> bool:
-    """Whether it is a load that asynchronous copies can do."""
+    """Whether a value is a load that asynchronous copies can do."""
     op = value.op
     if op is None or not op.spec.access.kind or not isinstance(op.operands[0].type, TensorType):
         return False

@@ -1,4 +1,4 @@
-"""`loop v, 1: 512`: a wide tile, and all that is computed with it along an axis, is computed in parts.
+"""`loop v, 1: 512`: a wide tile, and all that is computed with it along axis 1, is computed in parts of 512 elements.
 
     v = load x[0 : 4096]              m = -inf
     top = max(v)                      for k: m = maximum(m, load x[k · 512 + …])
@@ -7,10 +7,10 @@
                                       for k: z = z + exp(load x[k · 512 + …] - top)
                                       …
 
-What lies between two reductions along the axis is one loop. The accumulators that loops carry are as wide as a part,
-and are reduced behind them. `static` writes the parts out: what is needed again stays in registers. In a loop of the
-run it is computed again, loads too, unless `stage v: shared` keeps it. By itself a tile whose extent is no power of two
-is done in static parts.
+All that is between two reductions along the axis is one loop. Loops carry accumulators as wide as a part, which are
+reduced after the loop. `static` writes the parts out: values needed again stay in registers. A loop at run time
+recomputes them, loads too, unless `stage v: shared` keeps them. By default, a tile whose extent is no power of two is
+computed in static parts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dsl.lowering.ir.types import TileType
 
 
 def loop(function: Function, target: Target) -> None:
-    """Does in parts what the schedule names. TileError `schedule` for what cannot be."""
+    """Computes in parts what the schedule names. Raises TileError `name`, `schedule` or `extent` for what cannot be."""
     staged: set[str] = set()
     for name, (axis, part, static) in function.by_subject("loop", tuple).items():
         about = WideSubject(name, axis, function.lines.get(("loop", name)))
@@ -62,18 +62,18 @@ def loop(function: Function, target: Target) -> None:
 
 
 LEAST = 256
-"""Elements of a part where nothing is said, at least: what a warp loads of 16-bit floats at once."""
+"""Default: the fewest elements of a part. A warp loads so many 16-bit floats at once, 16 bytes a lane."""
 
 
 def usual_part(extent: int) -> int:
-    """Elements of a part where nothing is said: the greatest power of two that an extent has whole parts of; 1 where
-    those would be short."""
+    """Default elements of a part: the greatest power of two that divides the extent; 1 if that is less than LEAST."""
     part = extent & -extent
     return part if part >= LEAST or part == extent else 1
 
 
 def _odd_ones(function: Function) -> None:
-    """Tiles whose extents are no powers of two are done in static parts by themselves, as far as they can be."""
+    """Computes tiles whose extents are no powers of two in static parts, as far as that is possible."""
+    # 5003 columns are five parts of 1024, not eight: 5240 warp instructions of a block in place of 8120.
     odd = [
         (op, axis)
         for op in walk(function.body)
@@ -90,14 +90,14 @@ def _odd_ones(function: Function) -> None:
         try:
             region = wide_region(function, op.result, about, around, seen)
         except TileError:
-            continue  # `extent` says what is wrong
+            continue  # `_check_extents` reports it
         if out_of_order(region, True) is None:
             in_parts(region, usual_part(region.extent), True, [])
             around = Surroundings(function)
 
 
 def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], rows: AnyRows | None = None) -> None:
-    """Does a region in parts, written out or in loops of the run, where some values may be kept in shared memory."""
+    """Computes a region in parts, written out or in loops at run time. Only the latter keep values in shared memory."""
     if static:
         StaticParts(region, part, rows).run()
     else:
@@ -106,8 +106,8 @@ def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], 
 
 
 def _check_extents(function: Function) -> None:
-    """TileError `extent` for a tile that has no parts, and an extent that is no power of two. Those that parts have
-    taken the place of go."""
+    """Removes tiles that parts have replaced. Raises TileError `extent` for one that is left, and has an extent that is
+    no power of two."""
     needed: set[Value] = set()
     gone: set[Op] = set()
     for op in reversed(walk(function.body)):
@@ -116,7 +116,7 @@ def _check_extents(function: Function) -> None:
             gone.update([op] if odd else [])
             continue
         if odd:
-            message = f"a tile of {list(odd[0].shape)} is not done in parts: extents of others are powers of two"
+            message = f"a tile of {list(odd[0].shape)} is not computed in parts: extents of others are powers of two"
             raise TileError("extent", op.loc, message, "a power of two, and a mask")
         needed.update(op.operands)
     for block in blocks_of(function.body) if gone else ():
@@ -124,7 +124,7 @@ def _check_extents(function: Function) -> None:
 
 
 def named_tiles(function: Function, name: str) -> list[Value]:
-    """The tiles of a name, in their order."""
+    """All tiles with this name, in program order."""
     return [r for op in walk(function.body) for r in op.results if r.name == name and isinstance(r.type, TileType)]
 
 
@@ -134,7 +134,8 @@ def _tiles(function: Function) -> set[str]:
 
 
 def unknown_tile(function: Function, about: WideSubject, row: str) -> None:
-    """TileError `name` of a line of this property, unless the name is of a branch that this variant has not."""
+    """Raises TileError `name` for a line of this property, unless the name belongs to a branch that this variant leaves
+    out."""
     if about.name in function.in_branches:
         function.void += [(about.name, about.loc)] if about.loc else []
         return
@@ -152,7 +153,8 @@ def _extent(value: Value, about: WideSubject) -> int:
 def way_of(
     function: Function, region: WideRegion, about: WideSubject, part: int, static: bool, kept: Sequence[Kept]
 ) -> bool | None:
-    """Whether parts are written out; None: the tile stays whole."""
+    """Whether parts are written out; None: the tile stays whole. Raises TileError `schedule` if neither way keeps the
+    order of loads and stores."""
     if region.extent % part:
         message = f"{region.extent} elements are no multiple of {part}"
         raise about.refused(message, "a power of two that divides the extent")
@@ -177,8 +179,8 @@ def way_of(
 
 
 def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> list[Kept]:
-    """Those that are kept in shared memory in the end; the others are computed again."""
-    free = out_of_order(region, False) is None
+    """The values that the choice keeps in shared memory. The others are computed again."""
+    free = out_of_order(region, False) is None  # else a load would move behind a store, so there is no choice
     return [
         each
         for each in kept
@@ -196,5 +198,5 @@ def _chosen(function: Function, region: WideRegion, kept: Sequence[Kept]) -> lis
 
 
 def _recompute(function: Function, region: WideRegion) -> None:
-    """A loop over parts computes each value anew where it needs it: `choose recompute.…` of one is met by that."""
+    """Marks `choose recompute.…` of these values as met: a loop over parts recomputes them where it needs them."""
     function.choices.excuse(*(f"recompute.{name}" for name in region.names))

@@ -1,15 +1,14 @@
-"""`cluster 2`, of a kernel whose copies are by TMA: a box that all blocks of a cluster need is copied once.
+"""`cluster 2` with TMA copies: a box that all blocks of a cluster need is copied once, by multicast.
 
-    fill n                               fill n
-    tma_copy a[i, p]            →       tma_copy a[i, p]
-    tma_copy b[p, j]                    tma_copy b[p, j], for 2 blocks
+    producer_acquire n                   producer_acquire n
+    tma_copy a[i, p]            →        tma_copy a[i, p]
+    tma_copy b[p, j]                     tma_copy b[p, j], for 2 blocks
     …                                    …
-    release n                            release n, of 2 blocks
+    consumer_release n                   consumer_release n, of 2 blocks
 
-The blocks of a cluster take neighbouring tiles along the grid's first axis (`grid.py`). A box whose place does not hang
-on which of them a block is, is the same for all. Each copies a part of it, of the rows that lie farthest apart, to the
-same place of all of them. So all have to come to the same numbers of the pipeline, and a stage is free when the warps
-of all of them have read it.
+The blocks of a cluster take neighbouring tiles along the grid's first axis (`grid.py`). A box is the same for all of
+them if its position does not depend on the rank of the block. Each block copies a part of its rows to the same place in
+all blocks. So all blocks must have the same iterations, and a stage is free when the warps of all blocks have read it.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import names
 
 ARCH = "sm_90a"
-"""The target with such copies; for sm_90 ptxas 13.0 advises against them."""
+"""The target for multicast copies; for sm_90 ptxas 13.0 advises against them."""
 WAYS = {"halves": True, "none": False}
 
 
 def multicast(function: Function, target: Target, fetch: Block) -> int:
-    """Lets copies of a role be for all blocks of a cluster; how many these are, 1 where no copy is. TileError
-    `schedule` where these blocks have different iterations."""
+    """Makes the producer's copies multicast where all blocks of a cluster need the same box. Gives the number of these
+    blocks; 1 if no copy is shared. Raises TileError `schedule` if the blocks have different iterations."""
     cluster = max((op.attrs["blocks"] for op in walk(fetch) if op.spec.elements.of_grid == "rank"), default=1)
     own, blocks = _of_rank(fetch), 1
     for op in [op for op in walk(fetch) if cluster > 1 and op.spec.access.at_pipeline == "fill" and "box" in op.attrs]:
@@ -37,10 +36,10 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
         assert tensor is not None
         wrong = ""
         if target.arch != ARCH:
-            wrong = f"{target.arch} has no such copies: {ARCH} has"
+            wrong = f"{target.arch} has no multicast copies: {ARCH} has"
         elif own.intersection(v for v in box.operands.values() if v is not None):
             wrong = "each block has another box"
-        elif box.shared(cluster) is None:
+        elif box.shared(cluster) is None:  # a swizzle goes by groups of 8 rows, so a part has whole groups
             wrong = f"its rows are no {cluster} parts of whole eights"
         taken = function.choices.choose(
             "multicast",
@@ -58,20 +57,21 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
 
 
 def _check_iterations(function: Function, fetch: Block, own: set[Value]) -> None:
-    """Blocks that copy for each other have the same numbers."""
+    """Raises TileError `schedule` if a loop with copies may have other iterations in another block of the cluster."""
+    # A block with more iterations would wait for parts that the others never copy.
     for op in walk(fetch):
         differs = op.spec.control.flows and own.intersection(op.operands[: op.spec.control.leading])
         if differs and any(each.spec.access.at_pipeline == "fill" for each in inside(op)):
             message = "blocks of a cluster copy for each other, and have different iterations of a loop"
-            hint = "cluster 1, or bounds that do not hang on block(0)"
+            hint = "cluster 1, or bounds that do not depend on block(0)"
             raise TileError("schedule", function.lines.get(("cluster", "cluster")) or op.loc, message, hint)
 
 
 def _of_rank(block: Block) -> set[Value]:
-    """What hangs on which block of its cluster a block is. Not what an iteration of a loop has whose end alone does."""
+    """The values that depend on the rank of a block in its cluster. Values in a loop do not, if only its end does."""
     found: set[Value] = set()
     count = -1
-    while count < len(found):
+    while count < len(found):  # until nothing is added: loops carry dependence backwards
         count = len(found)
         for op in walk(block):
             ends = [v for region in op.regions for v in region.ops[-1].operands[: region.ops[-1].spec.control.leading]]

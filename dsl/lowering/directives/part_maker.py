@@ -1,4 +1,4 @@
-"""Parts of tiles along an axis, made from what the tiles are computed from."""
+"""Computes parts of tiles along an axis, from parts of what the tiles are computed from."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dsl.lowering.hopper.boxes import CopiedBox, with_box
 from dsl.lowering.ir.function import Block, Op, Value, clone, walk
 
 EDGES = "its rows begin anywhere, and their edges are parts of their own"
-"""Why what `align` has made is no box."""
+"""Why the accesses that `align` makes are no TMA boxes."""
 
 
 class PartMaker:
-    """Makes parts of `part` elements. memo: those that are at hand; origin: where the part begins.
+    """Computes parts of `part` elements. memo: parts that are at hand; origin: where the current part starts.
 
-    rows: where each row of a part has columns of its own, the extents of rows, which all parts of tiles have then.
-    named: parts stand for the tile, and have its name.
+    rows: the extents of rows, if each row of a part has columns of its own; all parts then have these rows. named:
+    whether parts stand for the tile and have its name.
     """
 
     def __init__(self, b: Builder, part: int):
@@ -26,7 +26,7 @@ class PartMaker:
         self.named = True
 
     def of(self, value: Value, axis: int) -> Value:
-        """The part of a tile."""
+        """The current part of a tile along an axis."""
         found = self.memo.get((value, axis))
         if found is None:
             assert value.op is not None
@@ -35,7 +35,7 @@ class PartMaker:
         return found
 
     def compute(self, op: Op, value: Value, axis: int) -> None:
-        """Makes the parts of what an operation makes."""
+        """Makes an operation again for the current part, and remembers its results."""
         through = op.spec.elements.along
         along = through(op, value, axis) if through is not None else None
         assert along is not None
@@ -50,7 +50,7 @@ class PartMaker:
             results = [self.counted()]
         elif op.spec.elements.reshapes and self.rows is not None:
             results = [self.b.broadcast(operands[0], attrs["shape"])]
-        elif op.spec.pure and not value.name:
+        elif op.spec.pure and not value.name:  # by `value`, which folds and shares equal operations
             results = [self.b.value(op.name, *operands, **attrs)]
         else:
             results = self.b.op(op.name, operands, [self.region_of(each) for each in op.regions], **attrs).results
@@ -61,14 +61,14 @@ class PartMaker:
             self.memo[old, along.get(old, axis)] = new
 
     def store(self, op: Op, operands: list[Value], axis: int, **more: object) -> None:
-        """A store of a part along this axis of what it stores."""
+        """Stores a part along this axis."""
         attrs = {**op.attrs, **more}
         if "box" in attrs:
             operands = with_box(attrs, operands, self.box(op, axis))
         self.b.op(op.name, operands, **attrs)
 
     def box(self, op: Op, axis: int) -> CopiedBox | str:
-        """That of a part, or why there is none."""
+        """The TMA box of a part, or why there is none."""
         return CopiedBox.of(op).part(self.b, axis, self.origin, self.part) if self.rows is None else EDGES
 
     def counted(self) -> Value:
@@ -77,17 +77,17 @@ class PartMaker:
         return self.b.value("add", self.b.broadcast(self.origin, (self.part,)), counted)
 
     def shape(self, value: Value, axis: int) -> tuple[int, ...]:
-        """Of the part of a tile."""
+        """The shape of a part of a tile."""
         if self.rows is not None:
             return (*self.rows, self.part)
         return (*value.shape[:axis], self.part, *value.shape[axis + 1 :])
 
     def now(self, value: Value) -> Value:
-        """A value that is not done in parts, as it is called now."""
+        """The current value for one that is not computed in parts."""
         return value
 
     def region_of(self, region: Block) -> Block:
-        """The region of a reduction once more."""
+        """A copy of the region of a reduction."""
         made = Block([Value(a.type, name=a.name) for a in region.args])
         results = clone(region, made.args, made.ops)
         made.ops.append(Op(region.ops[-1].spec, results, [], {}, (), region.ops[-1].loc))

@@ -1,4 +1,4 @@
-"""`peel j: seen`: the iterations of a loop in which a flag is on throughout are a loop of their own, without the flag.
+"""`peel j: seen`: iterations in which the whole flag is true become a loop of their own, without the flag.
 
     for j in range(0, n, 64):                       for j in range(0, last, 64):
         seen = j + arange(64) < bound                   …
@@ -7,12 +7,13 @@
                                                         x = where(seen, x, -inf)
                                                         …
 
-The flag is made of comparisons, joined by `&`, of sums in which the counter is so many times a number: of such the
-least and the greatest element are known before the loop, and so is the first iteration in which one of them is off. One
-that goes on as the loop does, `j + arange(64) >= bound`, makes the second loop the one without the flag; with some of
-both kinds, as a window has them, the one without is the second of three. What hangs on no counter and is one for all
-elements may stand beside a comparison, `(left < 0) | (j + arange(64) >= first)`: where it is on, that comparison does
-not count. What `pipeline` made goes on from one loop to the other. Never by itself: the loop's code is there twice.
+The flag joins comparisons by `&`. Both sides of a comparison are sums that are linear in the counter, so their least
+and greatest elements are known before the loop, and with them the first iteration in which some element is false. If a
+comparison becomes true during the loop, `j + arange(64) >= bound`, the second loop is the one without the flag. With
+both kinds, as a sliding window has them, there are three loops, and the second is the one without. A condition that is
+the same for all elements and does not depend on a counter may stand beside a comparison, `(left < 0) | (j + arange(64)
+>= first)`: where it is true, that comparison does not count. The copies of `pipeline` continue from one loop to the
+next. Never by default: the code of the loop is there twice.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ Range = tuple[Value, Value]
 
 
 def peel(function: Function) -> None:
-    """Splits the loops that the schedule names with a flag. TileError for a flag that cannot be told before them."""
+    """Splits the loops that the schedule names with a flag. Raises TileError `name` for an unknown flag, `schedule` for
+    one whose iterations are not known before the loop."""
     budget = Budget()
     for name, flag in function.by_subject("peel", str).items():
         found = _find(function.body, name, flag)
@@ -52,12 +54,13 @@ def peel(function: Function) -> None:
                 "peel", flag, ON_OFF, "on", loc=loop.loc, pinned=loc, because="the schedule peels what it names",
                 line=f"peel {name}: {flag}",
             ):  # fmt: skip
+                # Each line doubles or triples a loop, and several lines may name one loop.
                 budget.spend_operations(2 * sum(1 for _ in walk(loop.regions[0])), loop.loc)
                 _FlagSplit(function, block, loop, value, loc).run()
 
 
 def _is_void(function: Function, flag: str) -> bool:
-    """Whether this variant has no such flag: its branch is left out."""
+    """Whether this variant has no such flag, as it leaves out the branch."""
     return flag in function.in_branches
 
 
@@ -129,14 +132,14 @@ class _Extremes(Forms[Range]):
 
 @dataclass(frozen=True, slots=True)
 class _Margin:
-    """A scalar: where it is not negative, or the flag `unless` is on, all elements of a comparison are on."""
+    """A scalar. Where it is not negative, or the flag `unless` is true, all elements of a comparison are true."""
 
     value: Value
     unless: Value | None = None
 
 
 class _Margins(Forms[list[_Margin]]):
-    """Where all of them are kept, all elements of a flag are on."""
+    """The margins of a flag: where all of them hold, all its elements are true."""
 
     def __init__(self, b: Builder):
         self.b, self.extremes = b, _Extremes(b)
@@ -151,7 +154,7 @@ class _Margins(Forms[list[_Margin]]):
         return [] if constant_of(flag) else self.told(flag)
 
     def _either(self, *flags: Value) -> list[_Margin] | None:
-        """Of a disjunction of which one side is the same for all elements."""
+        """The margins of `a | b`, if one side is the same for all elements."""
         for one, other in (flags, flags[::-1]):
             unless, margins = _scalar(one), self.of(other)
             if unless is not None and margins is not None:
@@ -175,7 +178,7 @@ class _Margins(Forms[list[_Margin]]):
 
 
 def _scalar(value: Value) -> Value | None:
-    """What all elements are, where that is one value."""
+    """The scalar that all elements of a tile are; None if they may differ."""
     while value.tile.shape and value.op is not None and value.op.spec.elements.splat and value.op.operands:
         value = value.op.operands[0]
     return None if value.tile.shape else value
@@ -202,7 +205,9 @@ class _FlagSplit:
         bodies = [several_iterations(self.loop, self.body, self.counter.tile, 1, int(step)) for _ in ends]
         for begin, end, body in zip([start, *ends], ends, bodies, strict=False):
             types = [r.type for r in self.loop.results]
-            attrs = {**self.loop.attrs, "exact": True, "goes_on": True}  # what it copies ahead is the next loop's, too
+            # goes_on: copies ahead past the end of this loop are for the next one. Dropped as past the end, the next
+            # loop read stages that nothing had written.
+            attrs = {**self.loop.attrs, "exact": True, "goes_on": True}
             made.append(Op(self.loop.spec, [begin, end, by, *carried], types, attrs, [body], self.loop.loc))
             carried = list(made[-1].results)
             for old, new in zip(self.loop.results, carried, strict=True):
@@ -215,7 +220,7 @@ class _FlagSplit:
         self.block.ops[at:at] = [*before.ops, *made]
 
     def _copied(self, body: Block) -> Value:
-        """The flag in a copy of the body."""
+        """The flag in a cloned body."""
         (copied,) = [r for op in body.ops for r in op.results if r.origin is self.flag]
         return copied
 
@@ -224,8 +229,8 @@ class _FlagSplit:
         return TileError("schedule", self.loc or self.loop.loc, said, hint)
 
     def _ends(self, step: int) -> tuple[list[Value], int]:
-        """Where the loops end but for the last, and the number of the one without the flag: it begins at the first
-        iteration in which all that goes on is on, and ends at that in which an element is off."""
+        """Where the loops except the last one end, and the number of the loop without the flag. That one starts at the
+        first iteration in which all rising comparisons are true, and ends at the first with a false element."""
         b = self.b
         made = Block()
         with b.region(made):
@@ -235,21 +240,23 @@ class _FlagSplit:
         scope = [*self.body.ops, *made.ops]
         factors = [self._factor(scope, margin.value) for margin in margins]
         if not any(factors):
-            raise self._refuse("it does not go off, or on, once and for all", f"{self.counter.name} + arange(64) < n")
+            raise self._refuse(
+                "it does not become false, or true, once and for all", f"{self.counter.name} + arange(64) < n"
+            )
         rising = [(m, k) for m, k in zip(margins, factors, strict=True) if k > 0]
         falling = [(m, k) for m, k in zip(margins, factors, strict=True) if k <= 0]
         start, end = self.loop.operands[:2]
         ends = []
-        if rising:  # on from a counter of -(bound // factor) on
+        if rising:  # true from a counter of -(bound // factor) on
             firsts = [b.value("sub", b.index(0), self._turn(scope, *each)) for each in rising]
             firsts = [self._unless(scope, m, start, first) for (m, _), first in zip(rising, firsts, strict=True)]
             ends.append(self._iteration(b.value("minimum", end, reduce(partial(b.value, "maximum"), firsts)), step))
-        if falling:  # off behind a counter of bound // factor
+        if falling:  # false after a counter of bound // factor
             last = end
             for margin, k in falling:
                 if k:
                     behind = b.value("add", self._turn(scope, margin, k), b.index(1))
-                else:  # in all iterations, or in none
+                else:  # no counter in it: true in all iterations, or in none
                     behind = b.value("select", self._is_kept(scope, margin), end, start)
                 last = b.value("minimum", last, self._unless(scope, margin, end, behind))
             ends.append(self._iteration(last, step))
@@ -263,7 +270,7 @@ class _FlagSplit:
         return made_anew(self.b, slice_of(scope, [margin.value]), zero, margin.value)
 
     def _turn(self, scope: list[Op], margin: _Margin, factor: int) -> Value:
-        """The bound in counts of the counter."""
+        """The bound as a value of the counter."""
         return self.b.value("floordiv", self._bound(scope, margin), self.b.index(abs(factor)))
 
     def _is_kept(self, scope: list[Op], margin: _Margin) -> Value:
@@ -273,32 +280,33 @@ class _FlagSplit:
         """A bound, or `free` where the margin does not count."""
         if margin.unless is None:
             return bound
-        self._factor(scope, margin.unless, counts=False)
+        self._factor(scope, margin.unless, counts=False)  # for its errors
         unless = made_anew(self.b, slice_of(scope, [margin.unless]), {}, margin.unless)
         return self.b.value("select", unless, free, bound)
 
     def _iteration(self, end: Value, step: int) -> Value:
-        """Where the iterations end that begin before."""
+        """`end`, rounded up to the start of an iteration, and at least the start of the loop."""
         b, start = self.b, self.loop.operands[0]
         iterations = b.value("floordiv", b.value("add", b.value("sub", end, start), b.index(step - 1)), b.index(step))
         return b.value("add", start, b.value("mul", b.value("maximum", iterations, b.index(0)), b.index(step)))
 
     def _factor(self, scope: list[Op], margin: Value, counts: bool = True) -> int:
-        """How often a margin has the counter; the rest of it is known before the loop. Without `counts`, all of it."""
+        """The factor of the counter in a margin. Raises TileError unless the rest of it is known before the loop;
+        without `counts`, unless all of it is."""
         terms = linear(margin)[0] if counts else {margin: 1}
         others = [v for v in terms if v is not self.counter]
         inside = {r for op in self.body.ops for r in op.results} | set(self.body.args)
         wrong = impure(slice_of(scope, [margin]))
         if wrong is not None:
-            raise self._refuse(f"it hangs on a '{wrong.name}' in the loop", "bring its bound before the loop")
+            raise self._refuse(f"it depends on a '{wrong.name}' in the loop", "bring its bound before the loop")
         hang = leaves_of(slice_of(scope, others), others) & inside
         if hang:
             by = min(v.name or "a value" for v in hang)
-            raise self._refuse(f"it hangs on '{by}' in a way that is no sum", "compute its bound before the loop")
+            raise self._refuse(f"it depends on '{by}' in a way that is no sum", "compute its bound before the loop")
         return terms.get(self.counter, 0)
 
     def _without_flag(self, body: Block, flag: Value) -> None:
-        """In the iterations of one of the loops all elements of the flag are on."""
+        """Replaces the flag by true in one of the loops. The select that used it folds away."""
         always = Block()
         with self.b.region(always):
             true = self.b.constant(True, I1, flag.tile.shape)

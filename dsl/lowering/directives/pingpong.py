@@ -1,19 +1,19 @@
-"""`pingpong e`: warp groups make a value, and begin the products that take it, one after the other.
+"""`pingpong e`: one warp group at a time computes a value and starts the MMAs that take it.
 
-    filled n                         filled n
+    consumer_wait n                  consumer_wait n
     x = dot(…)                       x = dot(…)
     e = exp(x)                 →     pingpong_begin n
     acc = dot(e, …)                  e = exp(x)
-    release n                        acc = dot(e, …)
+    consumer_release n               acc = dot(e, …)
                                      pingpong_end n
-                                     release n
+                                     consumer_release n
 
-A group's products run by themselves once they have begun. Without turns groups drift: all compute at the same time, and
-then all multiply. With them one multiplies while another one computes.
+MMAs of a warp group run asynchronously once they have started. Without ping-pong, groups drift together: all compute at
+the same time, and then all wait for the tensor cores. With it, one group computes while the MMAs of another run.
 
-A turn is an iteration of a pipeline, each number of which all groups read, so that the number tells whose turn it is:
-group g waits until the one before it has ended the same one, the first group until the last has ended the one before. A
-barrier of the pipeline for each group counts these ends.
+Each group has one turn in each iteration of a pipeline, so the iteration tells whose turn it is. Group g waits until
+group g - 1 has ended its turn of the same iteration; the first group waits for the last group's turn of the iteration
+before. Each group has an mbarrier of the pipeline that counts the ends of its turns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WAYS = {"one": True, "all": False}
 
 
 def pingpong(function: Function) -> None:
-    """Puts turns around what the schedule names. TileError where groups have none to take."""
+    """Puts turns around what the schedule names. Raises TileError `schedule` where there are none to take."""
     for name, holds in function.by_subject("pingpong", bool).items():
         if holds:
             _take(function, name, function.lines.get(("pingpong", name)))
@@ -46,11 +46,11 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
         raise refuse(f"{function.warps} warps are no groups of four, or one alone", "warps = 8")
     roles = next((op for op in function.body.ops if op.spec.control.concurrent), None)
     if roles is None:
-        raise refuse("they go by the numbers of a pipeline, and there is none", "stage NAMES: tma")
+        raise refuse("they go by the iterations of a TMA pipeline, and there is none", "stage NAMES: tma")
     found = list(_iterations(roles.regions[1], name))
     if not found:
         named = {r.name for op in walk(roles.regions[1]) for r in op.results if r.name}
-        hint = closest(name, named) or "a value that is made behind the copies of its iteration"
+        hint = closest(name, named) or "a value that is made after the copies of its iteration"
         raise refuse("no iteration of the pipeline makes it", hint)
     ways = [(block, filled, op, _last_product(block, op)) for block, filled, op in found]
     if any(last is None for *_, last in ways):
@@ -71,30 +71,33 @@ def _take(function: Function, name: str, loc: Loc | None) -> None:
         return
     pipeline, stages = roles.operands[0], sum(rings_of(roles))
     assert isinstance(pipeline.type, SharedType) and pipeline.op is not None
+    # One more mbarrier a group, behind the two of each stage.
     pipeline.op.attrs["type"] = pipeline.type = SharedType((2 * stages + groups,), pipeline.type.dtype)
     roles.attrs["pingpong"] = groups
     for block, filled, op, last in ways:
         assert last is not None
         operands, attrs = [pipeline, filled.operands[1]], {"stages": stages, "groups": groups}
+        # The turn ends when the last MMA has started, not when it is done. 2: the begin, inserted first, shifts it.
         for row, place in (("pingpong_begin", block.ops.index(op)), ("pingpong_end", block.ops.index(last) + 2)):
             block.ops.insert(place, Op(OPS[row], operands, [], dict(attrs), (), op.loc))
 
 
 def check_pingpong(function: Function) -> None:
-    """TileError `schedule` for a barrier within a turn: a group that waits for its turn comes to none."""
+    """Raises TileError `schedule` for a barrier of the block within a turn. It would never end: groups that wait for
+    their turn do not come to it."""
     begun = False
     for op in walk(function.body):
         if op.spec.access.at_pipeline in ("begin", "end"):
             begun = op.spec.access.at_pipeline == "begin"
         elif begun and op.spec.orders == "threads" and op.attrs["scope"] != "warp":
             ((name, _),) = [each for each in function.by_subject("pingpong", bool).items() if each[1]]
-            message = f"warp groups take turns at '{name}', and a barrier for all of them stands within"
-            hint = "what warps exchange is made ahead of it"
+            message = f"warp groups take turns at '{name}', and a barrier for all of them stands within a turn"
+            hint = "make what warps exchange before it"
             raise TileError("schedule", function.lines.get(("pingpong", name)) or op.loc, message, hint)
 
 
 def _iterations(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
-    """Where a value of this name is made behind the wait for a number, in the same block."""
+    """Where a value of this name is made after the wait for an iteration: the block, the wait, the operation."""
     found: list[tuple[Block, Op, Op]] = []
     filled: Op | None = None
     for op in block.ops:
@@ -108,7 +111,7 @@ def _iterations(block: Block, name: str) -> list[tuple[Block, Op, Op]]:
 
 
 def _last_product(block: Block, op: Op) -> Op | None:
-    """The last product of a block that takes what an operation makes, or what is made of it without a product."""
+    """The last MMA of a block that takes what an operation makes, or what is computed from that without an MMA."""
     made: set[Value] = set(op.results)
     last = None
     for each in block.ops[block.ops.index(op) + 1 :]:

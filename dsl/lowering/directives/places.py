@@ -1,11 +1,10 @@
-"""Places of elements as what the loops leave alone, and one number by which they move.
+"""Splits offsets of elements into what loops leave alone, and one scalar by which all of them move.
 
     i, j = row + t // 3, col + t % 3             rows = image · 50176 + row · 896 + col · 32     before the loops
     place = image · 50176 + i · 896 + j · 32 + c  →  place = rows + (t // 3 · 896 + t % 3 · 32 + c)
 
-Places that are no linear function of their coordinates, as those of pixels are, are added up in each iteration
-otherwise, element by element. What stays is added up where it has the fewest elements, a row's part apart from a
-column's.
+Without this, offsets that are not linear in their coordinates, such as those of pixels, are computed in each iteration,
+element by element. What stays is added up in the smallest shape: the part of a row apart from that of a column.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ Shape = tuple[int, ...]
 
 @dataclass(slots=True)
 class Split:
-    """still: tiles that the loops leave alone, one of a shape; move: the number that is added to their sum, by
-    operations that `ops` are behind."""
+    """still: tiles that the loops leave alone, one for each shape; move: the scalar that is added to their sum; ops:
+    the operations that compute it."""
 
     still: list[Value]
     move: Value
     ops: list[Op]
 
     def place(self, b: Builder, move: Value, shape: Shape) -> Value:
-        """The place of each element, moved by a number."""
+        """The offsets of all elements, moved by a scalar."""
         parts = [b.broadcast(each, shape) for each in (*self.still, move)]
         total = parts[0]
         for part in parts[1:]:
@@ -42,13 +41,13 @@ class Split:
 
 
 def is_linear(place: Value) -> bool:
-    """Whether places are a linear function of their coordinates, which addresses are made of as it is."""
+    """Whether offsets are a linear function of their coordinates. Emission then splits them by itself."""
     return AffineOffsets().offsets(place) is not None
 
 
 def split(before: Builder, scope: Sequence[Op], counters: Collection[Value], place: Value) -> Split | None:
-    """The parts of a tile of places that `scope` makes, the bodies of loops with these counters; None where there are
-    no such parts. What stays is made by `before`, ahead of the loops."""
+    """Splits a tile of offsets. scope: the bodies of loops with these counters; before: makes what stays, ahead of the
+    loops. None if the offsets are no such sum."""
     if not place.tile.shape:
         return None
     part = slice_of(scope, [place])
@@ -68,12 +67,15 @@ def split(before: Builder, scope: Sequence[Op], counters: Collection[Value], pla
 
 
 Parted = tuple[list[Value], Value]
-"""Tiles that stay, and the number that is added to their sum."""
+"""Tiles that stay, and the scalar that is added to their sum."""
 
 
 class _Summands(Forms[Parted]):
-    """The parts of values; None for what is no sum of what stays and a number. before: makes what stays, of the
-    operations in `part`; moving: what is not the same in each iteration; b: makes the numbers."""
+    """Splits values into tiles that stay and a scalar; None for a value that is no such sum.
+
+    before: makes what stays, from the operations in `part`. moving: values that change from iteration to iteration. b:
+    makes the scalars.
+    """
 
     def __init__(self, before: Builder, part: Sequence[Op], moving: Collection[Value]):
         self.before, self.part, self.moving = before, part, moving
@@ -129,7 +131,7 @@ class _Summands(Forms[Parted]):
 
 
 def _scalar(value: Value) -> Value | None:
-    """The scalar that all elements of a tile are."""
+    """The scalar that all elements of a tile are; None if they may differ."""
     op = value.op
     if not value.tile.shape:
         return value
@@ -137,8 +139,8 @@ def _scalar(value: Value) -> Value | None:
 
 
 def also(b: Builder, mask: Value, condition: Value) -> Value:
-    """A mask, where a scalar condition holds too: it is joined to what the mask is broadcast from, of which there is
-    less."""
+    """A mask and a scalar condition, joined by `and`."""
+    # Joined before the mask is broadcast, where it has fewer elements.
     op = mask.op
     if op is not None and op.spec.elements.reshapes and op.operands[0].tile.shape:
         return b.value(op.name, also(b, op.operands[0], condition), **op.attrs)

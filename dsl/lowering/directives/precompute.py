@@ -1,12 +1,12 @@
-"""`precompute inside: t`: a flag that depends on a short loop's counter comes from bits, computed before the loop.
+"""`precompute inside: t`: a flag's values for all iterations of a short loop become bits, computed before the loop.
 
     for t in range(9):                          bits = (… for t = 0 …) | (… for t = 1 …) << 1 | …
         inside = … row, col, t …       →        for t in range(9):
         x = load a[…] if inside                     inside = bits & 1 << t != 0
                                                     x = load a[…] if inside
 
-The bits of a tile of flags are a tile of words: each thread has those of its own elements. They are computed where all
-that they hang on, but for the counter, is known: outside loops around that one, too. Never by itself.
+A tile of flags becomes a tile of words: each thread has the bits of its own elements. They are computed as far outside
+as possible, where all that they depend on, except the counter, is known. Never by default.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from dsl.lowering.ir.types import DTYPES, I1, DType
 WORDS = {32: DTYPES["u32"], 64: DTYPES["u64"]}
 WAYS = {"bits": True, "computed": False}
 Around = list[tuple[Op, Block]]
-"""Loops in one another, the outermost first, each with the block that it stands in."""
+"""Nested loops, the outermost first, each with the block that holds it."""
 
 
 def precompute(function: Function) -> None:
-    """Makes bits of the flags that the schedule names. TileError for what is no flag of such a loop."""
+    """Turns the flags that the schedule names into bits. Raises TileError `name` or `schedule` for a value that is no
+    flag of such a loop."""
     for name, counter in function.by_subject("precompute", str).items():
         loc = function.lines.get(("precompute", name))
         found = _find(function.body, name, [])
@@ -42,7 +43,7 @@ def precompute(function: Function) -> None:
 
 
 def _find(block: Block, name: str, around: Around) -> list[tuple[Value, Around]]:
-    """The values of this name that loops compute, each with the loops around it."""
+    """The values with this name in loops, each with the loops around it."""
     found: list[tuple[Value, Around]] = []
     for op in block.ops:
         found += [(r, around) for r in op.results if r.name == name and around]
@@ -58,7 +59,7 @@ def _tabulate(function: Function, value: Value, around: Around, counter: str, lo
         return TileError("schedule", loc or function.loc, f"'{name}' cannot be precomputed: {message}", hint)
 
     if value.dtype is not I1:
-        raise refuse(f"it is {value.dtype}, and a flag has a bit", "name the mask")
+        raise refuse(f"it is {value.dtype}, and a flag is {I1}", "name the mask")
     levels = [i for i, (loop, _) in enumerate(around) if loop.regions[0].args[0].name == counter]
     if not levels:
         names = [loop.regions[0].args[0].name for loop, _ in around]
@@ -67,7 +68,7 @@ def _tabulate(function: Function, value: Value, around: Around, counter: str, lo
     loop = around[level][0]
     start, stop, step = (constant_of(v) for v in loop.operands[:3])
     if start is None or stop is None or step is None:
-        raise refuse(f"how often the loop over '{counter}' runs is known at run time alone", "specialize its bounds")
+        raise refuse(f"the trip count of the loop over '{counter}' is known only at run time", "specialize its bounds")
     iterations = (
         range(int(start), int(stop), int(step)) if iterations_of(int(start), int(stop), int(step)) else range(0)
     )
@@ -87,8 +88,8 @@ def _tabulate(function: Function, value: Value, around: Around, counter: str, lo
 
 
 def _part_of(value: Value, around: Around, level: int) -> tuple[list[Op], tuple[str, str] | None]:
-    """The operations that compute a flag in the loop of this level. If the loop's counter does not decide it alone:
-    why, and what would fit."""
+    """The operations that compute a flag in the loop of this level. If more than the loop's counter decides the flag,
+    also why that is wrong, and what would fit."""
     loop = around[level][0]
     scope = [op for each, _ in around for op in each.regions[0].ops if not op.spec.control.counters]
     part = slice_of(scope, [value])
@@ -99,7 +100,7 @@ def _part_of(value: Value, around: Around, level: int) -> tuple[list[Op], tuple[
     by = sorted(v.name or "a value" for v in leaves_of(part, [value]) & moving)
     if by:
         counter = loop.regions[0].args[0].name
-        return part, (f"it hangs on '{by[0]}', too", f"a flag that changes with '{counter}' alone")
+        return part, (f"it depends on '{by[0]}', too", f"a flag that changes with '{counter}' alone")
     return part, None
 
 
@@ -107,6 +108,7 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
     counter = around[-1][0].regions[0].args[0]
     leaves = leaves_of(part, [value]) - {counter}
     loop, block = around[-1]
+    # Out of each loop that nothing but the counter ties the flag to: then outer iterations reuse the bits.
     for outer, outside in reversed(around[:-1]):
         inside = {r for op in walk(outer.regions[0]) for r in op.results} | set(outer.regions[0].args)
         if leaves & inside:
@@ -127,7 +129,9 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
         place = b.value("sub", counter, b.constant(iterations.start, counter.dtype))
         place = b.value("floordiv", place, b.constant(iterations.step, counter.dtype))
         shift = b.value("cast", place, to=word, saturate=False, rounding=None)
-        bit = b.broadcast(b.value("shl", b.constant(1, word), shift), shape)  # of all threads: one shift an iteration
+        # A bit moves, and each word is tested with it: one scalar shift an iteration, and one `and` an element. For an
+        # int8 convolution this replaces five comparisons per pixel and iteration.
+        bit = b.broadcast(b.value("shl", b.constant(1, word), shift), shape)
         flag = b.own(b.value("ne", b.value("and", bits, bit), b.constant(0, word, shape)))
         flag.stands_for(value)
     block.ops[block.ops.index(loop) : block.ops.index(loop)] = before.ops
@@ -137,5 +141,5 @@ def _make_bits(function: Function, value: Value, around: Around, part: list[Op],
 
 
 def next_word(bits: int) -> DType:
-    """The narrowest word of so many bits."""
+    """The narrowest word with so many bits."""
     return WORDS[min(each for each in WORDS if each >= bits)]

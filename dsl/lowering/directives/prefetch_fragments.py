@@ -1,4 +1,4 @@
-"""`prefetch_fragments p: early`: the MMAs of a pipelined loop go step by step along k, their fragments one ahead.
+"""`prefetch_fragments p: early`: the MMAs of a pipelined loop go step by step along k, and read fragments a step ahead.
 
     for p:                                   wait; x, y = first step of stage 0
         wait; copies of iteration p + 2          for p, carrying x, y:
@@ -8,9 +8,10 @@
                                                  x, y = first step of sa[p + 1], sb[p + 1]
                                                  acc = dot(x', y', acc)
 
-A step is the k of one instruction. Behind the barrier of an iteration the fragments of its last step are in registers
-already, so that products go on while those of the next iteration are read. `early` reads a step's fragments before the
-products of the step before it, into registers of their own; `late` where the fragment in its registers is used last.
+A step is the k of one instruction. At the barrier of an iteration the fragments of its last step are already in
+registers, so MMAs go on while the first fragments of the next iteration are read. `early` reads a step's fragments
+before the MMAs of the step before, into registers of their own. `late` reads a fragment where its register is used
+last.
 """
 
 from __future__ import annotations
@@ -33,18 +34,19 @@ from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops import operand
 
 COPY_BYTES = 16
-"""Of one `cp.async`."""
+"""Bytes that one `cp.async` copies at most."""
 STEP_BYTES = 32
-"""Of k, in one instruction of most types."""
+"""Bytes along k of one instruction, for most types."""
 WAYS = ("whole", "early", "late")
 MOST_SUMS = 128
-"""Of a thread, beside which the fragments of two steps fit into its registers."""
+"""Accumulators of a thread, beside which the fragments of two steps still fit into its 255 registers."""
 Piece = tuple[Value, int]
-"""An operand of products, and its axis of k."""
+"""An operand of MMAs, and its axis along k."""
 
 
 def prefetch_fragments(function: Function) -> None:
-    """Goes step by step through the products of loops that the schedule names, and of those that do nothing else."""
+    """Rewrites the loops that the schedule names, and those that do nothing but MMAs of staged operands. Raises
+    TileError `schedule` for a named loop that cannot go step by step."""
     said = function.by_subject("prefetch_fragments", str)
     found: set[str | None] = set()
     for loops, block in nests(function.body):
@@ -57,11 +59,12 @@ def prefetch_fragments(function: Function) -> None:
             and iteration.unstaged
             and "registers" not in function.by_subject("stage", str).values()
         ):
-            # Not staged since rows of this variant begin anywhere.
+            # Only the shapes of this variant prevent it: its rows begin anywhere, so they are not staged. Then the line
+            # does nothing, and `dsl why` shows the reason.
             function.choices.choose("prefetch_fragments", name, {"whole": "whole"}, "whole", because=iteration.unstaged)
             continue
         if word not in (None, "whole") and iteration.wrong is not None:
-            message = f"the products of loop '{name}' cannot go step by step: {iteration.wrong[0]}"
+            message = f"the MMAs of loop '{name}' cannot go step by step: {iteration.wrong[0]}"
             raise TileError("schedule", line or loops[-1].loc, message, iteration.wrong[1])
         if word is None and iteration.wrong is not None:
             continue
@@ -71,7 +74,7 @@ def prefetch_fragments(function: Function) -> None:
             {each: each for each in (WAYS if iteration.wrong is None else WAYS[:1])},
             word or _rule(function, loops[-1]),
             loc=loops[-1].loc,
-            because="an iteration has products of staged operands alone",
+            because="an iteration has only MMAs of staged operands",
             pinned=line if word else None,
             line=f"prefetch_fragments {name}: {{option}}",
         )
@@ -85,18 +88,20 @@ def prefetch_fragments(function: Function) -> None:
 def _rule(function: Function, loop: Op) -> str:
     products = [op for op in walk(loop.regions[0]) if op.spec.product]
     if any(asks_for(function, each.name) for op in (loop, *products) for each in op.results):
-        return "whole"  # which products of warp groups read where they lie
+        return "whole"  # warp groups read operands in shared memory: there are no fragments
+    # A 64 × 64 tile a warp needs the registers of two steps with `early`, four subtiles of 32 × 32 half of them. f16 at
+    # 4096 (256×128×32, H200): 286 µs with subtiles, 304 with one tile, 295 with whole iterations.
     return "late" if sums_of_thread(function, loop) > MOST_SUMS else "early"
 
 
 def sums_of_thread(function: Function, loop: Op) -> int:
-    """How many sums a thread carries through a loop."""
+    """How many accumulators of 32 bits a thread carries through a loop."""
     sums = [v for v in loop.results if v.tile.shape and v.dtype.bits == 32]
     return sum(prod(v.tile.shape) for v in sums) // function.threads
 
 
 def _refuse(function: Function, name: str) -> None:
-    """TileError for a loop without a pipeline; not where its loads are too narrow for one."""
+    """Raises TileError for a named loop without a pipeline, unless its loads are too narrow for one."""
     loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
     line = function.lines.get(("prefetch_fragments", name))
     if not loops:
@@ -112,8 +117,8 @@ def _refuse(function: Function, name: str) -> None:
 
 
 def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[list[Op], Block]]:
-    """The pipelined loops, each behind those around it whose iterations are one sequence with its own, and where the
-    outermost one stands."""
+    """The pipelined loops. Each comes behind the loops around it whose iterations form one sequence with its own, and
+    with the block that holds the outermost of them."""
     found: list[tuple[list[Op], Block]] = []
     for op in block.ops:
         if not op.spec.control.counters:
@@ -129,11 +134,11 @@ def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[l
 
 @dataclass(slots=True)
 class _Iteration:
-    """An iteration of a pipelined loop, as far as it is products of what copies have brought. wrong: what it does
-    besides, and what would fit. unstaged: why, where loads of operands stay as they are. block: where the outermost one
-    of the loops stands.
+    """An iteration of a pipelined loop that has only MMAs of copied operands.
 
-    products: in their order; pieces: their operands; k: how many elements a step has; gone: what is done otherwise.
+    loops: outermost first; block: holds the outermost. products: its MMAs, in order; pieces: their operands; step:
+    elements along k of one step; gone: operations that the rewrite replaces. wrong: what the iteration does besides,
+    and what would fit; unstaged: why an operand is not staged, if that is what is wrong.
     """
 
     function: Function
@@ -170,11 +175,11 @@ class _Iteration:
         return value.shape[axis] // self.step
 
     def operands_of(self, op: Op) -> list[Piece]:
-        """Of a product, with the axis along which it sums."""
+        """The operands of an MMA, each with its axis along k."""
         return [(op.operands[0], 1), (op.operands[1], 0)]
 
     def _misfit(self) -> tuple[str, str] | None:
-        """Why the products cannot go step by step, and what would fit."""
+        """Why the MMAs cannot go step by step, and what would fit; None if they can."""
         if not self.products:
             return "it has none of its own", "products in the body of the loop itself"
         self.pieces = list(dict.fromkeys(p for op in self.products for p in self.operands_of(op)))
@@ -197,14 +202,14 @@ class _Iteration:
         return self._misfit_of_rest(loads)
 
     def _length(self, op: Op) -> str:
-        """Over what a product sums, in words."""
+        """The k of an MMA, in words."""
         value, axis = self.operands_of(op)[0]
         name = f"'{op.result.name}'" if op.result.name else "one"
         line = "" if op.loc is None else f" in line {op.loc.line}"
         return f"{name}{line} over {value.shape[axis]} of {value.dtype}"
 
     def _comes_from_rings(self, value: Value, axis: int, loads: set[Op]) -> bool:
-        """Whether parts of an operand can be made from parts of what copies brought. loads: what brought it."""
+        """Whether parts of an operand can be computed from parts of rings. Adds the loads of these rings to `loads`."""
         op = value.op
         if op is None or op.spec.elements.along is None:
             return False
@@ -220,7 +225,8 @@ class _Iteration:
         return all(self._comes_from_rings(o, along[o], loads) for o in op.operands if o in along)
 
     def _is_loaded(self, value: Value, axis: int) -> bool:
-        """Whether some of what an operand is made of, as `_comes_from_rings` goes through it, is loaded by threads."""
+        """Whether threads load a part of an operand from global memory. It goes through the operations that
+        `_comes_from_rings` goes through."""
         op = value.op
         if op is None or op.spec.elements.along is None:
             return False
@@ -230,7 +236,8 @@ class _Iteration:
         return along is not None and any(self._is_loaded(o, along[o]) for o in op.operands if o in along)
 
     def _misfit_of_rest(self, loads: set[Op]) -> tuple[str, str] | None:
-        """All that hangs on the loads is theirs alone; all else can be done before the products."""
+        """Why another operation stands in the way: only the MMAs may use the loads, and all else must be pure, so that
+        it can be done before the MMAs."""
         end = self.body.ops[-1]
         made = {r for op in loads for r in op.results}
         ahead = {*self.copies, *self.commits, *self.waits, end}
@@ -240,7 +247,7 @@ class _Iteration:
                 made.update(op.results)
             elif op is not end and made.intersection(op.operands):
                 if any(p.result in op.operands for p in self.products) or not op.spec.pure:
-                    return f"an iteration goes on with '{op.name}' behind its products", "do it behind the loop"
+                    return f"an iteration goes on with '{op.name}' after its MMAs", "do it after the loop"
                 self.gone.add(op)
                 made.update(op.results)
             elif op not in ahead and not op.spec.pure:
@@ -252,21 +259,21 @@ class _Iteration:
         sums = {p.operands[2] for p in self.products}
         results = [v for v in self.body.ops[-1].operands if v in made]
         if not sums <= set(self.body.args) or sorted(map(id, results)) != sorted(id(p.result) for p in self.products):
-            return "they are no sums that the loop carries", "acc = dot(a, b, acc), once an iteration"
+            return "they are no accumulators that the loop carries", "acc = dot(a, b, acc), once an iteration"
         readers = [op for op in self.body.ops if sums.intersection(op.operands)]
         if len(readers) > len(self.products):
-            return "an iteration reads the sums", "read them behind the loop"
+            return "an iteration reads the accumulators", "read them after the loop"
         return None
 
     def _misfit_of_places(self, loads: set[Op]) -> tuple[str, str] | None:
-        """The places of the loads do not depend on what is loaded."""
+        """Why the addresses of the loads cannot be computed for the next iteration."""
         places = [v for load in loads for v in load.operands[1:]]
         wrong = impure(slice_of([op for op in self.body.ops if op not in self.gone], places))
         return None if wrong is None else (f"places come from '{wrong.name}'", "compute them from the counter")
 
 
 class _Steps(PartMaker):
-    """Makes the operands of one step, of this iteration or, by `table`, of another one."""
+    """Computes the operands of one step, of this iteration or, with values of `table`, of another one."""
 
     def __init__(self, b: Builder, iteration: _Iteration):
         super().__init__(b, iteration.step)
@@ -284,8 +291,10 @@ class _Steps(PartMaker):
 
 
 class _Rows(PartMaker):
-    """Makes the rows of a copy that are issued at once. What hangs on nothing that the loops make is made ahead of
-    them: the rows of a convolution's mask took their bits anew in each iteration, and spilled 10 KB."""
+    """Computes the rows of a copy that are issued at once. b: in the loop; ahead: before it."""
+
+    # What no loop changes is computed before the loops: the rows of a convolution's mask extracted their bits again in
+    # each iteration, and 10 KB were spilled.
 
     def __init__(self, b: Builder, ahead: Builder, inside: set[Value], first: int, rows: int):
         super().__init__(b, rows)
@@ -301,7 +310,7 @@ class _Rows(PartMaker):
 
 
 class _Stepping:
-    """The rewrite of one pipelined loop. ahead: makes what stands before it."""
+    """The rewrite of one pipelined loop. ahead: makes operations before it."""
 
     def __init__(self, iteration: _Iteration, way: str):
         self.iteration, self.early = iteration, way == "early"
@@ -313,7 +322,7 @@ class _Stepping:
         self.rows: dict[tuple[int, int], _Rows] = {}
 
     def run(self) -> None:
-        """Fragments of the first step are read before the loops, and carried."""
+        """Reads the fragments of the first step before the loops, which carry those of the next step from then on."""
         b, iteration = self.b, self.iteration
         before, inside = Block(), Block()
         with b.region(before):
@@ -340,7 +349,7 @@ class _Stepping:
         iteration.block.ops[at:at] = [*self.ahead.outermost.ops, *before.ops]
 
     def _at_start(self) -> dict[Value, Value]:
-        """What the innermost loop's counter and what it carries are before the first iteration of all."""
+        """Counters and carried values before the very first iteration."""
         table: dict[Value, Value] = {}
         for loop in self.iteration.loops:
             starts = [loop.operands[0], *loop.operands[3:]]
@@ -348,7 +357,7 @@ class _Stepping:
         return table
 
     def _next(self, end: Op) -> dict[Value, Value]:
-        """The same in the next iteration."""
+        """Counter and carried scalars in the next iteration."""
         inner = self.iteration.inner
         counter = self.iteration.body.args[0]
         carried = dict(zip(self.iteration.body.args[1:], end.operands, strict=False))
@@ -356,10 +365,13 @@ class _Stepping:
         return scalars | {counter: self.b.value("add", counter, inner.operands[2])}
 
     def _iterations(self, now: dict[Piece, Value], end: Op) -> list[Value]:
-        """All steps of an iteration, from the fragments of its first one; gives those of the next iteration's."""
+        """Makes all steps of an iteration from the fragments `now` of its first one; gives the fragments of the next
+        iteration's first step."""
         iteration, count = self.iteration, self.iteration.steps
         self.sums = {op.operands[2]: op.operands[2] for op in iteration.products}
         last = {piece: i for i, op in enumerate(iteration.products) for piece in iteration.operands_of(op)}
+        # After so many MMAs the iteration waits for the next stage. All copies must be issued by then, since the group
+        # that they form is committed there.
         waits_at = (count - 1) * len(iteration.products) + (0 if self.early else min(last.values()) + 1)
         self.left = self._spread(waits_at)
         self.done, self.waited = 0, False
@@ -390,7 +402,8 @@ class _Stepping:
         return [now[piece] for piece in iteration.pieces]
 
     def _spread(self, places: int) -> list[tuple[int, Op, int, int]]:
-        """Behind how many products each piece of a copy is issued: rows of which a thread copies 16 bytes."""
+        """After how many MMAs each piece of a copy is issued, evenly over those before the wait. A piece is the rows of
+        which each thread copies 16 bytes."""
         pieces: list[tuple[Op, int, int]] = []
         for copy in self.iteration.copies:
             source = operand(copy, "source")
@@ -402,7 +415,7 @@ class _Stepping:
         return [(i * places // len(pieces), *piece) for i, piece in enumerate(pieces)]
 
     def _bring(self) -> None:
-        """Issues the copies whose turn it is."""
+        """Issues the copies that are due after the MMAs done so far."""
         while self.left and self.left[0][0] <= self.done:
             _, copy, first, rows = self.left.pop(0)
             parts = [operand(copy, name) for name in ("offset", "source", "mask")]
@@ -421,7 +434,7 @@ class _Stepping:
             make_copy(self.b, ring, stage, place, tensor, source, mask, copy.attrs["cache"], ahead)
 
     def _wait(self) -> None:
-        """Ends the group of this iteration's copies, and waits for that of the next iteration."""
+        """Commits the copies of this iteration as a group, and waits for the group of the next iteration."""
         assert not self.left
         self.left = []
         self.waited = True

@@ -1,14 +1,14 @@
-"""TMA copies that are the same in all iterations are done once, ahead of the loops, as those of the filters that all
-tiles of a block are multiplied by.
+"""Resident operands: TMA copies that are the same in all iterations are done once, before the loops.
 
-    for tile:                        copy sf, f[…]         number 0 of the pipeline
+    for tile:                        copy sf, f[…]         iteration 0 of the pipeline
         for c:                       for tile:
             copy sx, x[tile, c]  →       for c:
-            copy sf, f[…]                    copy sx, x[tile, c]      numbers from 1 on
+            copy sf, f[…]                    copy sx, x[tile, c]      iterations from 1 on
             …                                …
 
-Their tile is no ring. Nobody writes it again, so that each iteration may read it; number 0 is released as soon as it is
-there, since its stage of the rings has nothing.
+Filters that all tiles of a block are multiplied by are such operands. Their shared tile is no ring. Nothing writes it
+again, so each iteration may read it. Iteration 0 is released as soon as it has arrived, since its stage of the rings
+holds nothing.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ ONCE = {"once": True, "always": False}
 
 
 def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op]) -> list[Op]:
-    """Which of the copies at the head of the innermost of these loops are done once."""
-    if function.number("cluster", 1) > 1:  # what is the same for the blocks of a cluster they copy in parts
+    """Which of the copies at the head of the innermost loop are done once. loops: outermost first."""
+    if function.number("cluster", 1) > 1:  # such copies are multicast instead: each block of a cluster copies a part
         return []
     tiles = {copy.operands[0] for copy in copies}
     others = {copy.operands[0] for copy in copies if not _may_last(loops, copy)}
-    if not others:
+    if not others:  # the pipeline needs a copy in each iteration
         return []
     last = {}
     for tile in tiles - others:
@@ -43,13 +43,13 @@ def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op
             ONCE,
             "once",
             loc=loops[-1].loc,
-            because="all iterations of all loops around copy the same",
+            because="all iterations of all loops around copy the same box",
         )
     return [copy for copy in copies if last.get(copy.operands[0])]
 
 
 def _may_last(loops: Sequence[Op], copy: Op) -> bool:
-    """Whether no loop's counter, and nothing that iterations hand on, decides which box is copied."""
+    """Whether a copy is the same in all iterations: neither counters nor carried values decide which box it copies."""
     if "box" not in copy.attrs:
         return False
     part = _part(loops, copy)
@@ -58,7 +58,7 @@ def _may_last(loops: Sequence[Op], copy: Op) -> bool:
 
 
 def _of_one_iteration(loops: Sequence[Op]) -> dict[Value, int]:
-    """Counters of loops that have a single iteration: what they are."""
+    """The counters of loops with a single iteration, with their constant values."""
     starts = {loop.regions[0].args[0]: constant_of(loop.operands[0]) for loop in loops if known_iterations(loop) == 1}
     return {counter: int(start) for counter, start in starts.items() if start is not None}
 
@@ -68,12 +68,12 @@ def _corners(copy: Op) -> list[Value]:
 
 
 def _part(loops: Sequence[Op], copy: Op) -> list[Op]:
-    """What of the loops makes the corners of a box."""
+    """The operations in the loops that compute the corners of a box."""
     return slice_of([op for loop in loops for op in loop.regions[0].ops if op not in loops], _corners(copy))
 
 
 def copied_ahead(b: Builder, loops: Sequence[Op], copies: Sequence[Op]) -> None:
-    """The same copies outside of the loops, where `b` makes operations: what they read their boxes say."""
+    """Makes the same copies outside the loops, where `b` builds."""
     table = {counter: b.constant(start, counter.dtype) for counter, start in _of_one_iteration(loops).items()}
     for copy in copies:
         part, box = _part(loops, copy), CopiedBox.of(copy)

@@ -1,20 +1,20 @@
-"""`stage a, b: tma`: the copies of a pipelined loop are done by warps of their own.
+"""`stage a, b: tma`: producer warps do the copies of a pipelined loop.
 
-    for tile:                        fetch:                         multiply:
+    for tile:                        producer:                      consumer:
         for p:                           for tile:                      for tile:
             copy sa, a[…]                    for p:                         for p:
-            commit; wait 0        →              fill e                         filled e
-            … load sa …                          tma_copy sa[e], a[…]          … load sa[e] …
-        store c                                  e + 1                          release e; e + 1
+            commit; wait 0        →              producer_acquire e             consumer_wait e
+            … load sa …                          tma_copy sa[e], a[…]           … load sa[e] …
+        store c                                  e + 1                          consumer_release e; e + 1
                                                                             store c
 
-Both roles are the loops around the copies. The one keeps of them what decides which boxes are copied: that hangs on
-counters, dims and scalars alone. The other keeps all the rest. Each counts the numbers of the pipeline by itself, from
-tile to tile.
+Both warp roles have the loops around the copies. The producer keeps what decides which TMA boxes are copied: counters,
+dims and scalars. The consumer keeps all the rest. Each role counts the iterations of the pipeline by itself, from tile
+to tile.
 
-Loops around may copy, too, as a block that stays for several tiles copies the queries of each: then each such loop has
-a pipeline, all of them in one tile of barriers. What an iteration of such a loop has copied is free behind the last
-operation that reads it, so that the next one's comes while the rest of the iteration is done.
+Outer loops may copy, too: a persistent block copies the queries of each of its tiles. Then each such loop has its own
+pipeline, and one shared tile holds the mbarriers of all. What an outer iteration has copied is released after the last
+operation that reads it, so the copy for the next iteration overlaps the rest of this one.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ from dsl.lowering.ops.control import names
 from dsl.lowering.ops.memory import writes
 
 MOST_OF_ROLE = 240
-"""Registers of a thread that multiplies, at most: the greatest number of `setmaxnreg` that is no more than 255."""
+"""Most registers of a consumer thread: what two consumer groups have beside the producers, (168 · 384 - 24 · 128) /
+256. A thread can use 255."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelinedLoop:
-    """A loop that copies at the head of its body, and how many stages the ring of these copies has."""
+    """A loop with copies at the head of its body, and the number of stages of their ring."""
 
     loop: Op
     head: CopyHead
@@ -55,26 +56,29 @@ class PipelinedLoop:
 
 
 def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -> Resident | None:
-    """Parts the copies at the heads of loops' bodies from all the rest; the loops are in one another, the innermost one
-    last. What is copied once is not waited for yet. TileError `instruction` where they cannot be parted."""
+    """Moves the copies at the heads of nested loops into producer warps. levels: the loops, the innermost last.
+
+    Gives the resident copies, which nothing waits for yet, or None. Raises TileError `instruction` if the copies cannot
+    be separated from the rest.
+    """
     inner = levels[-1]
     loops = around(function, inner.loop)
     wrong = _misfit(function, levels, loops)
     if wrong is not None:
         loc = function.lines.get(("stage", _name_of(inner.head.copies[0])))
-        message = f"copies by TMA are done by warps of their own: {wrong[0]}"
+        message = f"TMA copies are done by producer warps: {wrong[0]}"
         raise TileError("instruction", loc or inner.loop.loc, message, wrong[1])
     b, allocated, main = Builder(located(function, inner.loop)), Block(), Block()
     with b.region(allocated):
         name = inner.loop.regions[0].args[0].name or "loop"
-        count = sum(2 * level.stages for level in levels)
+        count = sum(2 * level.stages for level in levels)  # two mbarriers a stage: full and free
         tile = shared_tile(b, f"{name}_pipeline", taken_names(function.body), SharedType((count,), U64))
     tiles = [op for op in function.body.ops if op.spec.allocates]
     rest = without(function.body.ops, set(tiles))
     pipelines = _pipelines(b, tile, levels, loops, main)
     _copy_ahead(b, loops, inner.head, rest)
     main.ops += [*rest, Op(OPS["yield"], [], [], {}, (), inner.loop.loc)]
-    fetch = _fetching(function, main, pipelines)
+    fetch = _fetching(function, main, pipelines)  # while the consumer still has the copies: it is cloned
     blocks = multicast(function, target, fetch)
     for pipeline in pipelines:
         _multiplying(b, pipeline, blocks, pipeline is pipelines[0])
@@ -94,8 +98,8 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
 
 @dataclass(frozen=True, slots=True)
 class _RingPipeline:
-    """A pipeline: its loop, the tile of all barriers and how many of these are ahead of its own, and the number that
-    goes through it in an iteration."""
+    """A pipeline. tile: has the mbarriers of all pipelines; base: how many of them come before its own; number: the
+    iteration of the pipeline."""
 
     level: PipelinedLoop
     tile: Value
@@ -104,21 +108,21 @@ class _RingPipeline:
 
     @property
     def attrs(self) -> dict[str, int]:
-        """Of its operations."""
+        """Attributes of its operations."""
         return {"stages": self.level.stages} | ({"base": self.base} if self.base else {})
 
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """What is copied once, ahead of the loops of those that multiply, as number 0 of a pipeline."""
+    """Copies that are done once, before the loops of the consumer, as iteration 0 of a pipeline."""
 
     b: Builder
     main: Block
     pipeline: _RingPipeline
 
     def wait(self) -> None:
-        """Waits for it directly before the loops, when copies by threads have been started. Its stage has nothing to be
-        read."""
+        """Puts the wait for them directly before the loops, after the first copies by threads."""
+        # Released at once: the stage of iteration 0 holds nothing, as resident tiles are no ring.
         with self.b.region(Block()) as made:
             number = self.b.index(0)
             self.b.op("consumer_wait", [self.pipeline.tile, number], **self.pipeline.attrs)
@@ -131,7 +135,7 @@ class Resident:
 def _pipelines(
     b: Builder, tile: Value, levels: Sequence[PipelinedLoop], loops: list[Op], before: Block
 ) -> list[_RingPipeline]:
-    """Those of the loops, the innermost one first, whose barriers are the first ones."""
+    """The pipelines of the loops, the innermost first. Its mbarriers come first, too."""
     pipelines: list[_RingPipeline] = []
     base = 0
     for level in reversed(levels):
@@ -152,7 +156,7 @@ def around(function: Function, inner: Op) -> list[Op]:
 
 
 def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> None:
-    """Puts what is copied once ahead of the loops: number 0, which is released as soon as it is there."""
+    """Puts resident copies before the loops, as iteration 0 of the pipeline."""
     if not head.resident:
         return
     with b.region(Block()) as ahead:
@@ -164,7 +168,7 @@ def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> N
 
 
 def _numbered(b: Builder, loops: list[Op], name: str, before: Block, first: int) -> Value:
-    """The number of an iteration of the innermost loop, from the first on, which all loops around carry."""
+    """The number of an iteration of the innermost loop, counted from `first`. All loops around carry it."""
     behind, body = Block(), loops[-1].regions[0]
     with b.region(before):
         start = b.index(first)
@@ -177,20 +181,20 @@ def _numbered(b: Builder, loops: list[Op], name: str, before: Block, first: int)
 
 
 def _name_of(copy: Op) -> str:
-    """Of the tensor that a copy is from."""
+    """The name of the tensor that a copy reads."""
     tensor = operand(copy, "tensor")
     return tensor.name or "" if tensor is not None else ""
 
 
 def _misfit(function: Function, levels: Sequence[PipelinedLoop], loops: list[Op]) -> tuple[str, str] | None:
-    """Why copies cannot be parted from the rest, and what would fit; None if they can."""
+    """Why the copies cannot be moved to producer warps, and what would fit; None if they can."""
     copies = [copy for level in levels for copy in level.head.copies]
     for copy in copies:
         if "box" not in copy.attrs:
             name = _name_of(copy)
             return f"those of '{name}' at the same place are not", f"stage {name}: {TMA}"
     if any(_is_box(op) and op not in copies for op in walk(function.body)) or not {e.loop for e in levels} <= {*loops}:
-        return "another loop has some, too", "bulk in one of them alone, or in loops in one another"
+        return "another loop has some, too", "tma in one of them alone, or in nested loops"
     if function.threads + WARPS * WARP > MOST_THREADS:
         return f"{function.warps} warps and {WARPS} more are more than a block has", f"warps = {function.warps // 2}"
     other = next((loop for loop in loops if not loop.spec.control.counters), None)
@@ -200,12 +204,13 @@ def _misfit(function: Function, levels: Sequence[PipelinedLoop], loops: list[Op]
 
 
 def _of_blocks(blocks: int) -> dict[str, int]:
-    """Attributes of what goes by a pipeline that so many blocks fill for each other."""
+    """Attributes of the operations of a pipeline that so many blocks of a cluster fill for each other."""
     return {"blocks": blocks} if blocks > 1 else {}
 
 
 def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int, innermost: bool) -> None:
-    """The loop without its copies: it waits for a number, reads its stage of the tiles, now rings, and frees it."""
+    """The consumer's loop: it waits for an iteration instead of copying, reads its stage of the rings, and releases
+    it. blocks: how many blocks fill the pipeline for each other."""
     head, body, first, last = pipeline.level.head, pipeline.level.loop.regions[0], Block(), Block()
     rings = {copy.operands[0]: 1 if copy in head.resident else pipeline.level.stages for copy in head.copies}
     for tile, stages in rings.items():
@@ -219,6 +224,8 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int, innermost: bo
     at = body.ops.index(head.wait)
     body.ops[at : at + 1] = first.ops
     body.ops = without(body.ops, {*head.copies, head.commit})
+    # An outer loop releases right after the last reader, so that the copy for its next iteration overlaps the rest of
+    # this one, such as the stores of a tile's results.
     end = len(body.ops) - 1 if innermost else _last_reader(body, set(rings)) + 1
     body.ops[end:end] = last.ops
     for op in walk(body):
@@ -228,8 +235,8 @@ def _multiplying(b: Builder, pipeline: _RingPipeline, blocks: int, innermost: bo
 
 
 def _last_reader(body: Block, tiles: set[Value]) -> int:
-    """The last operation of a body that reads these tiles, or takes what is read of them, as it is or changed: products
-    of warp groups read their operands when they are done."""
+    """The index of the last operation of a body that reads these tiles, or uses what is loaded from them."""
+    # Uses count, since an MMA of warp groups reads shared memory itself: its loads are not done where they stand.
     read, last = set(tiles), 0
     for number, op in enumerate(body.ops):
         for each in [op, *(inside for region in op.regions for inside in walk(region))]:
@@ -245,20 +252,21 @@ def _is_box(op: Op) -> bool:
 
 
 def _fetching(function: Function, main: Block, pipelines: list[_RingPipeline]) -> Block:
-    """What of a body decides which boxes are copied, and copies them."""
+    """The producer's body: the part of `main` that decides which TMA boxes are copied, and their copies."""
     fetch = Block()
+    # A full clone first: `_keep_copies` then removes what the copies do not depend on.
     clone(main, [], fetch.ops)
     fetch.ops.append(Op(OPS["yield"], [], [], {}, (), main.ops[-1].loc))
     same = dict(zip(_values(main), _values(fetch), strict=True))
     for value in same.values():
-        value.origin = value.name = None  # of the two, the other one is what the value was
+        value.origin = value.name = None  # names and `dsl verify` refer to the consumer's value
     _copy_boxes(function, fetch, pipelines, same)
     _keep_copies(fetch, {op.operands[0] for op in walk(main) if writes(op)})
     return fetch
 
 
 def _values(block: Block) -> list[Value]:
-    """All that is made in a block, in order."""
+    """All values that a block makes, in order."""
     found: list[Value] = []
     for op in walk(block):
         found += op.results
@@ -267,8 +275,8 @@ def _values(block: Block) -> list[Value]:
 
 
 def _copy_boxes(function: Function, block: Block, pipelines: list[_RingPipeline], same: dict[Value, Value]) -> None:
-    """Boxes in the place of the copies of a body that was made once more; those ahead of its loops are number 0. same:
-    the values of that body here."""
+    """Replaces the copies of a cloned body by TMA copies. Those before its loops are iteration 0. same: the clone of
+    each value."""
     of_tile = {copy.operands[0]: pipeline for pipeline in pipelines for copy in pipeline.level.head.copies}
     for region in [block, *(region for op in walk(block) for region in op.regions)]:
         copies = [op for op in region.ops if _is_box(op)]
@@ -278,6 +286,7 @@ def _copy_boxes(function: Function, block: Block, pipelines: list[_RingPipeline]
         with b.region(made):
             resident: dict[str, object] = {"resident": True} if region is block else {}
             number = b.index(0) if resident else same[pipeline.number]
+            # One acquire for all boxes of an iteration: the full barrier expects their bytes together.
             size = sum(CopiedBox.of(op).size * op.operands[0].dtype.bytes for op in copies)
             b.op("producer_acquire", [pipeline.tile, number], bytes=size, **pipeline.attrs)
             for op in copies:
@@ -293,9 +302,10 @@ def _copy_boxes(function: Function, block: Block, pipelines: list[_RingPipeline]
 
 
 def _keep_copies(block: Block, written: set[Value]) -> None:
-    """Leaves in a block what its copies hang on: numbers, some of them from tensors that are not written. TileError
-    `instruction` where that is more."""
+    """Removes from a block all that its copies do not depend on. Raises TileError `instruction` if they depend on more
+    than scalars, such as a tile or a tensor that the kernel writes."""
     around = parents(block)
+    # same: what a loop carries has one name outside, inside and at the end of its body. All or none of them stay.
     same: defaultdict[Value, list[Value]] = defaultdict(list)
     for column in (column for op in walk(block) for column in names(op)):
         for value in column:
@@ -308,7 +318,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
         while op not in kept:
             kept.add(op)
             scalar = op.spec.access.kind == "read" and not op.result.shape and op.operands[0] not in written
-            # One thread alone copies, and no tile is whole in it.
+            # A single thread copies, and it holds no whole tile. So all must be scalars.
             numbers = op.spec.pure and not any(isinstance(v.type, TileType) and v.shape for v in op.operands)
             if not (
                 numbers
@@ -317,7 +327,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
                 or op.spec.access.at_pipeline == "fill"
                 or scalar
             ):
-                message = f"what they copy is found by '{op.name}'"
+                message = f"'{op.name}' decides what they copy"
                 raise TileError("instruction", op.loc, message, "places come from counters, dims, scalars")
             todo.extend(op.operands[: op.spec.control.leading] if op.spec.control.flows else op.operands)
             for end in (region.ops[-1] for region in op.regions):
@@ -341,7 +351,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
 
 
 def _leave(block: Block, is_kept: Callable[[Op], bool], needed: set[Value]) -> None:
-    """Takes the other operations out, and of loops and branches the values that are not needed."""
+    """Removes all operations that are not kept, and drops values that are not needed from loops and branches."""
     block.ops = [op for op in block.ops if is_kept(op) or op.spec.control.ends]
     for op in block.ops:
         if op.spec.control.flows:
@@ -369,7 +379,11 @@ def _chosen(values: list[Value], columns: list[bool]) -> list[Value]:
 
 
 def _registers(function: Function, target: Target) -> tuple[int, int] | None:
-    """Registers of a thread that copies, and of one that multiplies: what is left to it of those at the start."""
+    """Registers of a producer thread and of a consumer thread, for `setmaxnreg`; None: as at the start.
+
+    With 384 threads an SM's 65536 registers are 168 each: producers keep 24, and consumers get 240.
+    """
+    # Without it, ptxas 13.0 spills 8 bytes in the product with bias and residual.
     ways, rule = dict[str, tuple[int, int] | None](none=None), "none"
     at_start = registers_at_start(function, target) // 8 * 8
     left = (at_start * function.launched - LEAST_REGISTERS * WARPS * WARP) // function.threads // 8 * 8
@@ -377,6 +391,6 @@ def _registers(function: Function, target: Target) -> tuple[int, int] | None:
     if target.arch.endswith("a") and function.warps % WARPS == 0 and most > at_start >= LEAST_REGISTERS:
         rule = f"{LEAST_REGISTERS}, {most}"
         ways[rule] = LEAST_REGISTERS, most
-    because = f"{at_start} a thread at the start; the warps that copy need few"
+    because = f"{at_start} a thread at the start; producer warps need few"
     taken: tuple[int, int] | None = function.choices.choose("registers", "roles", ways, rule, because=because)
     return taken

@@ -1,7 +1,7 @@
-"""Rows that begin anywhere in memory, in parts that begin at a multiple of some elements.
+"""Unaligned rows, in parts that are aligned to `step` elements.
 
-A row has a body, which begins at the first such multiple and ends at the last one, and edges: fewer elements than that
-before the body, and fewer behind. Parts of the body are accessed whole; the edges are one more part, of few elements.
+A row has a body, from its first multiple of `step` elements to its last, and edges of fewer than `step` elements before
+and behind. Parts of the body are accessed whole. Both edges together are one more part, of few elements.
 
     x      . . . . . e e e B B B B B B B B B B B B B B B B e e . . .
            ^ multiple      ^ head                          ^ head + whole
@@ -27,13 +27,13 @@ from dsl.lowering.ops import operand
 from dsl.lowering.shared.access_width import MAX_BYTES
 
 Terms = tuple[tuple[Value, int], ...]
-"""Values that are the same along a row, each with how often it is added."""
+"""Values that are the same along a row, each with its factor."""
 Told = tuple[Terms, int]
-"""Such a sum, and how often the place in the row is added to it."""
+"""Such a sum, and the factor of the place in the row."""
 
 
 class _Sums(Forms[Told]):
-    """An index tile as a sum of what is the same along its last axis, and of the place along it."""
+    """An index tile as a sum: values that are the same along its last axis, and the place along that axis."""
 
     def of(self, value: Value) -> Told | None:
         if not value.tile.shape or value.tile.shape[-1] == 1:
@@ -59,7 +59,7 @@ class _Sums(Forms[Told]):
 
 
 class _Ends(Forms[tuple[Value, Terms]]):
-    """What of a row a flag leaves: the value above the place along the row, and what is to be taken from it."""
+    """The end of a row by a flag `place + terms < value`: that value, and the terms to subtract from it."""
 
     def ordered(self, op: Op, low: int, apart: int) -> tuple[Value, Terms] | None:
         below, above = (_SUMS.of(op.operands[i]) if op.operands[0].dtype is INDEX else None for i in (low, 1 - low))
@@ -77,7 +77,7 @@ _SUMS, _ENDS = _Sums(), _Ends()
 
 
 def _flags(mask: Value | None) -> Iterator[Value]:
-    """Those that a mask joins."""
+    """The flags that a mask joins by `&`."""
     if mask is not None and mask.op is not None:
         if mask.op.spec.algebra.masks == "all" or (mask.op.spec.elements.reshapes and mask.op.operands[0].tile.shape):
             for each in mask.op.operands:
@@ -88,9 +88,12 @@ def _flags(mask: Value | None) -> Iterator[Value]:
 
 @dataclass(slots=True)
 class AnyRows:
-    """Rows of a region that begin anywhere. step: elements of the multiples that its parts begin at; start: where a row
-    begins, offset: where its elements lie; end: of the places along it, those below are its own; inside: the flags that
-    say so; rows: the extents of rows; leave: reductions in which what is behind a row's end changes nothing."""
+    """Unaligned rows of a region.
+
+    step: parts of the body are aligned to so many elements. start: where a row begins; offsets: where its elements lie.
+    end: places along the row below it belong to the row; inside: the flags that say so. rows: the shape of all rows.
+    leave: reductions that the places behind a row's end do not change.
+    """
 
     region: WideRegion
     step: int
@@ -103,24 +106,26 @@ class AnyRows:
 
     def tail(self, part: int) -> int:
         """How many of the last parts may have places without a column."""
+        # The edges take fewer than 2 · step columns of a row, so as many places of the body are left.
         return -(-2 * self.step // part)
 
     def check_joins(self, part: int, threads: int) -> None:
-        """TileError `schedule` where such places cannot be left out: no number is known that changes nothing, and there
-        is nothing yet that they could be left out of."""
+        """Raises TileError `schedule` where such places cannot be left out of a reduction."""
         lanes, edges = lanes_of(self, part, threads)
+        # They are left out by keeping the accumulator from before, so there must be a part before them; or by the
+        # neutral number, where one is known.
         if lanes == edges and self.region.extent // part > self.tail(part):
             return
         for sink in self.region.sinks:
             if sink.results and starts_with(sink) is None:
                 what = f"'{sink.spec.symbol or sink.name}'{where(sink)}"
-                said = f"what {what} joins has no number that changes nothing"
+                said = f"the reduction by {what} has no known neutral number"
                 raise self.region.about.refused(said, "several parts, and two lanes an element of the step at least")
 
 
 def rows_of(region: WideRegion, step: int | None) -> AnyRows:
-    """The rows of a region: its first access, and all that lies alike; step: None for 16 bytes of the widest elements.
-    TileError `schedule` for what has none."""
+    """The rows of a region, by its first access and all accesses with the same offsets. step: None for 16 bytes of the
+    widest elements. Raises TileError `schedule` for a region without rows."""
     affines, found = AffineOffsets(), _accesses(region)
     start = _start_of(region, found)
     offset = _offset(found[0])
@@ -133,7 +138,7 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
     beyond = Beyond(region, inside)
     for sink in region.sinks:
         if not sink.results and not inside & set(_flags(operand(sink, "mask"))):
-            raise region.about.refused(f"a store{where(sink)} goes on behind their end", "a mask: c < cols")
+            raise region.about.refused(f"a store{where(sink)} goes on past their end", "a mask: c < cols")
     leave = {sink for sink in region.sinks if sink.results and beyond.leaves(sink)}
     widest = max(op.operands[0].dtype.bytes for op in mine)
     step = MAX_BYTES // widest if step is None else step
@@ -141,19 +146,19 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
 
 
 def _start_of(region: WideRegion, found: list[Op]) -> Terms:
-    """Where the rows of the first access begin."""
+    """Where the rows of the first access begin. Raises TileError `schedule` if its columns are no neighbours."""
     told = _SUMS.of(_offset(found[0])) if found else None
     if told is None or told[1] != 1:
         said = f"its columns{where(found[0])} are no neighbours" if found else "nothing of them is loaded or stored"
         raise region.about.refused(said, "columns that are counted: x[r, 0 : COLS]")
     start = told[0]
     if set(slice_of(region.block.ops, [value for value, _ in start])) & region.sinks.keys():
-        raise region.about.refused("where they begin hangs on what is computed of them", "leave them as they are")
+        raise region.about.refused("where they begin depends on what is computed from them", "leave them as they are")
     return start
 
 
 def _end_of(region: WideRegion, accesses: list[Op], said: bool) -> tuple[Value, Terms]:
-    """Where the rows end: the masks of all these accesses say so."""
+    """Where the rows end by the masks of all these accesses. Raises TileError `schedule` if the masks do not agree."""
     first, *others = (_ends_of(region, operand(op, "mask"), said) for op in accesses)
     ends = [end for end in first if all(end in each for each in others)]
     if not ends:
@@ -162,7 +167,7 @@ def _end_of(region: WideRegion, accesses: list[Op], said: bool) -> tuple[Value, 
 
 
 def _accesses(region: WideRegion) -> list[Op]:
-    """Loads and stores of tensors."""
+    """The loads and stores of tensors in a region, loads first."""
     loads = [op for op in region.block.ops if op.spec.access.kind == "read" and op.result in region.axes]
     stores = [sink for sink in region.sinks if not sink.results]
     return [op for op in (*loads, *stores) if isinstance(op.operands[0].type, TensorType)]
@@ -175,15 +180,16 @@ def _offset(op: Op) -> Value:
 
 
 def _ends_of(region: WideRegion, mask: Value | None, said: bool) -> list[tuple[Value, Terms]]:
-    """Where rows end by the flags of a mask: by a dim first, behind which there is nothing of any row. said: by other
-    numbers of the whole block, too, as extents of a reshaped tensor are."""
+    """Where rows end by the flags of a mask. said: the schedule has an `align` line, so ends by other numbers count,
+    too, if they are the same for the block, such as the extent of a reshaped tensor."""
+    # Dims first: nothing of any row lies behind a dim. A number of the kernel may be a shorter range of the row.
     told = [end for flag in _flags(mask) if (end := _ENDS.told(flag)) is not None]
     dims = [end for end in told if end[0] in region.function.dims.values() or constant_of(end[0]) is not None]
     return dims + [end for end in told if said and end not in dims and _stands_ahead(region, end[0])]
 
 
 def _stands_ahead(region: WideRegion, value: Value) -> bool:
-    """Whether a number is known ahead of what is computed of the rows."""
+    """Whether a number is known before anything is computed from the rows."""
     return not value.tile.shape and not set(slice_of(region.block.ops, [value])) & region.sinks.keys()
 
 
@@ -193,19 +199,19 @@ def _wides(region: WideRegion) -> Iterator[Wide]:
 
 
 def _all_flags(region: WideRegion) -> Iterator[Value]:
-    """The flags that parts of the region are made with."""
+    """The flags that parts of the region are computed with."""
     for op in slices(_wides(region)):
         yield from (result for result in op.results if op.spec.elementwise and result.dtype.bits == 1)
 
 
 def _check_frame(region: WideRegion, shape: tuple[int, ...]) -> None:
-    """Each row has columns of its own: what is done must be so for each row by itself."""
+    """Raises TileError `schedule` for an operation that mixes rows: each row's parts have columns of their own."""
     many = prod(shape[:-1]) > 1
     for op in slices(_wides(region)):
         spec = op.spec
         if not (spec.elementwise or spec.access.kind or spec.elements.reshapes or spec.elements.kind):
-            said = f"'{spec.symbol or op.name}'{where(op)} joins rows"
-            raise region.about.refused(said, "what is computed row by row")
+            said = f"'{spec.symbol or op.name}'{where(op)} combines rows"
+            raise region.about.refused(said, "only what is computed row by row")
     for sink, axis in region.sinks.items():
         for tile in tiles_of(sink):
             alike = tile.shape == shape or not (many or sink.results or prod(tile.shape[:-1]) > 1)
@@ -216,13 +222,14 @@ def _check_frame(region: WideRegion, shape: tuple[int, ...]) -> None:
 
 def lanes_of(rows: AnyRows, part: int, threads: int) -> tuple[int, int]:
     """How many lanes have a part of a row, and how many places its edges have."""
+    # At least one place a lane, so that each lane joins the edges with its own elements of the body.
     lanes = min(max(1, threads // max(1, prod(rows.rows))), max(1, part // rows.step))
     return lanes, max(2 * rows.step, lanes)
 
 
 @dataclass(slots=True)
 class RowPart:
-    """What is known of a part: values that need not be made, the columns of its places, which of them have one."""
+    """A part of rows. known: values that need not be computed; column: of each place; here: which places have one."""
 
     known: dict[Wide, Value]
     column: Value
@@ -230,7 +237,7 @@ class RowPart:
 
 
 class RowParts:
-    """Where the parts of rows lie. Values that are the same along a row have the shape `rows` x 1, or none."""
+    """Where the parts of rows lie. Values that are the same along a row have the shape `rows` x 1, or are scalars."""
 
     def __init__(self, b: Builder, of: AnyRows, part: int, threads: int):
         self.b, self.of, self.part = b, of, part
@@ -245,7 +252,7 @@ class RowParts:
         self.head = self.b.value("minimum", head, self.end)
         behind = self.b.value("floordiv", self.b.value("sub", self.end, self.head), step)
         self.whole = self.b.value("mul", behind, step)
-        self.aside = self.b.value("sub", self.end, self.whole)  # how many the edges have
+        self.aside = self.b.value("sub", self.end, self.whole)  # how many elements the edges have
         up = self.b.value("floordiv", self.b.value("add", self.aside, self.number(of.step - 1)), step)
         self.idle = self.b.value("mul", up, step)  # the last places of the body, which have no columns
         first = self.b.value("floordiv", self.b.value("add", self.start, self.number(of.step - 1)), step)
@@ -262,7 +269,8 @@ class RowParts:
         return total
 
     def body(self, stage: Value) -> RowPart:
-        """A part of the body. Behind the row's columns it has those that the tile has more, each once."""
+        """A part of the body. Behind the row's own columns come those that the tile has beyond, each once."""
+        # A kernel may count columns behind a row's end, as a sum of v - 1.0 does, so none may be lost or repeated.
         b, shape = self.b, (*self.of.rows, self.part)
         origin = b.value("mul", stage, b.index(self.part))
         at = b.value("add", b.broadcast(origin, (self.part,)), b.value("arange", extent=self.part))
@@ -276,8 +284,8 @@ class RowParts:
         return RowPart(self._known(b.value("add", b.broadcast(self.first, shape), at), own), column, here)
 
     def both_edges(self) -> RowPart:
-        """The edges: `step` places for what is before the body, so many for what is behind it. Those that are left have
-        the tile's last columns, as far as the body has them not."""
+        """The edges: `step` places for what is before the body, `step` for what is behind it. Places that are left take
+        the tile's last columns, those that the body does not have."""
         b, shape, step = self.b, (*self.of.rows, self.edges), self.of.step
 
         def wide(value: Value) -> Value:
@@ -292,7 +300,7 @@ class RowParts:
             own = b.value("and", own, b.value("lt", at, wide(b.index(2 * step))))
         free = b.value(
             "sub", at, b.value("select", before, wide(self.head), wide(self.aside))
-        )  # the free ones, counted
+        )  # numbers the free places from 0
         left = b.value("sub", self.idle, self.aside)
         more = b.value("and", b.value("lt", free, wide(left)), b.value("lt", at, wide(b.index(2 * step))))
         last = b.value("add", free, wide(b.value("sub", self.extent, left)))
@@ -305,13 +313,13 @@ class RowParts:
         return known | {(each, len(each.shape) - 1): own for each in self.of.inside}
 
     def grouped(self, accumulator: Value) -> tuple[tuple[int, ...], int, int, int]:
-        """A row's elements by the lanes that have them: extents of rows, turns, lanes, neighbours."""
+        """How the lanes share a row: extents of rows, runs a lane, lanes, neighbours in a run."""
         extent = accumulator.shape[-1]
         near = self.of.step if extent == self.part else extent // self.lanes
         return self.of.rows, extent // (self.lanes * near), self.lanes, near
 
 
 def is_aligned(function: Function, rows: AnyRows) -> bool:
-    """Whether all rows are known to begin at multiples."""
+    """Whether all rows are known to begin at multiples of `step`."""
     facts = facts_now(function)
     return all(facts.of(value).every * times % rows.step == 0 for value, times in rows.start)

@@ -1,4 +1,4 @@
-"""What a value is computed from, as operations that can be done once more for other numbers."""
+"""Slices: the operations that a value is computed from, which can be repeated for other inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsl.lowering.ir.location import Loc, Source
 
 
 def slice_of(ops: Sequence[Op], wanted: Iterable[Value]) -> list[Op]:
-    """Those of `ops` that make `wanted`, in their order."""
+    """The operations among `ops` that `wanted` is computed by, in order."""
     needed, found = set(wanted), []
     for op in reversed(ops):
         if needed.intersection(op.results):
@@ -20,20 +20,20 @@ def slice_of(ops: Sequence[Op], wanted: Iterable[Value]) -> list[Op]:
 
 
 def leaves_of(part: Iterable[Op], wanted: Iterable[Value]) -> set[Value]:
-    """The values that a slice is computed from."""
+    """The inputs of a slice: values that it uses and does not compute."""
     part = list(part)
     made = {result for op in part for result in op.results}
     return ({operand for op in part for operand in op.operands} | set(wanted)) - made
 
 
 def impure(part: Iterable[Op]) -> Op | None:
-    """The first operation of a slice that cannot be done once more elsewhere."""
+    """The first operation of a slice that must not be repeated elsewhere, as it is not pure; None if all are pure."""
     others = [op for op in part if not op.spec.pure]
     return others[0] if others else None
 
 
 def made_anew(b: Builder, part: Sequence[Op], table: Mapping[Value, Value], wanted: Value) -> Value:
-    """`wanted`, computed again by the operations of its slice for other numbers: those of `table`."""
+    """`wanted`, recomputed by the operations of its slice with the inputs of `table`."""
     known, needed = dict(table), {wanted} - table.keys()
     again: list[Op] = []
     for op in reversed(part):
@@ -51,5 +51,5 @@ def without(ops: Iterable[Op], gone: Collection[Op]) -> list[Op]:
 
 
 def located(function: Function, op: Op) -> Loc:
-    """Where an operation stands; that of the kernel for one that a text gives no place."""
+    """The location of an operation; that of the kernel for one without a location, as in IR read from text."""
     return op.loc or function.loc or Loc(Source(function.name, ""), 0, 0)

@@ -1,4 +1,4 @@
-"""`split p: 4`: the iterations of a loop that only adds to sums are dealt to several blocks.
+"""`split p: 4`, split-K: several blocks share the iterations of a loop that only adds to accumulators.
 
     acc = zeros(…)                 acc = zeros(…)
     for p in range(…):             for p in part of range(…):
@@ -8,18 +8,18 @@
                                        acc = the blocks' sums, added in order
                                        c[…] = acc
 
-The parts are one more factor of the grid's last axis. Partial sums and the counters of arrivals are in workspaces,
-which the launch provides. Whichever block is the last, it joins the parts in their order, so that a result has the same
-bits on every call. Nobody waits: blocks may run in any order, and one after another. What sums are, and how parts of
-them are joined, is found by `joins.py`: what a reduction alone reads is reduced by each block first. Small parts are
-joined many at a time, each thread some of them, and then as a reduction joins them.
+The parts extend the grid's last axis. Partial results and counters of arrivals are in workspaces, which the launch
+provides. The last block to arrive combines the parts in their order, so a result has the same bits on every call. No
+block waits: blocks may run in any order, and one after the other. `joins.py` finds what accumulators are and how their
+parts are combined. If only a reduction reads an accumulator, each block does that reduction first. Small parts are
+combined many at a time: each thread takes some of them, and a reduction combines the threads' results.
 
-`split p: stream` has as many blocks as run at once (`blocks_per_sm`, else 1 a multiprocessor), each with a loop over
-tiles. While there are as many tiles as blocks, each block takes a whole one, so that neighbours are done at one time;
-of the tiles that are left the iterations, one tile's behind the other's, are dealt in equal shares. A tile that is one
-block's is not left in memory. (Stream-K, with whole tiles first: Osama et al., PPoPP 2023.)
+`split p: stream`, stream-K: as many blocks as run at once (`blocks_per_sm`, else 1 an SM), each with a loop over tiles.
+While there are as many tiles as blocks, each block takes a whole tile, so that neighbours finish together. The
+iterations of all tiles that are left form one sequence, which is dealt in equal shares. A tile that one block does
+alone does not go through memory. (Stream-K, with whole tiles first: Osama et al., PPoPP 2023.)
 
-Never by itself: sums come in another order, and more blocks help only where a grid has few.
+Never by default: sums are added in another order, and more blocks help only a small grid.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ from dsl.lowering.shared.atoms import offsets_within
 
 PARTS = (1, 2, 4)
 STREAM = 0
-"""What stands for `stream` in place of a number of parts."""
+"""The number of parts that means `stream`."""
 Values = Sequence[Value]
 AXIS = 2
-"""The axis of the grid along which the parts are."""
+"""The grid's axis that the parts extend. It is the last one, so all that is known of block(0) and block(1), and with it
+masks and access widths, stays."""
 MOST, AHEAD = 4, 4
-"""Elements a thread of the parts that the last block joins at a time, and iterations in one."""
+"""Elements a thread of the parts that the last block combines at a time, and iterations that are unrolled."""
 
 
 def split(function: Function) -> None:
-    """Splits the loop that the schedule names. TileError `schedule` for one that cannot be."""
+    """Splits the loops that the schedule names. Raises TileError `schedule` for a loop that cannot be split."""
     for name, parts in function.by_subject("split", int).items():
         loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
         if loops:
@@ -60,7 +61,7 @@ def split(function: Function) -> None:
 
 
 def may_deal(function: Function) -> bool:
-    """Whether a tile may become the work of several blocks."""
+    """Whether several blocks may share a tile; `dsl verify` then compares what all blocks leave."""
     return bool(function.by_subject("split", int))
 
 
@@ -90,7 +91,7 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
         pinned=loc,
         line=f"split {name}: {{option}}",
     )
-    if parts not in (named, 1):  # no line of the schedule: its others need not fit
+    if parts not in (named, 1):  # an override, not the line: then other lines need not fit the split kernel
         _leave_behind(function, loop)
     if parts == STREAM:
         _Stream(function, loop, sums).run()
@@ -99,7 +100,7 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
 
 
 def _leave_behind(function: Function, loop: Op) -> None:
-    """`stage` says nothing of what is loaded behind the loop alone: one block of several goes on there."""
+    """Drops `stage` lines of tensors that are loaded only after the loop, where only one of several blocks goes on."""
     top = function.body.ops
     behind = {op.operands[0].name for op in top[top.index(loop) + 1 :] if is_load(op)}
     ahead = {op.operands[0].name for each in top[: top.index(loop) + 1] for op in (each, *inside(each)) if is_load(op)}
@@ -113,17 +114,18 @@ def _check_place(function: Function, loops: list[Op]) -> None:
     if len(loops) > 1:
         raise Unsplit(f"{len(loops)} loops have this counter", "give the counters names of their own")
     if function.number("persistent", 0):
-        raise Unsplit("a persistent kernel's blocks take whole tiles", "persistent 0")
+        raise Unsplit("blocks of a persistent kernel take whole tiles", "persistent 0")
     if loops[0] not in function.body.ops:
         raise Unsplit("it stands in another loop or a branch", "split the outermost loop")
     if function.word("barriers") == "manual":
-        raise Unsplit("its blocks meet behind barriers, which 'barriers manual' leaves out", "barriers automatic")
+        raise Unsplit("its blocks meet after barriers, which 'barriers manual' leaves out", "barriers automatic")
     if not _positive(loops[0]):
         raise Unsplit("its step is no positive constant", "count up by a constant")
 
 
 def _check_iterations(function: Function, loop: Op) -> None:
-    """All tiles have as many iterations, which are known ahead of them, and are dealt to blocks one by one."""
+    """Raises Unsplit unless all tiles have the same trip count, known before the first tile: shares are counted in
+    iterations of all tiles."""
     if any(op.spec.elements.of_grid == "rank" for op in walk(function.body)):
         raise Unsplit("the blocks of a cluster take tiles together", "cluster 1, or a number of parts")
     before = function.body.ops[: function.body.ops.index(loop)]
@@ -131,7 +133,7 @@ def _check_iterations(function: Function, loop: Op) -> None:
     wrong = impure(part)
     what = "the number of the tile" if wrong is None else f"'{wrong.name}'{in_line(wrong)}"
     if wrong is not None or any(op.spec.elements.of_grid for op in part):
-        message = f"how many iterations it has comes from {what}, and each tile may have others"
+        message = f"its trip count comes from {what}, and may differ from tile to tile"
         raise Unsplit(message, "bounds of dims and constants, or a number of parts")
 
 
@@ -141,20 +143,23 @@ def _positive(loop: Op) -> bool:
 
 
 def _check_effects(function: Function, loop: Op) -> None:
-    """Each part of the loop is another block's, and what stands before it is done by all of them."""
+    """Raises Unsplit for visible effects in the loop, which each block does for its part, or before the loop, which
+    every block would do."""
     before = function.body.ops[: function.body.ops.index(loop)]
     for op in (each for top in before for each in (top, *inside(top))):
+        # Checks may be repeated: each block finds the same.
         if op.spec.acts != "checks" and (what := _effect(op, ("global",))) is not None:
             message = f"'{what}'{in_line(op)} stands before it, and each of its blocks would do it"
-            raise Unsplit(message, "do it behind the loop")
+            raise Unsplit(message, "do it after the loop")
     for op in inside(loop):
         if (what := _effect(op, ("global", "shared"))) is not None:
-            hint = "a loop that adds to sums; 'stage' makes copies to shared memory"
-            raise Unsplit(f"'{what}'{in_line(op)} does more than to add to its sums", hint)
+            hint = "a loop that adds to accumulators; 'stage' makes copies to shared memory"
+            raise Unsplit(f"'{what}'{in_line(op)} does more than add to accumulators", hint)
 
 
 def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
-    """What an operation does to memory of these spaces, for other blocks or for people, in a word."""
+    """The name of an operation that other blocks or users notice: it writes memory of these spaces, orders it, or
+    prints; else None."""
     spec = op.spec
     for effect in spec.access.effects(op):
         if effect.kind in BONDS or (effect.kind == "write" and space_of(effect.memory) in spaces):
@@ -167,8 +172,8 @@ def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
 
 
 class _Meeting:
-    """The blocks of a tile, each with sums of some iterations of the loop. each: sums that a block leaves at most;
-    at_once: parts that the last block joins at a time."""
+    """The blocks of a tile, each with the sums of some iterations of the loop. each: how many sums a block leaves at
+    most; at_once: how many parts the last block combines at a time."""
 
     each = 1
     at_once = 1
@@ -183,7 +188,7 @@ class _Meeting:
         self.before, self.behind = body[:at], [op for op in body[at + 1 :] if op not in self.alone]
 
     def rewrite(self) -> None:
-        """Makes what stands in the function's body instead."""
+        """Builds the function's new body."""
         raise NotImplementedError
 
     def run(self) -> None:
@@ -197,37 +202,40 @@ class _Meeting:
             self.function.workspace(f"{name}_parts", self._stored(r), self.each * prod(r.tile.shape))
             for name, r in zip(names, self.results, strict=True)
         ]
+        # Zero before and after each launch: the last block to arrive sets it back.
         self.arrived = self.function.workspace("arrived", U32, 1, zero=True)
 
     def iterations(self) -> Value:
-        """How many iterations the loop has; of an empty one not above 0."""
+        """How many iterations the loop has; 0 or less if it is empty."""
         b, (start, stop, step) = self.b, self.loop.operands[:3]
         one = b.constant(1, start.dtype)
         return b.value("floordiv", b.value("add", b.value("sub", stop, start), b.value("sub", step, one)), step)
 
     def shorten(self, first: Value, count: Value) -> None:
-        """The loop goes through `count` iterations from iteration `first` on, as far as there are so many."""
+        """Limits the loop to `count` iterations from iteration `first` on, or fewer if it ends before."""
         b, (start, stop, step) = self.b, self.loop.operands[:3]
         first, count = (b.value("mul", self._as(each, start.dtype), step) for each in (first, count))
         begin = b.value("add", start, first)
         self.loop.operands[:2] = [begin, b.value("minimum", stop, b.value("add", begin, count))]
 
     def arrive(self, place: Value, counter: Value, others: Value) -> Value:
-        """Leaves the sums of this block; whether the `others` have done so before."""
+        """Stores the sums of this block, and counts it as arrived. Gives whether all `others` have arrived before."""
         b = self.b
         for memory, result in zip(self.memories, self.results, strict=True):
             self._store(memory, self._at(place, result), result)
         has = ["memory", "offset", "value"]
         operands = [self.arrived, counter, b.constant(1, U32)]
+        # Release: the sums are visible before the count. Acquire: the last block sees the sums of all the others.
         count = b.op("atomic", operands, has=has, action="add", order="acq_rel", scope="gpu").result
         return b.value("eq", count, self._as(others, U32))
 
     def joined(
         self, counter: Value, first: Value, turns: tuple[Value, Value], place: Callable[[Value], Value]
     ) -> Values:
-        """The sums of all parts, in their order: of those at `first`, then a loop over those in the turns."""
+        """The sums of all parts, combined in their order: the part at `first`, then a loop over those in the range
+        `turns`, each of them at `place`."""
         b, results = self.b, self.results
-        self._store(self.arrived, counter, b.constant(0, U32))
+        self._store(self.arrived, counter, b.constant(0, U32))  # for the next launch
         starts = self._parts(first)
         turn = Value(TileType((), INDEX), name="part")
         body = Block([turn, *(Value(start.type) for start in starts)])
@@ -243,11 +251,11 @@ class _Meeting:
         return made.results if self.at_once == 1 else self._reduced(made.results)
 
     def there(self, turn: Value) -> Value | None:
-        """Which of the parts that are joined at a time there are, from `turn` on; None: all."""
+        """Which of the parts that are combined at a time exist, from `turn` on; None: all."""
         return None
 
     def _groups(self, values: Values) -> Iterator[tuple[PartialSums, Values]]:
-        """Sums that are joined together, and their values among those of all."""
+        """Groups of sums that are combined together, each with its share of `values`."""
         left = iter(values)
         for each in self.sums:
             yield each, [next(left) for _ in each.values]
@@ -257,7 +265,7 @@ class _Meeting:
         return [value for (each, a), (_, b) in pairs for value in joined(self.b, each.join, a, b)]
 
     def _reduced(self, tiles: Values) -> list[Value]:
-        """Parts that lie along the first axis, as one."""
+        """Combines parts that lie along the first axis."""
         out: list[Value] = []
         for each, values in self._groups(tiles):
             region = Block([Value(a.type) for a in each.join.args])
@@ -269,7 +277,7 @@ class _Meeting:
         return self.b.value("select", self._aligned(here, yes.tile.shape), yes, no)
 
     def _aligned(self, along: Value, shape: tuple[int, ...]) -> Value:
-        """What is known of parts side by side, for each of their elements."""
+        """Broadcasts one value a part to all elements of the part."""
         b = self.b
         return b.broadcast(b.reshape(along, (*along.tile.shape, *(1 for _ in shape[1:]))), shape)
 
@@ -277,7 +285,8 @@ class _Meeting:
         return Op(OPS["yield"], values, [], {}, (), self.b.loc)
 
     def behind_if(self, condition: Value, then: Block, sums: Values) -> None:
-        """What follows the loop, where the condition holds, with these sums."""
+        """Puts what follows the loop into a branch under this condition, with these sums."""
+        # Shared tiles are allocated at the top of a function, in no branch.
         then.ops += [op for op in self.behind if not op.spec.allocates]
         replace_uses(then, dict(zip(self.results, sums, strict=True)))
         otherwise = Block()
@@ -320,12 +329,13 @@ class _Meeting:
 
 
 class _Split(_Meeting):
-    """As many parts of each tile, along the grid's last axis."""
+    """A fixed number of parts for each tile, along the grid's last axis."""
 
     def __init__(self, function: Function, loop: Op, sums: list[PartialSums], parts: int):
         super().__init__(function, loop, sums)
         self.parts = parts
         shapes = [result.tile.shape for result in self.results]
+        # Parts lie side by side in one tile, whose extents must be powers of two.
         if not any(extent & (extent - 1) for shape in shapes for extent in shape):
             room = function.threads * MOST // max(map(prod, shapes))
             self.at_once = power_below(min(parts, max(1, room)))
@@ -346,10 +356,10 @@ class _Split(_Meeting):
         function.body.ops = [*kept, *top.ops, *self.before, *head.ops, self.loop, *self.alone, *meeting.ops]
 
     def _divide(self) -> Value:
-        """The part of this block. What the kernel reads of the grid's last axis is as it was."""
+        """The part of this block. The kernel still reads the grid's last axis as before."""
         b, function = self.b, self.function
         number, parts = b.value("block_id", axis=AXIS), b.index(self.parts)
-        single = function.grid[AXIS] == 1
+        single = function.grid[AXIS] == 1  # then no division is needed
         made: dict[Value, Value] = {}
         self.block = b.index(0) if single else b.value("floordiv", number, parts)
         blocks = b.index(1) if single else b.value("floordiv", b.value("grid_size", axis=AXIS), parts)
@@ -362,7 +372,7 @@ class _Split(_Meeting):
         return number if single else b.value("mod", number, parts)
 
     def _meet(self, part: Value) -> None:
-        """The last block of a tile goes on with the sums of all."""
+        """The last block of a tile to arrive goes on with the sums of all."""
         b = self.b
         rows, columns = (self._extent(axis) for axis in (0, 1))
         plane = b.value("mul", rows, columns)
@@ -383,12 +393,12 @@ class _Split(_Meeting):
         self.behind_if(is_last, then, sums)
 
     def _extent(self, axis: int) -> Value:
-        """Of the grid."""
+        """Blocks along an axis of the grid."""
         known = self.function.grid[axis]
         return self.b.index(known) if isinstance(known, int) else self.b.value("grid_size", axis=axis)
 
     def _side_by_side(self, turn: Value) -> Value:
-        """The parts that are joined at a time, from `turn` on."""
+        """The numbers of the parts that are combined at a time, from `turn` on."""
         if self.at_once == 1:
             return turn
         return self.b.value("add", *self.b.same_shape([turn, self.b.value("arange", extent=self.at_once)]))
@@ -405,9 +415,9 @@ def power_below(number: int) -> int:
 
 
 class _Stream(_Meeting):
-    """Whole tiles, and equal shares of all iterations of the tiles that are left, one tile's behind the other's.
+    """Stream-K: whole tiles first, then equal shares of the iterations of all tiles that are left.
 
-    A block leaves two sums at most: of a tile that it begins, and of one that another block has begun.
+    A block leaves two sums at most: one of a tile that it starts, and one of a tile that another block has started.
     """
 
     each = 2
@@ -422,6 +432,7 @@ class _Stream(_Meeting):
             sizes = [in_ir(b, function, tree, place) for tree in function.grid]
             block, blocks = b.value("block_id", axis=0), b.value("grid_size", axis=0)
             plane = b.value("mul", sizes[0], sizes[1])
+            # An empty loop counts as one iteration, so that its tile is some block's and is stored.
             iterations = b.value("maximum", self._as(self.iterations(), INDEX), b.index(1))
             tiles, one = b.value("mul", plane, sizes[2]), b.index(1)
             waves = b.value("floordiv", tiles, blocks)
@@ -430,7 +441,7 @@ class _Stream(_Meeting):
             share = b.value("maximum", self._above(total, blocks), one)
             low = b.value("minimum", b.value("mul", block, share), total)
             high = b.value("minimum", b.value("add", low, share), total)
-            begun = b.value("floordiv", low, iterations)  # the first one of which it has a part
+            begun = b.value("floordiv", low, iterations)  # the first tile of which this block has a part
             parted = b.value("maximum", b.value("sub", self._above(high, iterations), begun), b.index(0))
             bounds = [
                 b.index(0),
@@ -463,6 +474,7 @@ class _Stream(_Meeting):
                 self._meet(block, first, opening, of(block, b.value("floordiv", end, share)))
         body = Block([turn])
         body.ops = [*inside.ops, *rest, self.loop, *self.alone, *meeting.ops, self.end()]
+        # `tiles` lets `pipeline` continue its copies from tile to tile, as in a persistent block.
         around = Op(OPS["for"], bounds, [], {"unroll": 1, "tiles": True}, [body], b.loc)
         function.body.ops = [*kept, *ahead, *top.ops, around]
         function.grid = [["*", "sms", function.number("blocks_per_sm", 1)], 1, 1]
@@ -472,7 +484,8 @@ class _Stream(_Meeting):
         return b.value("floordiv", b.value("add", number, b.value("sub", divisor, b.index(1))), divisor)
 
     def _meet(self, block: Value, first: Value, opening: Value, ending: Value) -> None:
-        """A block that has all iterations goes on; else the last one does, with the sums of all."""
+        """A block with all iterations of a tile goes on at once; else the last block to arrive does, with the sums of
+        all."""
         b, two, one = self.b, self.b.index(2), self.b.index(1)
         types = [*(result.type for result in self.results), TileType((), I1)]
         yes = b.constant(True, I1)

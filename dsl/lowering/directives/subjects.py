@@ -1,4 +1,4 @@
-"""What lines of a schedule are about, by its name in a kernel, and the error for a name that nothing has."""
+"""The names in a kernel that lines of a schedule refer to, and the errors for names that do not exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.types import TileType
 
 NO_SUCH = {
-    "subtile": "kernel '{kernel}' has no value '{name}' to do in parts",
+    "subtile": "kernel '{kernel}' has no value '{name}' to cut into subtiles",
     "loop": "kernel '{kernel}' has no tile '{name}'",
     "align": "kernel '{kernel}' has no tile '{name}'",
     "pingpong": "kernel '{kernel}' has no value '{name}'",
@@ -18,13 +18,13 @@ NO_SUCH = {
     "stage": "kernel '{kernel}' has no tensor or value '{name}' to stage",
     "swizzle": "the kernel has no shared tile '{name}'",
 }
-"""By property whose subject is a value or a tensor."""
+"""Messages, by property whose subject is a value or a tensor."""
 
 
 @dataclass(slots=True)
 class NamesThere:
-    """The names in a kernel. tiles: of those values that have a shape; laid_out: that threads hold; matrices: what may
-    be a product's, products: what is; counters: of loops; tensors: that it takes."""
+    """The names in a kernel. tiles: values with a shape; laid_out: values that threads hold; matrices: tiles of two
+    axes; products: results and accumulators of MMAs; counters: of loops; tensors: parameters; shared: shared tiles."""
 
     values: set[str] = field(default_factory=set)
     tiles: set[str] = field(default_factory=set)
@@ -37,14 +37,15 @@ class NamesThere:
 
 
 def defined_tiles(op: Op) -> Iterator[Value]:
-    """Tiles that an operation defines, those of its loops' heads included."""
+    """Tiles that an operation defines, including those in the headers of its loops."""
     yield from (r for r in op.results if isinstance(r.type, TileType))
-    if op.spec.control.flows:  # regions of others join scalars
+    if op.spec.control.flows:  # the regions of others, such as reductions, have scalars
         yield from (a for region in op.regions for a in region.args if isinstance(a.type, TileType))
 
 
 def names_in(function: Function) -> NamesThere:
-    """All names, of what heads of loops and branches carry, too; those of tensors that are absent."""
+    """All names in a function, including what headers of loops and branches carry, and tensors that a call leaves
+    out."""
     found = NamesThere(tensors={p.name for p in function.params})
     for op in walk(function.body):
         for value in (*op.results, *(a for region in op.regions for a in region.args)):
@@ -66,8 +67,9 @@ def names_in(function: Function) -> NamesThere:
 
 
 def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
-    """An error for each line about a value, a tensor or a shared tile whose name nothing in the kernel has. Where
-    something has the name and is not what the line wants, the pass of the line tells it."""
+    """An error for each line about a value, a tensor or a shared tile whose name does not exist in the kernel. If the
+    name exists but is of the wrong kind, the pass of the line reports it."""
+    # All at once, before any pass: 17 wrong names took 17 runs to find when each pass reported its own.
     everywhere = named.values | named.tensors | named.shared | function.in_branches
     lines = [(row, name) for row, name in function.lines if row in NO_SUCH and name not in everywhere]
     off = {name for name, holds in function.by_subject("pingpong", bool).items() if not holds}
@@ -81,7 +83,7 @@ def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
         if kind == "recompute" and forced.loc is not None and name.isidentifier() and name not in everywhere:
             message = f"kernel '{function.name}' has no value '{name}'"
             found.append(TileError("name", forced.loc, message, closest(name, named.tiles)))
-    staged = {f"s{name}" for name in everywhere}  # tiles that 'stage' makes, which later passes tell if it does not
+    staged = {f"s{name}" for name in everywhere}  # tiles that 'stage' makes; if it does not, a later pass reports it
     for name, pin in function.swizzles.items():
         if name not in everywhere | staged:
             message = NO_SUCH["swizzle"].format(name=name)
@@ -90,7 +92,7 @@ def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
 
 
 def no_such(function: Function, row: str, name: str, known: Iterable[str]) -> TileError:
-    """The error `name` of a line whose subject is not there."""
+    """The TileError `name` of a line whose subject does not exist."""
     message = NO_SUCH[row].format(kernel=function.name, name=name)
     loc = function.lines.get((row, name))
     what = "tensors" if row == "stage" else "tiles"
@@ -98,6 +100,6 @@ def no_such(function: Function, row: str, name: str, known: Iterable[str]) -> Ti
 
 
 def listed(what: str, names: Iterable[str]) -> str:
-    """A hint that says which there are."""
+    """A hint that lists the names that exist."""
     known = ", ".join(f"'{name}'" for name in sorted(names))
     return f"its {what}: {known}" if known else f"it has no {what}"

@@ -1,4 +1,4 @@
-"""`subtile acc: 128, 64`: a tile, and all that is computed with it, is done as tiles of 128 x 64, without a loop.
+"""`subtile acc: 128, 64`: a tile, and all that is computed with it, becomes subtiles of 128 x 64, without a loop.
 
     acc = zeros[256, 64]                     acc, acc' = zeros[128, 64], zeros[128, 64]
     for p:                                   for p, carrying acc, acc':
@@ -6,11 +6,11 @@
         acc = dot(x, y, acc)             →       acc, acc' = dot(x, y, acc), dot(x', y, acc')
     store c[0 : 256], acc                    store c[0 : 128], acc; store c[128 : 256], acc'
 
-Loops carry each part. What products of one loop share is loaded once. So a tile may have extents that are no powers of
-two: 256 x 192 is six tiles of 128 x 64.
+Loops carry each subtile. An operand that several MMAs of a loop share is loaded once. So a tile may have extents that
+are no powers of two: 256 x 192 is six subtiles of 128 x 64.
 
-By itself a sum of products is done as four tiles, where a warp then has 32 x 32 of each: with `prefetch_fragments`,
-what one part needs next is read while the others are multiplied.
+By default the accumulator of an MMA becomes four subtiles, if a warp then has 32 x 32 elements of each: with
+`prefetch_fragments`, the next fragments of one subtile are read while the others are multiplied.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from dsl.lowering.ops.control import names, parting
 from dsl.lowering.ops.memory import writes
 
 LEAST = 32 * 32
-"""Elements of a part that a warp has, at least, where nothing is said."""
+"""Default: the fewest elements of a subtile that a warp has."""
 MOST_PARTS = 256
-"""Each of them is operations of its own."""
+"""Each subtile is operations of its own: 4,096 of them took 10 s to build."""
 
 
 def subtile(function: Function) -> None:
-    """Does in parts what the schedule names, and sums of products. TileError `schedule` for what cannot be."""
+    """Cuts what the schedule names, and accumulators of MMAs. Raises TileError `name`, `schedule` or `limit` for what
+    cannot be cut."""
     said = function.by_subject("subtile", tuple)
     for name in said:
         if not _named(function, name):
@@ -51,8 +52,8 @@ def subtile(function: Function) -> None:
             _check(name, value, said[name], loc)
         if name in said:
             rule, why = said[name], "the schedule says so"
-        elif asks_for(function, name):  # its instructions are as wide as the tile
-            rule, why = value.shape, "products of warp groups read no fragments"
+        elif asks_for(function, name):  # one wgmma is as wide as the tile, so subtiles would only be more instructions
+            rule, why = value.shape, "MMAs of warp groups read no fragments"
         else:
             rule, why = _quarters(function, value), f"a warp has {LEAST} elements of each part, or more"
         options = {", ".join(map(str, each)): each for each in (value.shape, rule) if each == rule or _is_even(each)}
@@ -66,13 +67,13 @@ def subtile(function: Function) -> None:
             pinned=loc,
             line=f"subtile {name}: {{option}}",
         )
-        for axis, part in enumerate(way):
+        for axis, part in enumerate(way):  # one axis after the other: the second cut finds the parts of the first
             while wide := [v for v in _named(function, name) if v.shape[axis] > part]:
                 _Cut(function, name, axis, part, loc).run(wide[0])
 
 
 def _unknown(function: Function, name: str) -> None:
-    """TileError `name`, unless the name is of a branch that this variant has not."""
+    """Raises TileError `name`, unless the name belongs to a branch that this variant leaves out."""
     loc = function.lines.get(("subtile", name))
     if name in function.in_branches:
         function.void += [(name, loc)] if loc else []
@@ -82,7 +83,7 @@ def _unknown(function: Function, name: str) -> None:
 
 
 def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
-    """What may be done in parts: what the schedule names, and the sums that loops over products alone carry."""
+    """What may be cut: what the schedule names, and accumulators of loops that carry nothing else."""
     found = {name: named[0] for name in said if (named := _named(function, name))}
     for loop in walk(function.body):
         if loop.spec.control.counters and adds_products(loop):
@@ -93,7 +94,7 @@ def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
 
 
 def _fits(function: Function, total: Value) -> bool:
-    """Whether all that is computed with it can be done in parts."""
+    """Whether all that is computed with an accumulator can be cut along both axes."""
     try:
         for axis, extent in enumerate(total.shape):
             _Cut(function, name_of(total), axis, extent, None).grow(total)
@@ -103,7 +104,7 @@ def _fits(function: Function, total: Value) -> bool:
 
 
 def _quarters(function: Function, total: Value) -> tuple[int, ...]:
-    """The parts of a sum of products where nothing is said: four, or one."""
+    """The default subtile of an accumulator: a quarter, or the whole tile."""
     rows, columns = total.shape
     fits = min(rows, columns) >= 128 and rows * columns // 4 >= function.warps * LEAST and _is_even(total.shape)
     return (rows // 2, columns // 2) if fits else total.shape
@@ -118,7 +119,7 @@ def _is_tile(value: Value) -> bool:
 
 
 def _named(function: Function, name: str) -> list[Value]:
-    """The tiles of a name, in their order."""
+    """All tiles with this name, in program order."""
     return [r for op in walk(function.body) for r in op.results if r.name == name and _is_tile(r)]
 
 
@@ -133,11 +134,11 @@ def _check(name: str, value: Value, extents: Sequence[int], loc: Loc | None) -> 
     count = prod(extent // part for extent, part in zip(value.shape, extents, strict=True))
     if count > MOST_PARTS:
         message = f"'{name}' is done in {count} parts; the limit is {MOST_PARTS}"
-        raise TileError("limit", loc, message, "greater parts")
+        raise TileError("limit", loc, message, "larger parts")
 
 
 class _Of(PartMaker):
-    """One of the parts of all tiles. made: what loops give in place of what they gave."""
+    """Makes one part of each tile. made: by old result of a loop, the new one."""
 
     def __init__(self, b: Builder, part: int, made: dict[Value, Value]):
         super().__init__(b, part)
@@ -149,8 +150,8 @@ class _Of(PartMaker):
 
 @dataclass(slots=True)
 class _Cut:
-    """The rewrite of one tile along one axis. wide: the tiles that are whole no more, each with its axis; needed: those
-    and what parts of them are made of."""
+    """The cut of one tile along one axis. wide: the tiles that are cut, each with its axis; needed: these, and values
+    of which only parts are needed."""
 
     function: Function
     name: str
@@ -164,11 +165,11 @@ class _Cut:
     of: list[_Of] = field(default_factory=list)
     made: dict[Value, Value] = field(default_factory=dict)
     once: set[Op] = field(default_factory=set)  # in no loop and no branch
-    of_tile: set[Op] = field(default_factory=set)  # in none but the loop over tiles, of which each has its own elements
-    written: list[Value] = field(default_factory=list)  # by each operation that writes, what
+    of_tile: set[Op] = field(default_factory=set)  # directly in the loop over tiles, each of which has its own elements
+    written: list[Value] = field(default_factory=list)  # the memory of each operation that writes
     users: dict[Value, list[Op]] = field(default_factory=dict)
     around: dict[Op, Op] = field(default_factory=dict)
-    work: list[Wide] = field(default_factory=list)  # whose operations and users are not looked at yet
+    work: list[Wide] = field(default_factory=list)  # values whose operations and users are still to be visited
     b: Builder = field(init=False)
 
     def refused(self, message: str, hint: str) -> TileError:
@@ -190,10 +191,10 @@ class _Cut:
         body.ops = head.ops
         replace_uses(body, self.made)
 
-    # ---- what is done in parts ----
+    # ---- what is cut ----
 
     def grow(self, value: Value) -> None:
-        """Finds all that is done in parts with it. TileError `schedule` for what cannot be."""
+        """Finds all that is cut together with a value. Raises TileError `schedule` for what cannot be cut."""
         self.users, self.around = uses(self.function.body), parents(self.function.body)
         self.home = {a: op for op in walk(self.function.body) for region in op.regions for a in region.args}
         self.work = []
@@ -209,7 +210,7 @@ class _Cut:
                     self._grow_to_user(user, value, axis)
 
     def _grow_to_operands(self, op: Op, value: Value, axis: int) -> None:
-        """The operands of the operation that makes a value are needed in parts, too."""
+        """Follows a value to the operands of its operation, which are needed in parts, too."""
         if op.spec.control.flows:
             self._add(axis, *self._carried_with(op, value))
             return
@@ -220,7 +221,7 @@ class _Cut:
                 self._need(other, along)
 
     def _grow_to_user(self, user: Op, value: Value, axis: int) -> None:
-        """An operation that takes a value in parts is done in parts, too."""
+        """Follows a cut value to a user, which is cut, too."""
         if user.spec.control.ends:
             self._add(axis, *self._carried_with(self.around[user], value))
         elif user.spec.control.flows:
@@ -238,7 +239,7 @@ class _Cut:
                     self._need(other, along)
 
     def _add(self, axis: int, *values: Value) -> None:
-        """These values are made in parts along an axis, and never whole."""
+        """Cuts these values along an axis: they are never whole again."""
         for value in values:
             if value in self.wide and self.wide[value] != axis:
                 raise self.refused(f"'{name_of(value)}' has parts along two of its axes", "leave it whole")
@@ -248,22 +249,22 @@ class _Cut:
                 self.work.append((value, axis))
 
     def _need(self, value: Value, axis: int) -> None:
-        """Parts of a value are needed. Other operations may need the whole."""
+        """Notes that parts of a value are needed. Other operations may still need the whole."""
         if (value, axis) not in self.needed:
             self.needed[value, axis] = None
             self.work.append((value, axis))
 
     def _carried_with(self, loop: Op, value: Value) -> list[Value]:
-        """What a loop carries, or a branch gives, at the place where it has a value."""
+        """All values of a loop or branch that belong to the carried value: outside, inside and at the end."""
         if parting(loop) is not None:
-            raise self.refused(f"threads part at it{where(loop)}", "a condition that all threads have")
+            raise self.refused(f"threads diverge at it{where(loop)}", "a condition that is the same for all threads")
         return [v for each in names(loop) if value in each for v in each]
 
     def _along(self, op: Op, value: Value, axis: int) -> dict[Value, int]:
         """The axis in the other values of an operation."""
         found = op.spec.elements.along(op, value, axis) if op.spec.elements.along is not None else None
         if found is None or is_reduction(op, axis):
-            message = f"'{op.spec.symbol or op.name}'{where(op)} mixes what lies along its axis"
+            message = f"'{op.spec.symbol or op.name}'{where(op)} mixes the elements along its axis"
             raise self.refused(message, "elementwise operations, products, loads and stores")
         if op.spec.access.kind and isinstance(op.operands[0].type, SharedType):
             raise self.refused(f"it comes from shared memory{where(op)}", "a load of a tensor")
@@ -272,7 +273,8 @@ class _Cut:
     # ---- the rewrite ----
 
     def _block(self, block: Block, made: Block) -> None:
-        """The operations of a block once more, those of parts in the place of the whole ones."""
+        """Copies the operations of a block, with those of parts in place of whole ones."""
+        # Parts that a branch or loop body makes are not there behind it, so the memos are set back at the end.
         at_hand = [dict(each.memo) for each in self.of]
         late = self._late(block)
         for op in block.ops:
@@ -303,8 +305,9 @@ class _Cut:
             each.memo = memo
 
     def _late(self, block: Block) -> set[Op]:
-        """What is made for each part where that is stored, since nothing else needs it: all that follows a sum, part
-        after part. Of 256 x 192 sums all residuals at once took 148 bytes of spills, those of a part take none."""
+        """Operations that only stores need. They are made part by part, directly before each part is stored."""
+        # Loading the residuals of all 256 x 192 accumulators at once took 148 bytes of spills, part by part takes none.
+        # A load does not move past a write of anything else, or past a loop or branch.
         late, stored, is_open = set[Op](), set[Value](), True
         inside = set(block.ops)
         for op in reversed(block.ops):
@@ -321,22 +324,24 @@ class _Cut:
         return late
 
     def _store(self, op: Op, part: _Of) -> None:
-        """Parts of one store need no order among themselves, which is to be said where it is the only one."""
+        """Stores one part."""
         operands = [part.of(v, self.sinks[op]) if _is_tile(v) else part.now(v) for v in op.operands]
         self.b.place = (op.loc or self.b.loc, None)
+        # Parts are different elements, so they need no order among themselves. Nor does anything else, if this is the
+        # only store of the tensor, and it runs once for each element.
         once = op in self.once or ("box" in op.attrs and op in self.of_tile)
         alone = once and self.written.count(op.operands[0]) == 1
         part.store(op, operands, self.sinks[op], **({"order": "none"} if alone and "order" not in op.attrs else {}))
 
     def _several(self, values: Sequence[Value]) -> list[Value]:
-        """Values, those that are whole no more as their parts."""
+        """These values, with the parts of each one that is cut."""
         out: list[Value] = []
         for v in values:
             out += [each.of(v, self.wide[v]) for each in self.of] if v in self.wide else [v]
         return out
 
     def _flow(self, op: Op) -> None:
-        """A loop that carries parts, or a branch that gives them."""
+        """Rebuilds a loop that carries parts, or a branch that yields them."""
         leading = op.spec.control.leading
         operands = [*op.operands[:leading], *self._several(op.operands[leading:])]
         regions = []

@@ -1,4 +1,4 @@
-"""Loads and stores of tiles of global memory: what decides where they go, and whether products take them."""
+"""Loads and stores of tiles of global memory: what decides their addresses, and whether MMAs take them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dsl.lowering.ops import operand
 
 
 def is_load(op: Op) -> bool:
-    """A tile that a thread block loads from global memory."""
+    """Whether an operation loads a tile from global memory."""
     return op.spec.access.kind == "read" and isinstance(op.operands[0].type, TensorType) and bool(op.result.tile.shape)
 
 
 def is_store(op: Op) -> bool:
-    """A tile that a thread block stores in global memory."""
+    """Whether an operation stores a tile to global memory."""
     value = operand(op, "value") if op.spec.access.kind == "write" else None
     return value is not None and isinstance(op.operands[0].type, TensorType) and bool(value.tile.shape)
 
 
 def place_of(load: Op) -> list[Value]:
-    """What decides what a load reads."""
+    """The values that decide what a load reads: offset, mask, and the corners of its TMA box."""
     box = CopiedBox.of(load).operands.values() if "box" in load.attrs else ()
     return [v for v in (*offset_and_mask(load), *box) if v is not None]
 
@@ -36,8 +36,9 @@ def stage_bytes(load: Op) -> int:
 
 
 def feeds_product(op: Op, users: dict[Value, list[Op]]) -> bool:
-    """Whether each element of what an operation makes becomes one of a product's operand: by itself, or through
-    elementwise operations and changes of shape."""
+    """Whether what an operation makes becomes an operand of an MMA, directly or through elementwise operations and
+    changes of shape."""
+    # A change of shape keeps the number of bits, a reduction or a broadcast does not.
     todo, seen = list(op.results), set(op.results)
     while todo:
         value = todo.pop()
@@ -51,12 +52,12 @@ def feeds_product(op: Op, users: dict[Value, list[Op]]) -> bool:
 
 
 def is_operand(op: Op, value: Value) -> bool:
-    """Whether a product multiplies a value."""
+    """Whether a value is the left or right operand of an MMA."""
     return op.spec.product and value in op.operands[:2]
 
 
 def adds_products(loop: Op) -> bool:
-    """Whether a loop carries sums of products alone, and has no other products."""
+    """Whether a loop carries only accumulators of its MMAs, one for each."""
     body = loop.regions[0]
     sums = body.ops[-1].operands
     return bool(sums) and set(sums) == {op.result for op in body.ops if op.spec.product}

@@ -1,8 +1,7 @@
-"""In which order blocks take the tiles of a grid: what `l2_group`, `tile_order` and `tile_columns` say, and pairs of a
-long tile and a short one for blocks that take several.
+"""The order in which blocks take the tiles of a grid: groups of rows, descending rows, columns side by side, and pairs
+of a long and a short tile for persistent blocks.
 
-Rows are along the grid's first axis, columns along the second one. In the order of the grid a column comes after the
-other, in groups of rows or of columns each group.
+Rows are along the grid's first axis, columns along the second. In grid order one column follows the other.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from dsl.lowering.ir.function import Value
 
 @dataclass(frozen=True, slots=True)
 class TileOrder:
-    """Groups of `rows`, in each one column after another, or of `columns`, one row after another; 1: no groups. falls:
-    rows go down. in_pairs: of each group the first tile and the last one are dealt together, and so on."""
+    """Groups of `rows` rows, column by column within a group, or of `columns` columns, row by row; 1: no groups. falls:
+    rows in descending order. in_pairs: the first and the last tile of each group are dealt together, then the second
+    and the last but one, and so on."""
 
     rows: int
     falls: bool
@@ -25,7 +25,7 @@ class TileOrder:
 
     @property
     def changes(self) -> bool:
-        """Whether it is another one than the grid's."""
+        """Whether the order differs from the grid's."""
         return self.rows > 1 or self.falls or self.columns > 1
 
     def tile(self, b: Builder, number: Value, rows: Value, columns: Value) -> list[Value]:
@@ -39,11 +39,11 @@ class TileOrder:
         return [self.row(b, row, rows), column]
 
     def row(self, b: Builder, number: Value, rows: Value) -> Value:
-        """The row that is taken as so manieth of a column."""
+        """The row that is taken as number `number` in a column."""
         return b.value("sub", b.value("sub", rows, b.index(1)), number) if self.falls else number
 
     def tiles_of_block(self, b: Builder, block: Value, blocks: Value, sizes: list[Value]) -> Value:
-        """How many tiles of a grid of these sizes a block takes, of so many blocks."""
+        """How many tiles a block takes, of a grid of these sizes with so many blocks."""
         tiles = b.value("mul", b.value("mul", sizes[0], sizes[1]), sizes[2])
         if not self.in_pairs:
             return _share(b, tiles, block, blocks)
@@ -56,7 +56,7 @@ class TileOrder:
         return b.value("sub", b.value("mul", _share(b, pairs, block, blocks), two), alone)
 
     def tile_of_block(self, b: Builder, turn: Value, block: Value, blocks: Value, sizes: list[Value]) -> list[Value]:
-        """The tile that a block takes as so manieth, along the three axes of the grid."""
+        """The tile that a block takes at its turn, along the three axes of the grid."""
         rows, columns, _ = sizes
         if self.in_pairs:
             row, column = self._of_pair(b, turn, block, blocks, sizes)
@@ -66,8 +66,8 @@ class TileOrder:
         return [*tile, b.value("floordiv", number, plane)]
 
     def _of_pair(self, b: Builder, turn: Value, block: Value, blocks: Value, sizes: list[Value]) -> tuple[Value, Value]:
-        """Row and column, of those of all planes: at even turns the next tile of a group from its head on, behind it
-        the one that is as far from its end."""
+        """Row and column of a paired tile, with the columns of all planes counted on. At even turns it is the next tile
+        from the start of a group, at odd turns the one as far from the group's end."""
         two, rows, columns = b.index(2), sizes[0], b.value("mul", sizes[1], sizes[2])
         pair = b.value("add", block, b.value("mul", b.value("floordiv", turn, two), blocks))
         of_group = b.value("mul", rows, b.index(self.columns // 2))
@@ -82,16 +82,16 @@ class TileOrder:
 
 
 def _share(b: Builder, count: Value, block: Value, blocks: Value) -> Value:
-    """How many of so many a block has, which takes every so many-th from its own number on."""
+    """How many of `count` items a block takes: item `block`, and every `blocks`-th from there."""
     left = b.value("sub", count, block)
     return b.value("floordiv", b.value("add", left, b.value("sub", blocks, b.index(1))), blocks)
 
 
 def _in_groups(b: Builder, number: Value, across: Value, along: Value, group: int) -> tuple[Value, Value]:
-    """Where a tile is across and along by its number: groups across one after another, in each one step along after
-    another."""
+    """Position across and along of a tile, by its number. Groups of `group` tiles across follow each other; within a
+    group, tiles across come first."""
     each = b.value("mul", b.index(group), along)
     first = b.value("mul", b.value("floordiv", number, each), b.index(group))
-    high = b.value("minimum", b.value("sub", across, first), b.index(group))
+    high = b.value("minimum", b.value("sub", across, first), b.index(group))  # the last group may be smaller
     within = b.value("mod", number, each)
     return b.value("add", first, b.value("mod", within, high)), b.value("floordiv", within, high)

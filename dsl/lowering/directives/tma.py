@@ -1,4 +1,4 @@
-"""What one instruction copies of a tensor to shared memory, or from there: boxes (PTX ISA, "Tensors")."""
+"""Which loads and stores are TMA boxes: what one instruction copies to or from shared memory (PTX ISA, "Tensors")."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from dsl.lowering.shared.atoms import MOST_OF_ROW
 
 TMA = "tma"
 WHAT_IS_A_BOX = (
-    "a box is told by slices and scalars; rows that an index tile chooses are copied by threads, 'stage NAME: shared'; "
-    "image, row and column are to be digits of a pixel's number, 'specialize h, w, p, q'"
+    "a box is made of slices and scalars; rows that an index tile chooses are copied by threads, 'stage NAME: shared'; "
+    "image, row and column must be digits of a pixel's number, 'specialize h, w, p, q'"
 )
 ROWS_OF_A_MAP = f"rows at multiples of {MAX_BYTES} bytes"
 SWIZZLED_ROWS = 8
 """Rows after which a swizzle repeats (PTX ISA, "Swizzling Modes")."""
 LEAST_RUN = 32
-"""Bytes of a row, as one step of products takes them. A copy takes a pass over shared memory for each line of global
-memory whose bytes go together: where runs of this length are the rows of a tile, as channels in blocks are those of
-pixels, four of them are one line. As parts of longer rows they take up to four passes."""
+"""Bytes of a row that one step of an MMA takes.
+
+A copy needs one pass over shared memory for each line of 128 bytes that it writes. If runs of 32 bytes are the rows of
+a tile, as channels in blocks are those of pixels, four of them form a line. As parts of longer rows they take up to
+four passes.
+"""
 
 
 def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> tuple[str, str] | None:
-    """Why a load or a store of a tile is no box that one instruction copies (PTX ISA, "Tensors"), and what would fit;
-    None if it is."""
+    """Why a load or a store of a tile is no TMA box, and what would fit; None if it is one."""
     shape, size = moved_by(op).tile.shape, op.operands[0].dtype.bytes
     if target.number < LEAST_ARCH:
-        return f"{target.arch} has no such copies", f"sm_{LEAST_ARCH}"
+        return f"{target.arch} has no TMA", f"sm_{LEAST_ARCH}"
     if "box" not in op.attrs:
         return op.attrs.get("no_box", "it is no access of a tile"), WHAT_IS_A_BOX
     if op.attrs["cache"] is not None:
-        return "a box has no cache operator", "leave out cache="
+        return "TMA has no cache operator", "leave out cache="
     offset = operand(op, "offset")
     assert offset is not None
     rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset).run
@@ -50,6 +52,7 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
             return wrong
     if box.walks and box.axes[0].along != last:
         return "the channels of its pixels are no neighbours in memory", WHAT_IS_A_BOX
+    # Rows have 32 bytes or more, since their swizzle puts the shared tile at a multiple of 128 bytes, as TMA needs.
     inner = shape[last]
     message = f"a box of {list(shape)} elements of {size} bytes"
     if min(inner, max(runs)) * size < LEAST_RUN or any(
@@ -63,7 +66,7 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
 
 
 def _aligned_rows(function: Function, tensor: Value) -> str:
-    """What rows of a tensor would be boxes, by the dim that is their length."""
+    """The hint for a tensor whose rows are not known to be aligned: which dim must be a multiple of what."""
     (parameter,) = [p for p in function.params if p.value is tensor]
     dim, least = parameter.dims[-1] if parameter.dims else 1, MAX_BYTES // tensor.dtype.bytes
     if parameter.strides or isinstance(dim, int) or function.divisors.get(dim, 1) % least == 0:
@@ -79,7 +82,7 @@ def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: in
     else:
         stride = parameter.strides[axis]
         known = facts.divisor(stride)
-        if facts.of(stride).low is None:
+        if facts.of(stride).low is None:  # signs of strides are known: a call with other signs is another variant
             return f"its stride along axis {axis} is negative, which no tensor map has", "a contiguous copy of it"
     if known * tensor.dtype.bytes % MAX_BYTES:
         return f"its stride along axis {axis} is not known to be a multiple of {MAX_BYTES} bytes", ROWS_OF_A_MAP
@@ -87,11 +90,11 @@ def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: in
 
 
 def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
-    """Why a store is none by TMA along whose extent elements of the tensor are neighbours: these are not known to be
-    whole 16 bytes. None if they are.
+    """Why TMA cannot do a store: the rows of the tensor are not known to end at multiples of 16 bytes. None if they
+    are.
 
-    Of a box that goes out an instruction writes whole 16 bytes of a row, also what is behind the end of the tensor's:
-    on an H100 the neighbours of a view of 466 columns of f16 in rows of 512 were overwritten. What comes in is exact.
+    A TMA store writes whole 16 bytes of a row, also behind the end of the tensor's row: on an H100, it overwrote 420
+    elements beside a view of 466 columns of f16 in rows of 512. TMA loads are exact.
     """
     tensor, offset, box = op.operands[0], operand(op, "offset"), CopiedBox.of(op)
     assert offset is not None
@@ -101,13 +104,15 @@ def part_of_rows(function: Function, facts: Analysis, op: Op) -> str | None:
     known = box.joined([d if isinstance(d, int) else function.divisors.get(d, 1) for d in dims])
     if inner and known[inner[0]] * size % MAX_BYTES == 0:
         return None
-    why = f"boxes are stored in whole {MAX_BYTES} bytes, and its rows are not known to end at such"
+    why = f"TMA stores whole {MAX_BYTES} bytes, and its rows are not known to end at multiples of {MAX_BYTES} bytes"
     dim = dims[inner[0]] if inner else 0
     return f"{why}: '{dim}' is no known multiple of {MAX_BYTES // size}" if isinstance(dim, str) else why
 
 
 def boxed(columns: int, rows: int, run: int, size: int) -> int:
-    """How many columns one copy takes of a tile that is copied by boxes, of which runs lie together in memory: those of
-    a swizzle, which goes by addresses, so that only whole periods of it are at the same places in each stage."""
+    """How many columns of a tile one TMA copy takes. run: columns that lie together in memory; size: bytes of an
+    element."""
+    # A swizzle goes by addresses and repeats after eight rows. Only a tile of whole eights lies the same way in each
+    # stage, and is copied in swizzle atoms of 128 bytes a row; others lie without a swizzle.
     most = MOST_OF_ROW // size if rows % SWIZZLED_ROWS == 0 else MOST_OF_BOX
     return min(columns, most, *([run] if run * size >= LEAST_RUN else []))

@@ -1,14 +1,15 @@
-"""`stage c: tma`: what is stored in a tensor leaves by boxes of shared memory, while the block goes on.
+"""`stage c: tma`: stores of a tensor become TMA stores from shared memory, and the block goes on meanwhile.
 
     store c[…], v        →        tma_wait; store sc, v; tma_fence; tma_store c[…], sc; tma_commit
                                   …
                                   tma_wait 0
 
-A thread that has begun a store waits for it by itself: before what it reads is written again, as in the next iteration
-of a loop, and at the kernel's end, since shared memory ends then. Barriers come as for any access (`insert_barriers`).
-Which thread begins one is known with the layouts (`lower_copies`): where a warp has made whole rows, one of its lanes.
+The thread that has started a store waits for it: before its shared memory is written again, as in the next iteration of
+a loop, and at the kernel's end, since shared memory ends then. `insert_barriers` adds barriers as for any access.
+`lower_copies`, which knows the layouts, picks the thread: a lane of each warp that holds whole rows, else one thread of
+the block.
 
-Parts of a tile take turns in the stages of one tile, two where nothing is said.
+Subtiles take turns in the stages of one shared tile, two by default.
 """
 
 from __future__ import annotations
@@ -33,13 +34,17 @@ from dsl.lowering.shared.atoms import places_in_atoms
 from dsl.lowering.shared.shared_map import row_swizzle
 
 MOST_AT_ONCE = 32768
-"""Bytes of parts that are on their way at once. Two parts of 16 KB take 0.947 and 0.986 of the time that stores of
-threads take (s32 results of s8 products of 4096 and 8192, H100), one 0.951 and 0.986; of parts of 32 KB, beside which
-two stages leave the ring one stage less, one takes 0.973 and 0.996 (bf16 of e4m3), two 0.988 and 1.000."""
+"""Bytes in flight at once, at most, unless one subtile has more.
+
+Time over that of stores by threads, H100, 4096 and 8192: two subtiles of 16 KB 0.947 and 0.986, one 0.951 and 0.986
+(s32 results of s8). One of 32 KB 0.973 and 0.996, two 0.988 and 1.000 (bf16 of e4m3): a second one of 32 KB takes a
+stage from the ring of operands.
+"""
 
 
 def tma_stores(function: Function, target: Target) -> None:
-    """Stores of the tensors that the schedule names so. TileError `instruction` for what is no box."""
+    """Rewrites stores of the tensors that the schedule gives to TMA. Raises TileError `instruction` for a store that is
+    no TMA box."""
     said = function.by_subject("stage", str)
     stores = [op for op in walk(function.body) if is_store(op) and said.get(op.operands[0].name or "") == TMA]
     if not stores:
@@ -64,7 +69,8 @@ def tma_stores(function: Function, target: Target) -> None:
 
 
 def _by_axes(function: Function, op: Op) -> None:
-    """A store of a tile each axis of which is one of its box: rows of 16 x 8 pixels are two."""
+    """Reshapes a store so that each axis of the tile is an axis of its box: 128 rows of 16 x 8 pixels become two
+    axes."""
     value = operand(op, "value")
     if value is None or "box" not in op.attrs:
         return
@@ -85,8 +91,9 @@ def _by_axes(function: Function, op: Op) -> None:
 def _flaw(
     function: Function, target: Target, facts: Analysis, op: Op, around: dict[Op, Op], stores: list[Op]
 ) -> tuple[str, str] | None:
-    """Why a store cannot be one by TMA, and what would fit; None if it can."""
+    """Why a store cannot be done by TMA, and what would fit; None if it can."""
     shared = f"stage {op.operands[0].name}: shared"
+    # Nothing orders a TMA store with other accesses of the same tensor: it may still be in flight when they run.
     for other in walk(function.body):
         if other.spec.access.touches and other not in stores and op.operands[0] in other.operands:
             return f"the kernel accesses it elsewhere, too{in_line(other)}", shared
@@ -101,22 +108,22 @@ def _flaw(
     if wrong is not None:
         return wrong
     part = part_of_rows(function, facts, op)
-    if part is not None:  # where `stage` is left out, which has it go through shared memory
+    if part is not None:  # only if the pass `stage` is skipped: it stages such a store instead
         return part, shared
     if op.attrs["evict"]:
-        return "it is stored with an eviction priority, which a box has not", "leave out evict="
+        return "it is stored with an eviction priority, which TMA stores do not have", "leave out evict="
     value, box = operand(op, "value"), CopiedBox.of(op)
     assert value is not None
     whole = {axis.along for axis in box.axes if axis.step == 1 and axis.extent == value.shape[axis.along]}
     if box.walks or not whole.issuperset(range(len(value.shape))):
-        return "an axis of what is stored is no slice of one of its axes", shared
+        return "an axis of the stored tile is no slice of one axis of the tensor", shared
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """Where what is stored lies before: the axes of the value as they lie there, so many columns a atom, so many
-    elements of the tile ahead of it."""
+    """Where a value lies in shared memory before it is stored. axes: of the value, in their order there; run: columns
+    of an atom; at: how many elements of the shared tile come before it."""
 
     tile: Value
     axes: tuple[int, ...]
@@ -125,7 +132,7 @@ class _Stage:
 
 
 def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) -> dict[Op, _Stage]:
-    """A tile for the stores of a tensor that have one shape, which take its stages by turns."""
+    """Makes a shared tile for all stores of a tensor with one shape. They take its stages in turn."""
     alike: dict[tuple[Value, tuple[int, ...]], list[Op]] = {}
     for op in stores:
         value = operand(op, "value")
@@ -144,7 +151,7 @@ def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) 
             options,
             str(min(max(1, MOST_AT_ONCE // (prod(shape) * tensor.dtype.bytes)), 2, len(ops))),
             loc=ops[0].loc,
-            because="a part is made while the one before it is stored" if len(ops) > 1 else "it is stored as a whole",
+            because="a subtile is made while the one before is stored" if len(ops) > 1 else "it is stored as a whole",
             costs={name: count * prod(shape) * tensor.dtype.bytes for name, count in options.items()},
             unit="bytes of shared memory",
         )
@@ -153,6 +160,8 @@ def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) 
             type = SharedType(held if stages == 1 else (stages, *held), tensor.dtype)
             tile = shared_tile(b, f"s{tensor.name}", taken, type)
         assert tile.op is not None
+        # A swizzle goes by addresses and repeats after eight rows. A stage of fewer rows would be read otherwise than
+        # it was written, so it has none.
         tile.op.attrs["required"] = row_swizzle(run * tensor.dtype.bytes) if prod(rows) % SWIZZLED_ROWS == 0 else ()
         for number, op in enumerate(ops):
             found[op] = _Stage(tile, axes, run, number % stages * prod(shape))
@@ -160,7 +169,8 @@ def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) 
 
 
 def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """The axes of what is stored as they lie in shared memory, neighbours of the tensor last, and columns a atom."""
+    """The axes of a value in their order in shared memory, neighbours of the tensor last, and the columns of an
+    atom."""
     offset, axes = operand(op, "offset"), tuple(range(len(shape)))
     assert offset is not None
     runs = facts.of(offset).run
@@ -171,8 +181,8 @@ def _order(facts: Analysis, op: Op, shape: tuple[int, ...]) -> tuple[tuple[int, 
 
 
 def _waits(function: Function, stores: list[Op], ways: dict[Op, _Stage], around: dict[Op, Op]) -> dict[Op, int | None]:
-    """Before each store, how many groups may still be read of when its stage is written; None where nothing was begun
-    that reads it."""
+    """For each store, how many groups of stores may still be in flight when its stage is written; None if no store
+    before it has read the stage."""
     together = [[op for op in block.ops if op in ways] for block in blocks_of(function.body)]
     together = [ops for ops in together if ops]
     waits: dict[Op, int | None] = {}
@@ -184,8 +194,8 @@ def _waits(function: Function, stores: list[Op], ways: dict[Op, _Stage], around:
             if before:
                 waits[op] = number - before[-1] - 1
             elif len(together) > 1:
-                waits[op] = 0
-            else:
+                waits[op] = 0  # stores in several blocks of operations: their groups are not counted together
+            else:  # in a loop, the last one of the iteration before; with no loop, none
                 waits[op] = len(ops) - 1 - same[-1] + number if _is_in_loop(op, around) else None
     return waits
 
@@ -198,7 +208,7 @@ def _is_in_loop(op: Op, around: dict[Op, Op]) -> bool:
 
 
 def _lower(function: Function, op: Op, way: _Stage, wait: int | None) -> None:
-    """Puts what a store becomes in its place."""
+    """Replaces a store: to shared memory, a fence for the async proxy, the TMA store, its commit."""
     value, tensor = operand(op, "value"), op.operands[0]
     assert value is not None
     b = Builder(located(function, op))
@@ -224,6 +234,6 @@ def _lower(function: Function, op: Op, way: _Stage, wait: int | None) -> None:
 
 
 def _as_it_lies(box: CopiedBox, order: tuple[int, ...]) -> CopiedBox:
-    """A box along the axes of a tile in this order, the innermost first, single elements behind."""
+    """A box with its axes in this order of the tile's axes, the innermost first, axes of single elements last."""
     axes = [replace(axis, along=order.index(axis.along)) if axis.along >= 0 else axis for axis in box.axes]
     return replace(box, axes=tuple(sorted(axes, key=lambda axis: -axis.along)))

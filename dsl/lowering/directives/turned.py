@@ -1,12 +1,12 @@
-"""Products of warp groups with a right operand that lies across K: done as those of the transposed operands.
+"""wgmma with a right operand of 32-bit elements that lies across k: done as the MMA of the transposed operands.
 
     for p:                            for p:
         acc = dot(x, y, acc)     →        t = dot(y.T, x.T, t)
     c = acc                           c = t.T
 
-Of elements of four bytes instructions read what lies along K in shared memory, and no other (PTX ISA, "wgmma"). But the
-left operand may be in registers, and there a thread loads it as it lies. 1.7 to 1.8 times as fast as `mma.sync`
-on an H100. Rows of the tile are columns of the instruction then, and its columns the 64 rows of each group.
+wgmma reads 32-bit elements from shared memory only if they lie along k (PTX ISA, "wgmma"). But its left operand may be
+in registers, and threads can load it from any layout. That is 1.7 to 1.8 times as fast as `mma.sync` on an H100. Rows
+of the tile are then columns of the instruction, and columns of the tile are the 64 rows of each group.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsl.lowering.shared.access_width import lies_along
 
 
 def turned(function: Function) -> None:
-    """Turns the products that the schedule has warp groups do, and whose right operand alone lies across K."""
+    """Transposes the MMAs that the schedule gives to warp groups, and whose right operand alone lies across k."""
     facts = facts_now(function)
     for op in walk(function.body):
         if op.spec.product and _is_wrong_way(function, facts, op):
@@ -30,13 +30,14 @@ def turned(function: Function) -> None:
 
 def _is_wrong_way(function: Function, facts: Analysis, product: Op) -> bool:
     left, right, sums = product.operands
+    # If both operands lie across k, the transposed MMA has the same problem: `a.T @ b` stays with `mma.sync`.
     named = any(asks_for(function, each.name) for each in (product.result, sums))
     both = all(is_loaded(each) and lies_along(facts, each, 1, {}) for each in (left, right))
     return named and loaded_across(right.dtype) and both
 
 
 def _turn(function: Function, product: Op) -> None:
-    """Loops that do nothing with the sums but add to them carry these transposed, too."""
+    """Transposes one MMA. Loops that do nothing with its accumulator but add to it carry it transposed, too."""
     left, right, _ = product.operands
     carrying = _carrying(function, product)
     outermost, at, end = carrying[-1]
@@ -46,7 +47,7 @@ def _turn(function: Function, product: Op) -> None:
     with b.region(before):
         product.operands[:2] = [_transposed(b, right), _transposed(b, left)]
     product.attrs["turned"] = True
-    used = Value(end.type)  # as before, by all behind
+    used = Value(end.type)  # stands for the result among later users, while the type of `end` changes
     replace_uses(function.body, {end: used})
     for op, place, made in carrying:
         given = op.regions[0].args[place - op.spec.control.leading + op.spec.control.counters] if op.regions else made
@@ -65,8 +66,8 @@ def _transposed(b: Builder, value: Value) -> Value:
 
 
 def _carrying(function: Function, product: Op) -> list[tuple[Op, int, Value]]:
-    """The product, and the loops around it that carry its sums for nothing else, the innermost first: each with the
-    place of the sums among its operands, and what it makes of them."""
+    """The MMA, then the loops around it that carry its accumulator for nothing else, the innermost first. Each comes
+    with the number of the accumulator among its operands, and with its result."""
     outside, users = parents(function.body), uses(function.body)
     found = [(product, 2, product.result)]
     while True:

@@ -1,1 +1,1 @@
-"""Products of warp groups, and boxes of tensors that one instruction copies (TMA)."""
+"""MMAs of warp groups (wgmma), and TMA boxes."""

@@ -1,1 +1,1 @@
-"""What is decided ahead of the directives: which shared tiles may lie in the same bytes."""
+"""Decisions ahead of the directives: which shared tiles may share bytes."""

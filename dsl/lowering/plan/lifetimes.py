@@ -1,4 +1,4 @@
-"""Which shared tiles may lie in the same bytes.
+"""Which shared tiles may share bytes.
 
 Two tiles may not if one is written while the other is still to be read, or while copies into the other are in flight. A
 tile is live from the kernel's start to its last read; a store of the whole tile starts its life anew. Tiles that may

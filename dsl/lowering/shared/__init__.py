@@ -1,1 +1,1 @@
-"""Shared memory: where accesses of a shared tile go, swizzles, and how wide one access is."""
+"""Shared memory: addresses of accesses to shared tiles, swizzles, widths of accesses."""

@@ -121,7 +121,7 @@ def matrix_registers(op: Op, map: SharedMap) -> tuple[int, ...]:
 
 
 def word_bits(op: Op) -> int:
-    """How many register bits count the elements of one 32-bit word."""
+    """The number of register bits that count the elements of one 32-bit word."""
     return (WORD // op.operands[0].dtype.bytes).bit_length() - 1
 
 

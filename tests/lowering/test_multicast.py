@@ -186,7 +186,7 @@ def test_rows_of_a_are_the_same_where_neighbours_go_along_n() -> None:
     [
         ({}, "the same box for 2 blocks"),
         ({"    instruction acc: wgmma\n": ""}, "sm_90 has no multicast copies"),
-        ({"TM, TN, TK, warps = 64, 64, 64, 4": "TM, TN, TK, warps = 64, 8, 64, 4"}, "no 2 parts of whole eights"),
+        ({"TM, TN, TK, warps = 64, 64, 64, 4": "TM, TN, TK, warps = 64, 8, 64, 4"}, "no 2 equal parts of whole groups"),
         ({"block(0) * TM, block(1) * TN": "block(0) * TM, (block(1) + block(0) % 1000) * TN"}, "another box"),
     ],
 )

@@ -130,7 +130,7 @@ def _line(function: Function, region: WideRegion) -> str | None:
 
 
 def _part(function: Function, region: WideRegion) -> int:
-    """How many elements a part has."""
+    """Elements of a part: of the region's `loop` line, else the default."""
     name, usual = _line(function, region), usual_part(region.extent)
     part: int = usual if usual > 1 else region.extent
     return part if name is None else function.by_subject("loop", tuple)[name][1]

@@ -61,11 +61,11 @@ class Beyond(Forms[Told]):
         if dtype.is_float or dtype is I1:
             return result if result in EXACT else None
         if isinstance(result, int | float) and result in range(128):
-            return int(result)  # 0.0, of what is converted, is 0
+            return int(result)  # a conversion to an integer makes 0 of 0.0
         return None
 
     def leaves(self, sink: Op) -> bool:
-        """Whether such places change nothing in a reduction."""
+        """Whether such places leave a reduction as it is."""
         number = starts_with(sink)
         return number is not None and self.of(sink.operands[0]) == number
 

@@ -61,7 +61,7 @@ ORDERS = {"ascending": False, "descending": True}
 
 
 def grid(function: Function) -> None:
-    """Rewrites which tile a block takes. TileError `schedule` where the kernel's blocks cannot take others."""
+    """Rewrites which tile a block takes. Raises TileError `schedule` where a line cannot be kept."""
     cluster = _blocks_of_cluster(function)
     at_once = _blocks_at_once(function, cluster)
     group = max(1, _rows_of_group(function) // cluster)  # a row of clusters is `cluster` rows of tiles
@@ -156,7 +156,7 @@ def _no_group(value: Any) -> str:
 
 
 def _descends(function: Function) -> bool:
-    """Whether blocks take the tiles along the first axis from the last one down."""
+    """Whether blocks take the tiles along the first axis in descending order."""
     if not _may_descend(function):
         return False
     grows, wished = _growth(function) > 0 and not _asks(function), _wished(function, "tile_order")
@@ -180,7 +180,7 @@ def _wished(function: Function, kind: str) -> Forced | None:
 
 
 def _check_order(function: Function, wished: Forced, axes: set[int]) -> None:
-    """TileError `schedule` where blocks cannot take tiles in another order along these axes of the grid."""
+    """Raises TileError `schedule` where blocks cannot take tiles in another order along these axes of the grid."""
     loc, bond = wished.loc or function.loc, _bond(function)
     if not axes <= _axes_read(function):
         read = " and ".join(f"block({axis})" for axis in sorted(axes))
@@ -197,7 +197,7 @@ def _may_descend(function: Function) -> bool:
 
 
 def _is_first(op: Op) -> bool:
-    """Whether it reads `block(0)`."""
+    """Whether an operation reads `block(0)`."""
     return op.spec.elements.of_grid == "block" and op.attrs["axis"] == 0
 
 
@@ -217,7 +217,7 @@ class _Slopes(Forms[int]):
     def of(self, value: Value) -> int | None:
         op = value.op
         if op is None:
-            return 0  # a dim, a scalar, or the counter of a loop around
+            return 0  # a dim, a scalar, or the counter of an outer loop: the same for all blocks
         if value not in self.known:
             self.known[value] = self.told(value)
             if self.known[value] is None and not op.regions and all(self.of(each) == 0 for each in op.operands):

@@ -274,7 +274,7 @@ def _joined_as_behind(
         if op not in behind or not _reduces(op) or not all(v in loop.results for v in op.operands):
             continue
         if len(op.regions[0].ops) == 2 and op.regions[0].ops[0].spec.algebra.sums is not None:
-            continue  # a sum, or none
+            continue  # a sum by one operation: `_sum_of` would have found it
         numbers = [loop.results.index(v) for v in op.operands]
         match = RegionMatch(op.regions[0])
         carried = [body.args[1 + n] for n in numbers]

@@ -47,7 +47,7 @@ def loop(function: Function, target: Target) -> None:
         if not named_tiles(function, name):
             unknown_tile(function, about, "loop")
         if all(_extent(v, about) <= part for v in named_tiles(function, name)):
-            staged |= words_of(function, _tiles(function)).keys()  # one part stays where it is
+            staged |= words_of(function, _tiles(function)).keys()  # a single part stays in registers
         while wide := [v for v in named_tiles(function, name) if _extent(v, about) > part]:
             region = wide_region(function, wide[0], about)
             staged |= words_of(function, region.names).keys()
@@ -58,7 +58,7 @@ def loop(function: Function, target: Target) -> None:
             in_parts(region, part, way, kept)
     _odd_ones(function)
     _check_extents(function)
-    unstage(function, staged)  # they are in parts now
+    unstage(function, staged)  # done here, so the pass `stage` must not look for them
 
 
 LEAST = 256

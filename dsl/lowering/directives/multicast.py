@@ -40,7 +40,7 @@ def multicast(function: Function, target: Target, fetch: Block) -> int:
         elif own.intersection(v for v in box.operands.values() if v is not None):
             wrong = "each block has another box"
         elif box.shared(cluster) is None:  # a swizzle goes by groups of 8 rows, so a part has whole groups
-            wrong = f"its rows are no {cluster} parts of whole eights"
+            wrong = f"its rows are no {cluster} equal parts of whole groups of 8"
         taken = function.choices.choose(
             "multicast",
             tensor.name or "",

@@ -49,7 +49,7 @@ def peel(function: Function) -> None:
             raise TileError("name", loc, message, closest(flag, named) or ", ".join(sorted(named)) or None)
         for block, loop, value in found:
             if constant_of(value):
-                continue  # it is on in each iteration
+                continue  # true in all iterations: nothing to peel
             if function.choices.choose(
                 "peel", flag, ON_OFF, "on", loc=loop.loc, pinned=loc, because="the schedule peels what it names",
                 line=f"peel {name}: {flag}",
@@ -65,7 +65,8 @@ def _is_void(function: Function, flag: str) -> bool:
 
 
 def _find(block: Block, name: str, flag: str) -> list[tuple[Block, Op, Value]]:
-    """The loops over a counter that compute a flag: each with the block around it, and the last flag of that name."""
+    """The loops over a counter that compute a flag. Each comes with the block that holds it, and the last flag of that
+    name."""
     found: list[tuple[Block, Op, Value]] = []
     for op in block.ops:
         for region in op.regions:
@@ -265,7 +266,7 @@ class _FlagSplit:
         return ends, 1 if rising else 0
 
     def _bound(self, scope: list[Op], margin: _Margin) -> Value:
-        """A margin where the counter is 0."""
+        """A margin, computed for counter 0."""
         zero = {self.counter: self.b.index(0)}
         return made_anew(self.b, slice_of(scope, [margin.value]), zero, margin.value)
 

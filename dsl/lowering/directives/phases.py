@@ -47,7 +47,7 @@ class PhaseMaker(PartMaker):
         self.aligned = aligned
         self.row_parts: RowParts | None = None
         self.row_part: RowPart | None = None
-        self.edges: dict[Wide, Value] = {}  # their parts of tiles
+        self.edges: dict[Wide, Value] = {}  # by tile, its part for the edges of rows
 
     def run(self) -> None:
         for step in self.region.steps:

@@ -105,7 +105,7 @@ def _refuse(function: Function, name: str) -> None:
     loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
     line = function.lines.get(("prefetch_fragments", name))
     if not loops:
-        return  # `check_names` knows loops
+        return  # `check_names` reports names of no loop
     stages, made = function.by_subject("pipeline", int).get(name), function.choices.keyed().get(f"pipeline.{name}")
     stepped_back = stages is not None and stages > 1 and made is not None and made.taken == "1"
     if any(op.spec.product for op in walk(loops[0].regions[0])) and (stages is None or stepped_back):
@@ -255,7 +255,8 @@ class _Iteration:
         return self._misfit_of_sums(made) or self._misfit_of_places(loads)
 
     def _misfit_of_sums(self, made: set[Value]) -> tuple[str, str] | None:
-        """Each accumulator is carried by the loop, and only its product reads it. made: what depends on the loads."""
+        """Why an accumulator is in the way: the loop must carry it, and only its MMA may read it. made: what depends on
+        the loads."""
         sums = {p.operands[2] for p in self.products}
         results = [v for v in self.body.ops[-1].operands if v in made]
         if not sums <= set(self.body.args) or sorted(map(id, results)) != sorted(id(p.result) for p in self.products):

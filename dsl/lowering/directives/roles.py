@@ -331,7 +331,7 @@ def _keep_copies(block: Block, written: set[Value]) -> None:
                 raise TileError("instruction", op.loc, message, "places come from counters, dims, scalars")
             todo.extend(op.operands[: op.spec.control.leading] if op.spec.control.flows else op.operands)
             for end in (region.ops[-1] for region in op.regions):
-                todo.extend(end.operands[: end.spec.control.leading])  # whether a `while` goes on
+                todo.extend(end.operands[: end.spec.control.leading])  # the condition on which a `while` goes on
             if op not in around:
                 return
             op = around[op]

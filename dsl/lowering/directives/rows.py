@@ -254,7 +254,7 @@ class RowParts:
         self.whole = self.b.value("mul", behind, step)
         self.aside = self.b.value("sub", self.end, self.whole)  # how many elements the edges have
         up = self.b.value("floordiv", self.b.value("add", self.aside, self.number(of.step - 1)), step)
-        self.idle = self.b.value("mul", up, step)  # the last places of the body, which have no columns
+        self.idle = self.b.value("mul", up, step)  # how many of the body's last places have no columns
         first = self.b.value("floordiv", self.b.value("add", self.start, self.number(of.step - 1)), step)
         self.first = self.b.value("mul", first, step)
         self.lanes, self.edges = lanes_of(of, part, threads)

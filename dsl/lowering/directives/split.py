@@ -196,7 +196,7 @@ class _Meeting:
         self.function.deals += 1
 
     def provide(self) -> None:
-        """The workspaces of the launch."""
+        """Declares the workspaces that the launch provides."""
         names = [value.name or each.name for each in self.sums for value in each.values]
         self.memories = [
             self.function.workspace(f"{name}_parts", self._stored(r), self.each * prod(r.tile.shape))
@@ -309,7 +309,7 @@ class _Meeting:
         return [self._load(memory, self._at(place, r), r.dtype, there) for memory, r in pairs]
 
     def _at(self, place: Value, result: Value) -> Value:
-        """The elements of a sum in its workspace."""
+        """The offsets of a sum's elements in its workspace."""
         b, shape = self.b, result.tile.shape
         start = b.value("mul", *b.same_shape([place, b.index(prod(shape))]))
         if not shape:
@@ -410,7 +410,7 @@ class _Split(_Meeting):
 
 
 def power_below(number: int) -> int:
-    """The greatest power of two up to a number from 1 on."""
+    """The greatest power of two that is at most `number`, which is 1 or more."""
     return 1 << (number.bit_length() - 1)
 
 
@@ -436,7 +436,7 @@ class _Stream(_Meeting):
             iterations = b.value("maximum", self._as(self.iterations(), INDEX), b.index(1))
             tiles, one = b.value("mul", plane, sizes[2]), b.index(1)
             waves = b.value("floordiv", tiles, blocks)
-            dealt = b.value("mul", waves, blocks)  # tiles that are whole
+            dealt = b.value("mul", waves, blocks)  # tiles that one block does alone
             total = b.value("mul", b.value("sub", tiles, dealt), iterations)
             share = b.value("maximum", self._above(total, blocks), one)
             low = b.value("minimum", b.value("mul", block, share), total)
@@ -456,7 +456,7 @@ class _Stream(_Meeting):
             def of(whole: Value, part: Value) -> Value:
                 return b.value("select", is_whole, whole, part)
 
-            number = b.value("add", begun, b.value("sub", turn, waves))  # among those that are left
+            number = b.value("add", begun, b.value("sub", turn, waves))  # among the tiles that are left
             own = b.value("add", block, b.value("mul", turn, blocks))
             tile = of(own, b.value("add", dealt, number))
             flat = b.value("mod", tile, plane)

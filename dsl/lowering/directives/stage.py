@@ -247,7 +247,7 @@ def _is_across(facts: Analysis, value: Value, starts: Mapping[Value, Value]) -> 
 
 
 def _check_subjects(function: Function, said: dict[str, str], loaded: set[str | None]) -> None:
-    """TileError `name` for a tensor that no loop loads."""
+    """Raises TileError `name` for a line about a tensor that no loop loads, and that nothing stores."""
     for name in said:
         loc = function.lines.get(("stage", name))
         if name in loaded or (said[name] == "registers" and any(name == p.name for p in function.params)):
@@ -358,7 +358,7 @@ class _Choosing:
                 "compute the place before the loop, or from its counter",
             )
         if load.attrs["cache"] == "volatile":
-            return "it is loaded with cache=volatile, at this moment", "leave out the cache"
+            return "a load with cache=volatile must happen where it stands", "leave out the cache"
         if load.attrs["evict"]:
             return "it is loaded with an eviction priority, which copies do not have", "leave out evict="
         if load.operands[0] in self.written:

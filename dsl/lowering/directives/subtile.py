@@ -161,7 +161,7 @@ class _Cut:
     wide: dict[Value, int] = field(default_factory=dict)
     needed: dict[Wide, None] = field(default_factory=dict)
     sinks: dict[Op, int] = field(default_factory=dict)
-    home: dict[Value, Op] = field(default_factory=dict)  # of a loop's argument, the loop
+    home: dict[Value, Op] = field(default_factory=dict)  # by argument of a loop's body, the loop
     of: list[_Of] = field(default_factory=list)
     made: dict[Value, Value] = field(default_factory=dict)
     once: set[Op] = field(default_factory=set)  # in no loop and no branch
@@ -291,7 +291,7 @@ class _Cut:
                     for each in self.of:
                         each.of(value, axis)
                 if not all(result in self.wide for result in op.results):
-                    made.ops.append(op)  # others need the whole
+                    made.ops.append(op)  # other operations need the whole tile
             elif op.spec.control.ends:
                 op.operands = self._several(op.operands)
                 made.ops.append(op)
@@ -368,7 +368,7 @@ class _Cut:
         return self.b.op(op.name, operands, regions, **attrs).results
 
     def _pieces(self, args: Sequence[Value]) -> list[Value]:
-        """The arguments of a loop's body, with parts."""
+        """The arguments of a loop's body, with the parts of each one that is cut."""
         out: list[Value] = []
         for arg in args:
             if arg not in self.wide:

@@ -29,7 +29,7 @@ class TileOrder:
         return self.rows > 1 or self.falls or self.columns > 1
 
     def tile(self, b: Builder, number: Value, rows: Value, columns: Value) -> list[Value]:
-        """Row and column of a tile by its number in a plane."""
+        """Row and column of tile `number` in this order. rows, columns: of the grid."""
         if self.columns > 1:
             column, row = _in_groups(b, number, columns, rows, self.columns)
         elif self.rows > 1:

@@ -75,7 +75,7 @@ def _aligned_rows(function: Function, tensor: Value) -> str:
 
 
 def _flaw_of_stride(function: Function, facts: Analysis, tensor: Value, axis: int) -> tuple[str, str] | None:
-    """Why no tensor map has the stride along an axis of a tensor, and what would fit; None if one has."""
+    """Why no tensor map can have the stride of this axis of a tensor, and what would fit; None if one can."""
     (parameter,) = [p for p in function.params if p.value is tensor]
     if not parameter.strides:
         known = prod(d if isinstance(d, int) else function.divisors.get(d, 1) for d in parameter.dims[axis + 1 :])

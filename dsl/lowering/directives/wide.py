@@ -220,7 +220,7 @@ class _Planning:
 
     def begin(self) -> None:
         """Starts anew: nothing waits for a place."""
-        self.level: dict[Value, int] = {}  # how many phases come before a value
+        self.level: dict[Value, int] = {}  # by value, how many phases come before it
         self.pending: defaultdict[int, list[Op]] = defaultdict(list)
         self.waiting: defaultdict[int, list[Op]] = defaultdict(list)
         self.stored: dict[Value, tuple[int, Value | None]] = {}  # by memory: the phase that stores to it, and where

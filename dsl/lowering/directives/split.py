@@ -232,8 +232,8 @@ class _Meeting:
     def joined(
         self, counter: Value, first: Value, turns: tuple[Value, Value], place: Callable[[Value], Value]
     ) -> Values:
-        """The sums of all parts, combined in their order: the part at `first`, then a loop over those in the range
-        `turns`, each of them at `place`."""
+        """The sums of all parts, combined in their order: the part at `first`, then a loop over a range of turns, each
+        with the part at `place`."""
         b, results = self.b, self.results
         self._store(self.arrived, counter, b.constant(0, U32))  # for the next launch
         starts = self._parts(first)

@@ -60,12 +60,17 @@ LAYOUTS, CONVERSIONS, COPIES, PLACES = "layouts", "conversions lowered", "copies
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass. needs, gives: what must hold of the IR before it, and what holds behind it. reads: properties of
-    the schedule that it goes by. may_go: it can be left out; then there is code that is slower, or less is checked;
-    unless `sound`, code that is wrong, or where barriers are written by hand, unless `by_hand`. needed: whether a
-    kernel cannot do without it. deals: whether it
-    may give the blocks of a kernel other work; resums: in which sums are added in another order. plugin: who added it,
-    if it is none of the compiler's own."""
+    """One pass.
+
+    needs, gives: what must hold of the IR before the pass, and what holds after it.
+    reads: properties of the schedule that the pass reads.
+    may_go: the pass may be left out. The code is then slower, or less is checked.
+    sound: False if the code is wrong without the pass. by_hand: False if it is wrong without the pass where barriers
+        are written by hand.
+    needed: whether a kernel cannot do without the pass.
+    deals: whether the pass may give the blocks of a kernel other work. resums: it changes the order of additions.
+    plugin: who added the pass; None for the compiler's own.
+    """
 
     name: str
     run: Callable[[Function, Target], None]
@@ -81,7 +86,7 @@ class Pass:
     plugin: Added | None = None
 
     def apply(self, function: Function, target: Target) -> None:
-        """Runs it. TileError `call` where the function lacks what it needs."""
+        """Runs the pass. TileError `call` where something that it needs does not hold."""
         for need in self.needs:
             if need not in function.holds:
                 raise TileError("call", None, f"the pass '{self.name}' needs {need}, which {giver(need)} gives")
@@ -94,44 +99,42 @@ def on_function(run: Callable[[Function], None]) -> Callable[[Function, Target],
 
 
 PASSES = (
+    # First: later passes remove values, and a line of the schedule about a removed value would look wrong.
     Pass("check_names", on_function(check_names.check_names)),
-    # Before layouts and barriers, which take what directives make for written by hand. `pipeline` first of those that
-    # make loops anew: what is peeled or unrolled has its iterations in the right order then.
+    # Directives come before layouts and barriers, which treat what directives make like code written by hand.
+    # Of the directives that rebuild loops, `pipeline` is first: peeled and unrolled iterations are then in its order.
     Pass("grid", on_function(grid.grid), reads=("l2_group", "persistent"), deals=grid.may_deal),
     Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
     Pass("precompute", on_function(precompute.precompute), reads=("precompute",)),
     Pass("subtile", on_function(subtile.subtile), reads=("subtile",)),
     Pass("align", align.align, reads=("align", "loop", "stage")),
-    # Extents that are no powers of two are those of tiles in parts.
+    # Cannot be left out: it divides tiles whose extents are no powers of two into static parts.
     Pass("loop", loop.loop, reads=("loop",), may_go=False),
-    # Behind `subtile`, each of which is a product; before `stage`, which sees how operands lie.
+    # After `subtile`: each subtile is a matrix product of its own. Before `stage`, which reads how operands lie.
     Pass("turned", on_function(turned.turned), reads=("instruction",), may_go=False),
-    # Before loops are made anew; behind `split`, which compares what an iteration does with the reduction behind the
-    # loop.
+    # Before loops are rebuilt. After `split`, which compares the body of a loop with the reduction behind the loop.
     Pass("earlier_iterations", on_function(earlier_iterations.earlier_iterations)),
     Pass("stage", stage.stage, reads=("stage",)),
-    # Before `pipeline`, which takes what is left of shared memory.
+    # Before `pipeline`, which takes the rest of shared memory.
     Pass("tma_stores", tma_stores.tma_stores, reads=("stage",), may_go=False),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",), needed=pipeline.copies_halos),
-    # Behind `pipeline`, whose iterations go on from the first of the loops that it makes to the second.
+    # After `pipeline`: the iterations of a pipeline continue from the first loop that `peel` makes into the second.
     Pass("peel", on_function(peel.peel), reads=("peel",)),
-    # Behind `peel`, which compares loops with those of the other role; before iterations become several in one.
+    # After `peel`, which compares the loops of one warp role with those of the other. Before loops are unrolled.
     Pass("pingpong", on_function(pingpong.pingpong), reads=("pingpong",)),
-    # Before layouts, since peeled and unrolled code is what they are chosen for; peel first, so that unroll_loops sees
-    # a loop of whole iterations, and fold_again then drops the masks of both.
+    # Before layouts, which are chosen for the peeled and unrolled code. peel_loops comes first: unroll_loops then sees
+    # a loop of whole iterations, and fold_again drops the masks of both.
     Pass("peel_loops", on_function(peel_loops.peel_loops), reads=("peel",)),
-    # Before `unroll_loops`: what iterations carry from one to the next stays in its registers in iterations of several.
+    # Before `unroll_loops`: an unrolled body then keeps the prefetched fragments in their registers, without moves.
     Pass("prefetch_fragments", on_function(prefetch_fragments.prefetch_fragments), reads=("prefetch_fragments",)),
     Pass("unroll_loops", on_function(unroll_loops.unroll_loops), reads=("unroll",)),
     Pass("fold_again", on_function(fold_again.fold_again)),
-    # LLVM does this again: without it the code is as fast (0.99 to 1.01, docs/measurements.md). It is here so that no
-    # layout is chosen, no barrier put in for what nothing needs.
+    # LLVM does this again: without the pass, the code is as fast (0.99 to 1.01, docs/measurements.md). It stands here
+    # so that no layout is chosen and no barrier inserted for dead code.
     Pass("simplify", on_function(simplify.simplify)),
     Pass("assign_layouts", layouts.assign_layouts, gives=(LAYOUTS,), reads=("layout", "instruction"), may_go=False),
-    Pass(
-        "lower_conversions", on_function(lower_conversions.lower_conversions), (LAYOUTS,), (CONVERSIONS,), may_go=False
-    ),
-    # After the layouts: how many bytes a thread copies at once, and so whether `cp.async` can, follows from them.
+    Pass("lower_exchanges", on_function(lower_exchanges.lower_exchanges), (LAYOUTS,), (EXCHANGES,), may_go=False),
+    # After layouts: they decide how many bytes a thread copies at once, and `cp.async` takes 4, 8 or 16 only.
     Pass(
         "lower_copies", on_function(lower_copies.lower_copies), (LAYOUTS,), (COPIES,), reads=("require",), may_go=False
     ),
@@ -142,7 +145,7 @@ PASSES = (
     Pass("recompute", on_function(recompute.recompute)),
     Pass("anew_behind_loops", on_function(anew_behind_loops.anew_behind_loops)),
     Pass("lower_matrix_accesses", lower_matrix_accesses.lower_matrix_accesses, (LAYOUTS,)),
-    # After lower_matrix_accesses: a phase of `ldmatrix` has other lanes than one of plain loads.
+    # After lower_matrix_accesses: one phase of `ldmatrix` has other lanes than one phase of plain loads.
     Pass(
         "swizzle_shared",
         on_function(swizzle_shared.swizzle_shared),
@@ -157,21 +160,22 @@ PASSES = (
         reads=("barriers",),
         sound=False,
     ),
-    # Behind `insert_barriers`, which takes a product for a read where its loads stand.
+    # After `insert_barriers`, which takes a wgmma product for a read at the place of its loads.
     Pass("place_waits", place_waits.place_waits, may_go=False),
-    # Last: which tiles may share bytes follows from the barriers that stand.
-    Pass("place_shared", place_shared.place_shared, (CONVERSIONS,), (PLACES,), may_go=False),
+    # After all barriers: they decide which tiles may share bytes.
+    Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
     Pass("check_pingpong", on_function(pingpong.check_pingpong), may_go=False),
-    # Behind all that moves accesses.
+    # After everything that moves accesses: an access moved over the wait would race with the launch in front.
     Pass("overlap", on_function(overlap.overlap), may_go=False),
-    # Behind all others: what has marks is the code as it is without them.
+    # Last: a timeline then measures the code that the kernel has without marks.
     Pass("marks", on_function(marks.marks), may_go=False),
 )
 EMISSION_NEEDS = (LAYOUTS, CONVERSIONS, COPIES, PLACES)
 
 
 def passes_of(plugins: Plugins) -> Sequence[Pass]:
-    """The passes, with those that plug-ins add where they ask to stand. TileError `plugin` for one that cannot."""
+    """The passes, with those of plug-ins at the places that they name. TileError `plugin` for a name or a place that
+    does not work."""
     return _with_added(plugins) if plugins.added else PASSES
 
 
@@ -189,7 +193,7 @@ def _with_added(plugins: Plugins) -> Sequence[Pass]:
             raise each.wrong(f"is to stand {side} '{other}', and there is no such pass", hint)
         at = names.index(other) + (side == "after")
         while side == "after" and at < len(found) and _follows(found[at], other):
-            at += 1  # those that stand after the same one, in the order of the files
+            at += 1  # passes after the same one keep the order of their files
         found.insert(at, Pass(each.name, _checked(each), plugin=each))
     return tuple(found)
 
@@ -199,7 +203,8 @@ def _follows(row: Pass, other: str) -> bool:
 
 
 def _checked(added: Added) -> Callable[[Function, Target], None]:
-    """A pass of a plug-in: what it leaves is well-formed, or it is told so. A directive's is not run without lines."""
+    """A pass of a plug-in. What it leaves is verified: TileError `plugin` if it is not well-formed. The pass of a
+    directive runs only where the schedule has a line of it."""
 
     def run(function: Function, target: Target) -> None:
         said = []
@@ -208,7 +213,8 @@ def _checked(added: Added) -> Callable[[Function, Target], None]:
                 return
             said = [function.attrs[added.name]]
         added(function, target, *said)
-        with guarded(added.loc, f"looking at what '{added.label}' leaves"):  # which is the user's in all its parts
+        # Guarded: a plug-in may leave any Python object anywhere in the IR, and the checks themselves may raise on it.
+        with guarded(added.loc, f"looking at what '{added.label}' leaves"):
             if (found := flaw_of_structure(function)) is not None:
                 raise added.wrong(f"leaves no IR: {found}")
             try:
@@ -216,7 +222,7 @@ def _checked(added: Added) -> Callable[[Function, Target], None]:
             except Malformed as malformed:
                 raise added.wrong(f"leaves IR that is not well-formed: {malformed}") from None
         if function.facts is not None:
-            function.facts = None  # of the operations that were
+            function.facts = None  # they are of operations that may be gone
 
     return run
 
@@ -228,8 +234,9 @@ def run_passes(
     passes: Sequence[Pass] | None = None,
     check: bool = False,
 ) -> dict[str, float]:
-    """Runs `passes` (all of the function's) but those that a choice leaves out; with `check`, verifies after each. The
-    seconds of those that ran.     TileError `call` for a pass that is none, or whose need nothing gives."""
+    """Runs `passes` (default: all of the function's), without those that a choice leaves out. With `check`, verifies
+    the IR after each. Returns the seconds of each pass that ran. TileError `call` for a pass whose need nothing
+    gives."""
     passes = passes_of(function.choices.plugins) if passes is None else passes
     seconds, known = dict[str, float](), Known()
     for each in passes:
@@ -249,8 +256,8 @@ def run_passes(
 
 @contextmanager
 def blamed(function: Function, passes: Sequence[Pass], what: str) -> Iterator[None]:
-    """Where the compiler fails behind passes of plug-ins, it is for what they left, which the verifier cannot tell
-    from what it should be: TileError `plugin` for the last of them."""
+    """Blames a plug-in for an internal error after its pass: TileError `plugin` for the last one that ran. The
+    verifier accepts IR that is well-formed but not what later passes expect, so the fault shows up later."""
     try:
         yield
     except TileError:
@@ -267,7 +274,7 @@ def blamed(function: Function, passes: Sequence[Pass], what: str) -> Iterator[No
 
 
 def named(names: Sequence[str], passes: Sequence[Pass] | None = None) -> list[Pass]:
-    """The passes of these names. TileError `call` for a name that is none."""
+    """The passes of these names. TileError `call` for an unknown name."""
     known = {each.name: each for each in (passes_of(current()) if passes is None else passes)}
     for name in names:
         if name not in known:
@@ -276,8 +283,8 @@ def named(names: Sequence[str], passes: Sequence[Pass] | None = None) -> list[Pa
 
 
 def left_out(names: Sequence[str]) -> dict[str, str]:
-    """The choices that leave out the passes of these names. TileError `call` for one that is none, or is needed for
-    code."""
+    """The choices that leave out the passes of these names. TileError `call` for an unknown name and for a pass
+    without which there is no code."""
     for each in named(names):
         if not each.may_go:
             free = ", ".join(other.name for other in PASSES if other.may_go)
@@ -286,7 +293,7 @@ def left_out(names: Sequence[str]) -> dict[str, str]:
 
 
 def giver(need: str) -> str:
-    """The pass behind which something holds."""
+    """The name of the pass after which `need` holds."""
     return next(f"'{each.name}'" for each in PASSES if need in each.gives)
 
 

@@ -1,4 +1,4 @@
-"""Integers and flags that are read ahead of a loop and behind it, and not in it, are computed once more behind it.
+"""Recomputes integers and flags behind a loop if they are used before and behind the loop, but not inside.
 
     near = arange(128) < n                      near = arange(128) < n
     q = load(x, mask=near)                      q = load(x, mask=near)
@@ -6,8 +6,8 @@
     store(y, o, mask=near)                      again = arange(128) < n
                                                 store(y, o, mask=again)
 
-They are made of a few scalars and the thread's number, and would be held in registers meanwhile: a flag for each row
-that a thread stores. Attention of heads of 128 spilled 26 words of them.
+Otherwise registers hold them during the loop: a flag for each row that a thread stores. They are cheap to compute, from
+a few scalars and the thread's number. Without the pass, attention of heads of 128 spilled 26 words.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def anew_behind_loops(function: Function) -> None:
 
 
 class _Stretches:
-    """A block in stretches, each of which ends with a loop. made: in which of them a value is; held: up to which one
-    loops read it."""
+    """A block, divided into stretches that each end with a loop. made: the stretch that computes a value. held: the
+    last stretch up to which loops read the value."""
 
     def __init__(self, block: Block):
         self.block = block
@@ -55,8 +55,9 @@ class _Stretches:
         self.block.ops = self.out
 
     def _here(self, value: Value) -> Value:
-        """A value, or the same computed in this stretch."""
+        """The value, or a copy of it that is computed in this stretch."""
         op, made = value.op, self.made.get(value, self.at)
+        # A value that a loop reads is in registers up to that loop anyway: a copy would only add work.
         if op is None or made == self.at or self.held.get(value, made) > made or not _is_cheap(op):
             return value
         if value not in self.again:
@@ -72,7 +73,8 @@ def _read(op: Op) -> list[Value]:
 
 
 def _is_cheap(op: Op) -> bool:
-    """A tile of integers or flags that is made of such alone, without a division by what is no constant."""
+    """Whether a tile has integers or flags, is computed from such, and takes no division by a variable: that one is a
+    long sequence of instructions."""
     if op.spec.algebra.divides and constant_of(op.operands[1]) is None:
         return False
     kinds = {value.dtype.kind for value in (*op.operands, *op.results)}

@@ -1,7 +1,7 @@
-"""Refuses a schedule that lays out a value, or unrolls a loop, which the kernel does not have: all such lines at once.
+"""Rejects schedules that name values or loops that the kernel does not have. Reports all such lines at once.
 
-First of the passes: later ones remove values (loads that are masked off take their indices along), and a layout of a
-value that is gone says nothing.
+It is the first pass, because later ones remove values: a load that is masked off takes its indices along. A layout of
+a removed value is no mistake.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ OF_LOOPS = ("prefetch_fragments", "peel", "pipeline", "split", "unroll")
 
 
 def check_names(function: Function) -> None:
-    """TileError `layout` or `name` for a pin or an instruction of a value that no line defines, for a loop that there
-    is not, for whatever else a line is about; Errors where there are several. What stands in a branch which the
-    constants leave out is void: the schedule is of other variants too.
+    """TileError `layout` or `name` for a line of the schedule whose value or loop does not exist; Errors for several.
+
+    A name inside a branch that the constants leave out is accepted and its line is void: the same schedule serves other
+    variants, too.
     """
     named = names_in(function)
     errors = unknown_subjects(function, named)
@@ -62,7 +63,7 @@ def _of_loops(function: Function, named: NamesThere) -> Iterator[TileError]:
 
 
 def _is_void(function: Function, name: str, loc: Loc) -> bool:
-    """Whether a name stands in a branch that the constants leave out; the line is noted then."""
+    """Whether a name stands in a branch that the constants leave out. If so, records that the line is void."""
     if name in function.in_branches:
         function.void.append((name, loc))
     return name in function.in_branches

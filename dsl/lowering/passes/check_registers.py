@@ -1,4 +1,4 @@
-"""Refuses tiles that no thread can hold, before the assembler would spend minutes on spilling them."""
+"""Rejects tiles that no thread can hold. ptxas would spend minutes on spilling them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dsl.lowering.ir.targets import MOST_REGISTERS, Target
 
 
 def check_registers(function: Function, target: Target) -> None:
-    """TileError `registers` for the first loaded or converted tile that is larger, or whose sums one instruction cannot
-    have, and for a loop whose iterations hand on more. Integer tiles are mostly index arithmetic, of which a thread
-    keeps little."""
+    """TileError `registers` for the first tile of floats that is too large, for accumulators that are too large for
+    one instruction, and for a loop that carries too much. Tiles of integers are not checked: they are mostly index
+    arithmetic, of which a thread keeps little in registers."""
     has = _most_of_thread(function, target)
     for op in walk(function.body):
         if ATTRIBUTE in op.attrs:
@@ -22,7 +22,7 @@ def check_registers(function: Function, target: Target) -> None:
             _check_carried(op, has)
             _check_beside(function, op, has)
         if op.attrs.get("in_place"):
-            continue  # no thread holds it
+            continue  # wgmma reads it from shared memory: no thread holds it
         for result in op.results:
             if not result.dtype.is_float:
                 continue
@@ -38,27 +38,28 @@ def check_registers(function: Function, target: Target) -> None:
 
 
 def _smaller(function: Function) -> str:
-    """What would make a tile smaller, with what the kernel's constants are: nobody may have set them."""
+    """A hint on how to make a tile smaller. It lists the kernel's constants, as the user may not have set them."""
     numbers = [f"{name} = {value}" for name, value in function.constants.items() if type(value) is int]
     said = f" ({', '.join(numbers)}; what nobody sets follows a rule)" if numbers else ""
     return f"more warps, or a smaller tile{said}"
 
 
 def _registers(value: Value) -> int:
-    """Of a thread, for a tile that has a layout."""
+    """Registers of a thread for a tile; 0 if it has no layout."""
     layout = getattr(value.type, "layout", None)
     return 0 if layout is None else layout.count * value.dtype.bits // 32
 
 
 def _most_of_thread(function: Function, target: Target) -> int:
-    """Registers that a thread has at most: its part of what a block has, or what warps that copy have left it."""
+    """The most registers that a thread can have: its share of the block's, or more where producer warps give theirs
+    away (`setmaxnreg`)."""
     given = [op.attrs["registers"] for op in function.body.ops if op.spec.control.concurrent and op.attrs["registers"]]
     return min(given[0][1] if given else target.each(function.launched), MOST_REGISTERS)
 
 
 def _check_carried(loop: Op, has: int) -> None:
-    """All that iterations hand on is held at once, as the sums of two products are."""
-    held: Counter[str] = Counter()  # parts of a tile have its name
+    """All values that a loop carries are in registers at once, such as the accumulators of two products."""
+    held: Counter[str] = Counter()  # by name: subtiles of one tile have its name, and the message lists them once
     for arg in loop.regions[-1].args[loop.spec.control.counters :]:
         held[arg.name or "others"] += _registers(arg)
     if sum(held.values()) > has:
@@ -69,9 +70,9 @@ def _check_carried(loop: Op, has: int) -> None:
 
 
 def _check_beside(function: Function, loop: Op, has: int) -> None:
-    """What the instructions of a product take, its sums and a left operand in registers, does not leave these while
-    they run, and what the iteration hands on lies beside them. ptxas 13.0 spills much there, or gives up (C7600): of
-    136 registers with 96, of 160 with 112."""
+    """wgmma keeps its accumulators and a left operand in registers while it runs, and the values that the loop carries
+    need registers beside them. Where both do not fit, ptxas 13.0 spills much or gives up (C7600): with 96 of 136
+    registers, with 112 of 160."""
     body = loop.regions[-1]
     has = min(has, function.number("maxnreg") or has) if not _is_lifted(function) else has
     for at, op in enumerate(body.ops):
@@ -90,19 +91,20 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
 
 
 def _is_lifted(function: Function) -> bool:
-    """Whether warps that copy leave registers to those that multiply."""
+    """Whether producer warps leave registers to consumer warps (`setmaxnreg`)."""
     return any(op.spec.control.concurrent and op.attrs["registers"] for op in function.body.ops)
 
 
 def _used(body: Block, begin: int) -> set[Value]:
-    """The values that operations from this one on use, with those in their regions."""
+    """The values that operations from `begin` on use, in their regions too."""
     ops = body.ops[begin:]
     inner = [each for op in ops for region in op.regions for each in walk(region)]
     return {value for op in (*ops, *inner) for value in op.operands}
 
 
 def _check_product(function: Function, target: Target, op: Op) -> None:
-    """What `setmaxnreg` gives later is of no use to one instruction: it takes what a thread has at the start."""
+    """Checks one wgmma instruction against the registers that a thread has at the launch. Registers that `setmaxnreg`
+    adds later do not help the instruction."""
     given, columns = registers_at_start(function, target), op.result.tile.shape[1]
     most = most_columns(given)
     if columns > most:

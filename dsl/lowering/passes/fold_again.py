@@ -1,5 +1,4 @@
-"""Folds what the bounds of loops decide that were made anew: a peeled loop has no partial iteration, so its masks
-go."""
+"""Folds again after loops were rebuilt: a peeled loop has no partial iteration, so its bounds decide its masks."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from dsl.lowering.known.facts import Analysis, facts_now
 
 
 def fold_again(function: Function) -> None:
-    """Where a loop ends exactly at its bound, as those do that are made here."""
+    """Runs where the function has a loop that ends exactly at its bound, as peeled and unrolled loops do."""
     if any(op.attrs.get("exact") for op in walk(function.body)):
         rewriter = Folder(facts_now(function))
         function.body = rewriter.block(function.body, rewriter.visit)
@@ -29,6 +28,6 @@ class Folder(Rewriter):
         folded = op.spec.algebra.fold(builder, [self[v] for v in op.operands], op.attrs)
         if folded is not None:
             self.map[op.result] = folded
-            if constant_of(folded) is None:  # what the schedule says of it by name still holds
+            if constant_of(folded) is None:  # lines of the schedule about this name must still find a value
                 folded.take_name(op.result)
         return folded is not None

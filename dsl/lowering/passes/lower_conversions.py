@@ -1,9 +1,9 @@
-"""Turns what crosses warps into accesses of scratch shared memory, so that the barrier pass sees nothing special.
+"""Turns data that crosses warps into accesses of scratch shared memory. The barrier pass then needs no special cases.
 
-- a reduction over warps: each warp's part, one change of layout, then a reduction of registers
-- a change of layout that is no renaming of registers: store in the one layout, load in the other
-- an atomic done by one thread whose result all need: store by that thread, load by all
-- a volatile load of what several threads need: each could read another value, so one reads it for all
+- a reduction over warps: each warp reduces its part, a layout conversion gathers the parts, registers are reduced
+- a layout conversion that does not only rename registers: store in one layout, load in the other
+- an atomic by one thread whose result all threads need: that thread stores it, all load it
+- a volatile load that several threads need: one thread loads for all, since each could read another value
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def lower_conversions(function: Function) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversionSubject:
-    """What plug-ins are told of a `convert_layout`: the value, the layout that it is to have, the operation that asks
-    for it, and the warps of a block."""
+class ExchangeSubject:
+    """What plug-ins know of a layout conversion: the value, its new layout, the operation that needs it, and the warps
+    of a block."""
 
     value: Value
     layout: Layout
@@ -49,6 +49,7 @@ class _ExchangeLowering(Rewriter):
 
     def share(self, op: Op, one_thread: bool = False) -> bool:
         layout = op.result.tile.layout
+        # Unused, or no two threads hold the same element: then each thread may keep what it got.
         if not self.users.get(op.result) or (layout is not None and not layout.is_replicated):
             return False
         made = self.copy(op, self.visit)
@@ -74,7 +75,7 @@ class _ExchangeLowering(Rewriter):
         assert layout is not None
         mask = layout.axis_mask(axis)
         along = [b for b in layout.warp if b & mask]
-        if not along:
+        if not along:  # the axis lies within warps: shuffles reduce it, and no memory is needed
             return False
         parts = 1 << len(along)
         shape = (*layout.shape[:axis], parts, *layout.shape[axis + 1 :])
@@ -99,7 +100,7 @@ class _ExchangeLowering(Rewriter):
                 self.map[old] = new
         return True
 
-    # ---- changes of layout ----
+    # ---- layout conversions ----
 
     def converted(self, value: Value, layout: Layout | None, op: Op) -> Value:
         have = value.tile.layout
@@ -128,13 +129,15 @@ class _ExchangeLowering(Rewriter):
         return self.moved(value, layout, op) if way else self.through_scratch(value, layout, op)
 
     def moved(self, value: Value, layout: Layout, op: Op) -> Value:
-        """In another layout, within each thread's registers where these have all of its elements."""
+        """The value in another layout: by renaming registers where each thread already has its elements, else through
+        shared memory."""
         if value.tile.layout is not None and value.tile.layout.registers_of(layout) is None:
             return self.through_scratch(value, layout, op)
         return self.make(op, "convert_layout", [value], [value.tile.with_layout(layout)], layout=layout).result
 
     def through_scratch(self, value: Value, layout: Layout | None, op: Op) -> Value:
-        """Stored in its own layout, loaded in `layout`. An index lies in memory as the integer that it is here."""
+        """Stores the value in its own layout and loads it in `layout`. An index has no size in memory: it is stored as
+        an integer of the kernel's `index_bits`."""
         if value.dtype.kind == "index":
             stored = S64 if self.function.index_bits == 64 else S32
             moved = self.through_scratch(self.cast(value, stored, op), layout, op)
@@ -174,7 +177,8 @@ def bits_of_shape(shape: tuple[int, ...]) -> int:
 
 
 def _partial_layout(layout: Layout, axis: int, shape: tuple[int, ...]) -> Layout:
-    """After each warp reduced its part: the axis counts the warps along it; its register and lane bits are gone."""
+    """The layout after each warp has reduced its part: the axis counts the warps along it. Its register and lane bits
+    are gone."""
     mask = layout.axis_mask(axis)
     dropped = layout.drop(axis, keep=True)
     wide = [1] * len(shape)

@@ -1,5 +1,5 @@
-"""Copies that no `cp.async` can do (less than 4 aligned bytes at a time) become a load and a store; TMA stores are
-done by the warps whose results they store."""
+"""Replaces copies that `cp.async` cannot do (less than 4 aligned bytes at a time) by a load and a store. Lets each warp
+issue the TMA store of its own results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _CopyLowering(Rewriter):
         self.analysis = facts_of(function)
         self.offsets = AffineOffsets()
         self.stored: dict[Value, Op] = {}
-        """By shared tile, the last store in it so far."""
+        """Shared tile → the last store to it so far."""
 
     def run(self) -> None:
         self.function.body = self.block(self.function.body, self.visit)
@@ -51,13 +51,13 @@ class _CopyLowering(Rewriter):
                 "an asynchronous copy takes 4, 8 or 16",
                 "make the row pitch a multiple of 4 bytes, or drop 'require async'",
             )
-        # A slower kernel rather than an error: rows of odd length are legal. Loads and stores in place of `cp.async`
-        # make products 1.6 to 3.0 times as long (docs/measurements.md), so `require async` exists.
+        # No error, only a slower kernel: rows of odd length are legal. With loads and stores in place of `cp.async`,
+        # matrix products take 1.6 to 3.0 times as long (docs/measurements.md). `require async` makes it an error.
         self.synchronous(op)
         return True
 
     def by_warps(self, op: Op) -> None:
-        """Lets each warp store what it has made, if that is a box: then no barrier of the block is needed."""
+        """Lets each warp store its own results if these form a TMA box: then no barrier of the block is needed."""
         tensor, place, store = operand(op, "tensor"), operand(op, "place"), self.stored.get(op.operands[0])
         assert tensor is not None and place is not None
         made = operand(store, "offset") if store is not None and store in self.out.ops else None
@@ -95,7 +95,7 @@ class _CopyLowering(Rewriter):
         type = TileType(source.tile.shape, tensor.dtype, source.tile.layout)
         operands: list[Value] = [tensor, source]
         has = ["memory", "offset"]
-        if mask is not None:
+        if mask is not None:  # `cp.async` writes zeros where the mask is off, so the store must write them too
             zero = Op(
                 OPS["constant"], [], [TileType((), tensor.dtype)], {"value": 0, "dtype": tensor.dtype}, (), op.loc
             )

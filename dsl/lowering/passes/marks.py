@@ -1,8 +1,8 @@
-"""Marks: where each warp notes the time, for a timeline of what happens inside of a kernel (docs/timeline.md).
+"""Marks: points where each warp records the time, for a timeline of a kernel (docs/timeline.md).
 
-`function.attrs["marks"]` says which: `barriers`, `loops`, and lines of the `.tile` file. What a mark is of stands
-between two operations `mark`, its begin and its end, in one block, so that those of a warp nest. Last of the passes:
-what is measured is the code as it is without them.
+`function.attrs["marks"]` selects them: `barriers`, `loops`, and lines of the `.tile` file. A pair of `mark` operations,
+begin and end, stands around the marked operations in one block, so that the marks of a warp nest. This pass is the
+last: the timeline measures the code that the kernel has without marks.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ops import OPS
 
 LIFE, EMPTY = "life", "empty"
-"""Kinds of the first two marks: a warp from its begin to its end, and nothing, which tells what a mark costs."""
+"""Kinds of the first two marks: the life of a warp, and an empty mark, which measures what a mark costs."""
 BARRIERS, LOOPS, LINES = "barriers", "loops", "lines"
 EMPTY_PAIRS = 4
-"""Of the second mark at the head of a kernel: the first is slower, as its code is fetched."""
+"""Empty marks at the start of a kernel. Several, as the first is slower: its instructions are not in the cache yet."""
 MOST_LINE = 10**7
 LineRange = tuple[int, int]
 
 
 def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
-    """Which kinds of marks, and the ranges of lines, of `barriers,loops,12-20`. TileError `option`."""
+    """The kinds of marks and the ranges of lines in a text like `barriers,loops,12-20`. TileError `option`."""
     kinds: set[str] = set()
     ranges: list[LineRange] = []
     for word in filter(None, map(str.strip, text.split(","))):
@@ -40,6 +40,7 @@ def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
             raise TileError("option", None, f"the lines {word[:40]} are none: the first is 1, and the last comes later")
         ranges.append((low, high))
     ranges = sorted(set(ranges), key=lambda each: (each[0], -each[1]))
+    # Ranges may nest but not overlap: the marks of a warp would not nest either.
     for i, (low, high) in enumerate(ranges):
         for other in ranges[i + 1 :]:
             if low < other[0] <= high < other[1]:
@@ -51,7 +52,7 @@ def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
 
 
 def lines_name(lines: LineRange) -> str:
-    """What the mark of these lines is called."""
+    """The name of the mark of these lines."""
     return f"line{'s' * (lines[0] != lines[1])} {range_text(lines)}"
 
 
@@ -62,7 +63,7 @@ def range_text(lines: LineRange) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Operations of one block, the first and the last of them by number, that one mark is of."""
+    """The operations of one block that one mark covers: `first` to `last`, by position."""
 
     first: int
     last: int
@@ -73,7 +74,7 @@ class Stretch:
 
 
 def marks(function: Function) -> None:
-    """Puts in the marks that the function's attribute asks for; without it there are none."""
+    """Inserts the marks that the function's attribute `marks` selects; none without it."""
     asked = function.word("marks")
     if asked is None:
         return
@@ -95,8 +96,8 @@ def marks(function: Function) -> None:
 def _in_block(
     function: Function, block: Block, kinds: set[str], ranges: list[LineRange], mark: Callable[[Stretch, bool], Op]
 ) -> None:
-    """Marks in a block and in the regions of its operations; a range that an operation is in is not looked for there
-    again."""
+    """Inserts marks in a block and in the regions of its operations. A range that already covers an operation gets no
+    second mark in the regions of that operation."""
     for op in block.ops:
         for region in op.regions if op.spec.control.flows else ():
             inside = [each for each in ranges if not _is_in(each, line_of(function, op))]
@@ -109,7 +110,7 @@ def _in_block(
                 _in_block(function, region, kinds, inside, mark)
     stretches = [each for lines in ranges for each in _runs(function, block, lines)]
     stretches += _waits_and_loops(function, block, kinds)
-    # Outer ones first, of those that are equal, too: a range holds the loop or barrier that is all of it.
+    # Outer marks first. Of equal ones, the range comes first: it holds the loop or barrier that is all of it.
     stretches.sort(key=lambda each: (each.first, -each.last))
     made: list[Op] = []
     for at, op in enumerate(block.ops):
@@ -128,8 +129,8 @@ def _waits_and_loops(function: Function, block: Block, kinds: set[str]) -> Itera
 
 
 def _runs(function: Function, block: Block, lines: LineRange) -> Iterator[Stretch]:
-    """Operations of these lines that follow each other, but for such between them as cost next to nothing. A loop that
-    was unrolled has a line several times."""
+    """Runs of neighbouring operations of these lines; operations that cost next to nothing may lie between them. There
+    can be several runs, since an unrolled loop has each line several times."""
     run: list[int] = []
     for at, op in enumerate(block.ops):
         if _is_slight(op):
@@ -148,14 +149,14 @@ def _stretch_of(block: Block, run: list[int], lines: LineRange) -> Stretch:
 
 
 def marked_lines(function: Function) -> set[int]:
-    """The lines that a mark can be of."""
+    """The lines that can have a mark."""
     return {line_of(function, op) for op in walk(function.body) if not _is_slight(op) and not op.spec.control.ends} - {
         0
     }
 
 
 def _is_slight(op: Op) -> bool:
-    """Scalars, and what is the same in all elements."""
+    """Whether an operation costs next to nothing: it computes scalars, or a tile whose elements are all the same."""
     return op.spec.pure and (op.spec.elements.splat or not any(result.shape for result in op.results))
 
 
@@ -164,8 +165,8 @@ def _is_in(lines: LineRange, line: int) -> bool:
 
 
 def line_of(function: Function, op: Op) -> int:
-    """The line of the kernel's file that an operation is of, the innermost of those from which it was inlined; 0 for
-    none."""
+    """The line of the kernel's file that an operation belongs to; 0 for none. An inlined operation belongs to the
+    innermost call in that file."""
     assert function.loc is not None
     place = op.loc
     while place is not None and place.source is not function.loc.source:

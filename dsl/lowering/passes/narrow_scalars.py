@@ -1,4 +1,4 @@
-"""Scalars that only a scalar store uses are loaded by the one thread that stores them, not by all."""
+"""Lets one thread load a scalar if only a scalar store uses it: that thread also stores it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from dsl.lowering.ops.memory import subject_of
 
 
 def narrow_scalars(function: Function) -> None:
-    """Marks such loads with the attribute `one_thread`: less traffic, and no race with threads that never needed it."""
+    """Gives such loads the attribute `one_thread`: less traffic, and no race with threads that do not need the
+    value."""
     users = uses(function.body)
-    by_hand = function.word("barriers") == "manual"  # then nothing orders what others read, too
+    # With barriers by hand, no barrier orders reads by the other threads: loading in all of them would be a race.
+    by_hand = function.word("barriers") == "manual"
     stored: dict[Value, bool] = {}
 
     def only_stored(value: Value) -> bool:
-        """True if every use of a scalar ends as the value of a scalar store."""
+        """Whether every use of a scalar ends in the value of a scalar store."""
         if value not in stored:
             stored[value] = all(
                 (_is_scalar_store(op) and operand(op, "value") is value and not value.tile.shape)

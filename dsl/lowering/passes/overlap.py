@@ -1,12 +1,13 @@
-"""Launches of one call that overlap: where a kernel waits for those in front, and where it lets the next one start.
+"""Overlaps the launches of one call (programmatic dependent launch): where a kernel waits for the launches in front,
+and where it lets the next launch start.
 
-`function.attrs` say how a kernel stands in its call: `follows`, the tensors that no launch in front of it writes, and
-`leads`, that another launch comes right behind. A kernel that overlaps those in front computes indices, sets up shared
-memory and reads these tensors; then, ahead of all else that it does to global memory, each thread waits. The wait
-stands in the kernel's outermost block, or once in each role of its warps, so that no block ends without it: by that
-alone a third launch which waits for the second has waited for the first (PTX ISA, "griddepcontrol").
+`function.attrs` describe the kernel's place in its call. `follows`: the tensors that no launch in front of it writes.
+`leads`: another launch comes right behind. An overlapping kernel computes indices, sets up shared memory and reads the
+tensors of `follows`. Before any other access of global memory, each thread waits. The wait stands in the kernel's
+outermost block, or once in each warp role, so that no block ends without it. Only then does a third launch that waits
+for the second also wait for the first (PTX ISA, "griddepcontrol").
 
-Behind all other passes: nothing moves an access over a wait.
+This pass comes after all others: no pass may move an access over a wait.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from dsl.lowering.ops import OPS
 START, NEXT = "start", "next"
 BEHIND, HEAD, ACCESS, LOADS, END = "behind", "head", "access", "loads", "end"
 Spots = Sequence[tuple[Block, int]]
-"""Places: how many operations of a block stand ahead."""
+"""Places in blocks: (block, number of its operations before the place)."""
 
 
 def overlap(function: Function) -> None:
-    """Puts in the wait and the word to the next launch, as two choices say; for a kernel that is called alone neither:
-    a schedule's lines that take them are for calls in which it has neighbours. `function.attrs["overlaps"]`: its launch
-    may start before the one in front of it has ended."""
+    """Inserts the wait and the signal to the next launch, by two choices. A kernel that is launched alone gets neither;
+    lines of its schedule about them are accepted, as it may have neighbours in other calls. Sets
+    `function.attrs["overlaps"]`: the launch may start before the one in front has ended."""
     follows, leads = "follows" in function.attrs, "leads" in function.attrs
     waits = _wait(function) if follows else []
     if leads:
@@ -35,7 +36,7 @@ def overlap(function: Function) -> None:
 
 
 def _wait(function: Function) -> list[Op]:
-    """The waits that are put in."""
+    """Inserts the waits and returns them."""
     body, follows = function.body, function.by_subject("follows", bool)
     early = {p.value for p in function.params if p.value is not None and p.name in follows}
     spots: dict[str, Spots] = {BEHIND: [], HEAD: [(body, 0)], ACCESS: list(_ahead_of_need(body, early))}
@@ -56,7 +57,9 @@ def _wait(function: Function) -> list[Op]:
 
 def _let_next_start(function: Function, waits: Collection[Op]) -> None:
     spots: dict[str, Spots] = {END: [], LOADS: [_behind_reads(function.body, waits)]}
-    if not waits:  # else blocks of the next launch could take up room, and wait for this one to wait
+    # Only without waits of its own: blocks of the next launch could otherwise fill the multiprocessors while this
+    # launch still waits.
+    if not waits:
         spots[HEAD] = [(function.body, 0)]
     because, rule = "blocks of the next launch find room as blocks of this one end", LOADS if waits else HEAD
     chosen: Spots = function.choices.choose("overlap", NEXT, spots, rule, loc=function.loc, because=because)
@@ -66,8 +69,8 @@ def _let_next_start(function: Function, waits: Collection[Op]) -> None:
 
 
 def _ahead_of_need(block: Block, early: Collection[Value]) -> Iterator[tuple[Block, int]]:
-    """Ahead of the first operation that may touch what a launch in front does; in each role, where roles are all that
-    needs it."""
+    """The place before the first operation that may touch what a launch in front touches. If only the warp roles need
+    the wait, one such place in each role."""
     needs = [at for at, op in enumerate(block.ops) if _needs(op, early)]
     if len(needs) == 1 and block.ops[needs[0]].spec.control.concurrent:
         for region in block.ops[needs[0]].regions:
@@ -78,7 +81,8 @@ def _ahead_of_need(block: Block, early: Collection[Value]) -> Iterator[tuple[Blo
 
 
 def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
-    """Behind the last operation that reads global memory or waits for launches; of roles, in the first that reads."""
+    """The place behind the last operation that reads global memory or waits for launches. If that is the operation of
+    warp roles, the place is in the first role that reads."""
 
     def reads(op: Op) -> bool:
         is_wait = any(each in waits for each in _with_inner(op))
@@ -92,7 +96,7 @@ def _behind_reads(block: Block, waits: Collection[Op]) -> tuple[Block, int]:
 
 
 def _behind(body: Block, spots: Spots) -> int:
-    """Operations that threads come to behind these places; all, where there are none."""
+    """The number of operations behind these places; of all operations if there is no place."""
     ahead = sum(len(_with_inner(op)) for block, at in spots for op in block.ops[:at])
     return len(walk(body)) - ahead
 
@@ -102,11 +106,11 @@ def _with_inner(op: Op) -> list[Op]:
 
 
 def _global(op: Op) -> list[tuple[str, Value]]:
-    """(what is done, where) to global memory in an operation and its regions."""
+    """The accesses of global memory in an operation and its regions: (kind, memory)."""
     effects = [e for each in _with_inner(op) for e in each.spec.access.effects(each)]
     return [(e.kind, e.memory) for e in effects if e.space == "global"]
 
 
 def _needs(op: Op, early: Collection[Value]) -> bool:
-    """Whether it may touch what a launch in front does."""
+    """Whether an operation may touch what a launch in front touches."""
     return any(kind != "read" or memory not in early for kind, memory in _global(op))

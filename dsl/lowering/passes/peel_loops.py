@@ -1,7 +1,7 @@
-"""Does the last iteration of loops that the schedule names apart, `peel p`: all others are whole, and need no mask.
+"""`peel p`: splits the last iteration off a loop. All others are whole and need no mask.
 
-`for p in range(0, k, 64)` becomes a loop that ends where a whole step is left no more, and a loop of one iteration at
-most. In the first, `p + arange(64) < k` always holds.
+`for p in range(0, k, 64)` becomes a loop over the whole steps and a second loop of at most one iteration. In the first
+loop, `p + arange(64) < k` always holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dsl.lowering.passes.unroll_loops import Splitter
 
 
 def peel_loops(function: Function) -> None:
-    """Loops that are to be peeled and may have an iteration that is not whole."""
+    """Peels the loops that the schedule or a choice names, where an iteration may be partial."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     pipelined = {loop: len(nest) for nest, _ in nests(function.body) for loop in nest}
     if not any(constant_of(loop.operands[2]) != 1 or loop in pipelined for loop in loops):
@@ -36,8 +36,8 @@ def peel_loops(function: Function) -> None:
 
 
 def _chosen(function: Function, facts: Analysis, loop: Op, depth: int) -> bool:
-    """Whether a loop is peeled: the schedule says so, or a choice; one whose iterations are all whole is not, and none
-    of several whose iterations are one pipeline. depth: how many these are."""
+    """Whether a loop is peeled: by the schedule or by a choice. Never a loop whose iterations are all whole, and never
+    one of a nest whose iterations are one pipeline. depth: the loops of that nest."""
     name, step = loop.regions[0].args[0].name or "loop", constant_of(loop.operands[2])
     named = function.by_subject("peel", int).get(name)
     if step is None or step < 1:
@@ -61,7 +61,7 @@ def _chosen(function: Function, facts: Analysis, loop: Op, depth: int) -> bool:
 
 
 def _iterations_are_whole(facts: Analysis, loop: Op, step: int) -> bool:
-    """True if the distance from the start to the stop is known to be a multiple of the step."""
+    """Whether the distance from start to stop is known to be a multiple of the step."""
     start, stop = loop.operands[:2]
     apart = gcd(facts.divisor(start), facts.divisor(stop))
     if start.dtype is INDEX:

@@ -1,4 +1,4 @@
-"""Gives every shared tile its bytes in the block's dynamic shared memory."""
+"""Gives every shared tile its place in the dynamic shared memory of the block."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dsl.lowering.ops import OPS
 from dsl.lowering.plan.lifetimes import Lifetimes, members
 from dsl.lowering.shared.shared_map import MOST_ALIGNMENT, period
 
-ALIGN = 16
+ALIGN = 16  # bytes: the widest access of a thread, and of `cp.async`
 
 
 def place_shared(function: Function, target: Target) -> None:
-    """Sets `offset` (bytes) on each `shared_alloc`, the function's `shared_bytes` and `shared_align`.
+    """Sets `offset` (bytes) on each `shared_alloc`, and the function's `shared_bytes` and `shared_align`.
 
-    A tile lies at a multiple of 16 bytes (of 128 where boxes go), and of its swizzle's period: those of the longest
-    period first, in order. Tiles of which one is not needed any more when the other begins share bytes, where barriers
-    order their accesses anyway; where the block has too little memory otherwise, or a multiprocessor too little for a
-    second block, barriers are added for it (`barriers manual`: none).
+    A tile lies at a multiple of 16 bytes (128 for TMA boxes) and of the period of its swizzle. Two tiles share bytes if
+    the life of one ends before that of the other begins and barriers order their accesses anyway. Barriers are added
+    for more sharing if the block does not fit otherwise, or if a second block then fits on a multiprocessor. With
+    `barriers manual`, none are added. TileError `shared` where the tiles do not fit.
     """
     lives = Lifetimes(function)
     placed, total = _placed(lives, [a | b for a, b in zip(lives.apart, lives.unordered, strict=True)])
@@ -29,8 +29,8 @@ def place_shared(function: Function, target: Target) -> None:
         if function.word("barriers") != "manual":
             ways["closer"] = closer, least
         fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
-        # Bytes are saved for free, or where they matter: attention of heads of 128 has one block of four warps on a
-        # multiprocessor with its result apart, and two with a barrier before that takes the place of the keys.
+        # A barrier costs time, so it is added only where bytes matter. Attention of heads of 128: one block of four
+        # warps fits on a multiprocessor if the result has bytes of its own, two if a barrier lets it reuse the keys'.
         few = not target.has_enough(function.threads, total)
         wanted = total > target.shared or (few and target.blocks(least) > target.blocks(total))
         rule = "closer" if wanted and "closer" in fitting else "joined"
@@ -67,9 +67,10 @@ def _align(tile: Op) -> int:
 
 
 def _placed(lives: Lifetimes, apart: list[int]) -> tuple[dict[Op, int], int]:
-    """Each tile at the lowest bytes that none it must be apart from has; and how many there are."""
+    """Places each tile at the lowest free bytes. apart: for each tile, the set of tiles whose bytes it may not share.
+    Returns the offsets and the total bytes."""
     offsets: dict[int, int] = {}
-    # The longest period first: behind a tile of 16 bytes, one that must lie at a multiple of 1024 would leave a gap.
+    # The longest period first: a tile that must lie at a multiple of 1024 would leave a gap behind a tile of 16 bytes.
     for i in sorted(range(len(lives.tiles)), key=lambda i: -_align(lives.tiles[i])):
         tile = lives.tiles[i]
         offset = 0
@@ -87,7 +88,7 @@ def _bytes(tile: Op, offset: int) -> tuple[int, int]:
 
 
 def _order(function: Function, placed: dict[Op, int]) -> None:
-    """Adds a barrier before each access to bytes that another tile had and that no barrier orders."""
+    """Adds a barrier before each access to bytes that another tile had, unless a barrier orders the two already."""
     lives = Lifetimes(function)
     spans = [_bytes(tile, placed[tile]) for tile in lives.tiles]
     joint = [

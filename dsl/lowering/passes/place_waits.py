@@ -1,21 +1,19 @@
-"""Products of warp groups begin as soon as their operands are there, and are waited for where their sums are needed.
+"""Starts wgmma products as soon as their operands are ready, and waits for them where their accumulators are needed.
 
-An iteration of a pipelined loop waits for its operands, starts the copies of a later iteration, and multiplies. Behind
-the barrier the products go first: copies are started while they run. That these go elsewhere is known then: they stood
-between the barrier and the loads, and `insert_barriers` has found nothing to order.
+An iteration of a pipelined loop waits for its operands, starts the copies of a later iteration, and multiplies. This
+pass starts the products right behind the barrier, so that copies are started while they run. The copies go to other
+memory: they stood between the barrier and the loads, and `insert_barriers` found nothing to order.
 
-A product that adds to the sums of the one before it begins behind that, and both are waited for once, as the taps of a
-filter are.
+A product that adds to the accumulator of the one before starts behind it, and one wait serves both, as for the taps of
+a filter.
 
-Products of adjacent parts, as 128 x 192 has three of 64 columns, are one first, which reads the left operand once. Of
-those that begin at 0 up to 128 columns are: their sums are added to others in registers, which have no room for more.
+Products of adjacent subtiles become one, which reads the left operand once: 128 x 192 has three of 64 columns.
 
-What is read behind a product and needs no sums of it is read while it runs: with scales by blocks, 8192 x 8192 x 8192
-of e4m3 takes 911 us in place of 985.
+Loads behind a product that do not depend on its accumulator run while the product runs: with scales by blocks, 8192 x
+8192 x 8192 of e4m3 takes 911 us instead of 985.
 
-A product that begins at 0 may begin behind what is done with the sums of the one before, in their registers, so that
-one set of registers is enough (choice `sums`). ptxas begins it ahead of that whatever the order of the text is, and
-spills, unless it takes those registers.
+A product that starts at 0 may start behind the uses of the accumulator before it and take over those registers, so that
+one set of registers is enough (choice `chained_mma`).
 """
 
 from __future__ import annotations
@@ -39,18 +37,19 @@ from dsl.lowering.ir.types import TileType
 from dsl.lowering.ops import OPS, operand
 
 MOST_FROM_ZERO = 128
-"""Columns of such a product."""
+"""Most columns of a joined product that starts at 0. Its accumulators are added to others in registers, where there is
+no room for more."""
 MOST_HELD = 224
-"""Registers of a thread for sums, of 240 with roles."""
+"""Most registers of a thread for accumulators; a consumer warp has 240."""
 
 
 def place_waits(function: Function, target: Target) -> None:
-    """Begins products of warp groups early, and puts a wait where each stood."""
+    """Starts wgmma products early, and inserts a wait where each product stood."""
     _in_block(function, function.body, most_columns(registers_at_start(function, target)))
 
 
 def _in_block(function: Function, block: Block, most: int) -> None:
-    """most: columns of one product."""
+    """most: the columns that one product may have."""
     _join(function, block, most)
     for op in list(block.ops):
         for region in op.regions:
@@ -72,7 +71,7 @@ def _in_block(function: Function, block: Block, most: int) -> None:
 
 
 def _is_gone_on_with(function: Function, block: Block, product: Op) -> bool:
-    """Whether another product adds to these sums alone, begun behind this one: both are waited for then."""
+    """Whether exactly one other product, behind this one, adds to this accumulator: one wait then serves both."""
     behind = block.ops[block.ops.index(product) + 1 :]
     taking = [op for op in behind if product.results[0] in op.operands]
     if len(product.results) > 1 or len(taking) != 1:
@@ -84,7 +83,7 @@ def _is_gone_on_with(function: Function, block: Block, product: Op) -> bool:
 
 
 def _end_turn_first(block: Block, wait: Op) -> None:
-    """Moves a wait behind the end of a turn: it is the next group's, once products have begun."""
+    """Moves a wait behind `pingpong_end`: once its products have started, a group lets the next group go first."""
     at = block.ops.index(wait)
     behind = list(takewhile(lambda op: op.spec.pure and not _takes(op, [wait]), block.ops[at + 1 :]))
     end = at + 1 + len(behind)
@@ -93,7 +92,7 @@ def _end_turn_first(block: Block, wait: Op) -> None:
 
 
 def _join(function: Function, block: Block, most: int) -> None:
-    """Products of one left operand whose right ones lie one behind the other, as parts of one tile do, become one."""
+    """Joins products with one left operand whose right operands are adjacent in memory, as subtiles of a tile are."""
     runs: list[list[Op]] = [[]]
     for op in block.ops:
         if chosen(op) is not None:
@@ -110,7 +109,8 @@ def _takes(op: Op, run: list[Op]) -> bool:
 
 
 def _follows(run: list[Op], op: Op, most: int) -> bool:
-    """Whether a product's columns are the next ones of what these make, by an instruction that there is, of `most`."""
+    """Whether the columns of a product follow those of `run`, and an instruction with at most `most` columns does
+    both."""
     last, groups = chosen(run[-1]) if run else None, chosen(op)
     if last is None or groups is None or last.left is None or op.operands[0] is not run[-1].operands[0]:
         return False
@@ -128,7 +128,7 @@ def _follows(run: list[Op], op: Op, most: int) -> bool:
 
 
 def _make_one(function: Function, block: Block, run: list[Op]) -> None:
-    """Puts one product in the place of the last of these."""
+    """Replaces the last product of `run` by one for all of them, and removes the others."""
     first, columns = run[0], run[0].result.tile.shape[1]
     operands = [first.operands[0], *(op.operands[1] for op in run), *(op.operands[2] for op in run)]
     attrs = {"instruction": first.attrs["instruction"], **joined_attribute(first, columns, len(run))}
@@ -141,8 +141,8 @@ def _make_one(function: Function, block: Block, run: list[Op]) -> None:
 
 
 def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
-    """The sums of another product of the block, that nothing takes behind this one, if this one is to begin in their
-    registers: then it begins at 0 and says so."""
+    """The accumulator of an earlier product whose registers this product takes over, or None. Nothing may use it
+    behind this product. The product then starts at 0 and has the attribute `from_zero`."""
     if len(product.results) > 1 or constant_of(product.operands[-1]) != 0:
         return None
     at = block.ops.index(product)
@@ -154,7 +154,7 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     if not all(user in block.ops for user in uses(function.body).get(spent, ())):
         return None
     _, *later = _until_last(block.ops[at:], spent) or [product]
-    own = _made_of(later, {product.result})  # the wait, and what is made of the sums
+    own = _made_of(later, {product.result})  # the wait, and what uses the accumulator
     if len(own & {*later}) > 1 or not all(_may_go_before(op) or op in own for op in later):
         return None
     held = sum(_registers(function, each) for each in (*block.args, spent, product.result))
@@ -168,32 +168,34 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     )
     if not taken:
         return None
+    # The old accumulator becomes an operand. Without that tie, ptxas starts this product before the uses of the old
+    # accumulator, whatever the order of the text, and spills.
     product.operands = [*product.operands[:-1], spent]
     product.attrs["from_zero"] = True
     return spent
 
 
 def _registers(function: Function, value: Value) -> int:
-    """Of a thread, for a value that goes from iteration to iteration, or sums."""
+    """Registers of a thread for a value that a loop carries, or for an accumulator."""
     tile = value.type if isinstance(value.type, TileType) else None
     return 0 if tile is None else prod(tile.shape) * tile.dtype.bytes // (4 * function.threads)
 
 
 def _until_last(ops: list[Op], value: Value) -> list[Op]:
-    """Up to the last one that takes a value."""
+    """The operations up to the last one that uses a value."""
     takes = [value in op.operands for op in ops]
     return ops[: len(ops) - takes[::-1].index(True)] if any(takes) else []
 
 
 def _go_behind(block: Block, ops: list[Op], spent: Value) -> None:
-    """Moves a product and its wait behind what takes the sums whose registers it takes over."""
+    """Moves a product and its wait behind the uses of the accumulator whose registers it takes over."""
     at = block.ops.index(ops[0])
     part = _until_last(block.ops[at:], spent)
     block.ops[at : at + len(part)] = sorted(part, key=lambda op: op in ops)
 
 
 def _begin_early(block: Block, product: Op, taking: set[Op]) -> None:
-    """Moves a product, and what it is made of, ahead of what it may pass, but not of `taking`."""
+    """Moves a product and what computes its operands ahead of all that it may pass, but not ahead of `taking`."""
     end = block.ops.index(product)
     start = end
     while start and _may_pass(block.ops[start - 1]) and block.ops[start - 1] not in taking:
@@ -208,13 +210,14 @@ def _begin_early(block: Block, product: Op, taking: set[Op]) -> None:
 
 
 def _may_pass(op: Op) -> bool:
-    """Copies that are started, the end of their group, the product's own loads, and what has no effects."""
+    """Whether a product may move ahead of an operation: the start of a copy, the commit of a group of copies, a load
+    that wgmma itself does, or an operation without effects."""
     starts_copies = op.spec.in_flight or op.spec.orders == "group"
     return starts_copies or op.spec.pure or bool(op.attrs.get("in_place"))
 
 
 def _read_meanwhile(block: Block, wait: Op) -> None:
-    """Moves what is read behind a product, and hangs on no sums of it, between its begin and the wait for it."""
+    """Moves loads that do not depend on a product's accumulator ahead of the wait for it."""
     at = block.ops.index(wait)
     behind = list(takewhile(_may_go_before, block.ops[at + 1 :]))
     later = _made_of(behind, set(block.ops[at].results))
@@ -228,7 +231,7 @@ def _read_meanwhile(block: Block, wait: Op) -> None:
 
 
 def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:
-    """Those that take one of these values, or what others of them make of it."""
+    """The operations that depend on one of these values, directly or through others of `ops`."""
     found: set[Op] = set()
     for op in ops:
         if values.intersection(op.operands):
@@ -238,6 +241,6 @@ def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:
 
 
 def _may_go_before(op: Op) -> bool:
-    """What has no effects, and what reads something that nobody else writes meanwhile."""
+    """Whether an operation has no effects, or only reads memory that nobody writes meanwhile."""
     reads = op.spec.access.kind == "read" and op.attrs["cache"] != "volatile"
     return not op.regions and not op.spec.keep and (not op.spec.access.touches or reads)

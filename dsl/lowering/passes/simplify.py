@@ -1,4 +1,4 @@
-"""Removes what nothing uses or what is masked off, and computes equal things once."""
+"""Removes unused and masked-off operations, and computes equal values once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def _key(op: Op, apart: Collection[str]) -> tuple:
 
 
 def share_equal(function: Function) -> None:
-    """Equal pure operations in one block or a block around it become one; what the schedule lays out stays apart: its
-    layout is that of one name."""
+    """Merges equal pure operations of a block and the blocks around it. Values with a line of the schedule stay apart:
+    that line is about one name, and merged values would share a layout."""
     mapping: dict[Value, Value] = {}
     apart = function.laid_out
 
@@ -44,7 +44,7 @@ def share_equal(function: Function) -> None:
 
 
 def remove_unused(function: Function) -> None:
-    """Operations without effect whose results nothing needs go, and so do loop-carried values that nothing reads."""
+    """Removes operations without effects whose results are unused, and loop-carried values that never change."""
     while _drop_carried(function.body):
         pass
     live: set[Value] = set()
@@ -67,7 +67,7 @@ def remove_unused(function: Function) -> None:
 
 
 def _drop_carried(block: Block) -> bool:
-    """Carried values that never change are replaced by their start. True if something changed."""
+    """Replaces loop-carried values that never change by their start. Returns whether it replaced any."""
     changed = False
     mapping: dict[Value, Value] = {}
     for op in block.ops:
@@ -89,8 +89,8 @@ def _drop_carried(block: Block) -> bool:
 
 
 def drop_what_is_off(function: Function) -> None:
-    """Loads with every element masked off are their `other`, and such stores are nothing: `s[2, …]` of two rows. A mask
-    that is on for all of them goes."""
+    """Removes accesses whose mask is off for all elements, such as `s[2, …]` of two rows: a load becomes its `other`.
+    Drops masks that are on for all elements."""
     mapping: dict[Value, Value] = {}
 
     def visit(block: Block) -> None:
@@ -119,7 +119,7 @@ def drop_what_is_off(function: Function) -> None:
 
 
 def simplify(function: Function) -> None:
-    """What is masked off, common subexpressions, then dead code."""
+    """Removes masked-off accesses, then common subexpressions, then dead code."""
     drop_what_is_off(function)
     share_equal(function)
     remove_unused(function)

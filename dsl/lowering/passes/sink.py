@@ -1,7 +1,7 @@
-"""Places that are needed behind a loop are computed there, so that no registers hold them meanwhile.
+"""Computes indices that are needed behind a loop there, so that no registers hold them during the loop.
 
-Tiles that come from the thread, the block and scalars alone: those of an epilogue stand at a kernel's head where the
-loop asks for them, too. What the loop and what is before it need as well is computed twice.
+The pass moves tiles that are computed only from the numbers of thread and block and from scalars. Common subexpressions
+of an epilogue stand before the loop if the loop uses them, too. Such a tile is computed twice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, uses, walk
 
 
 def sink(function: Function) -> None:
-    """Moves such operations behind the loops, or makes them anew there."""
+    """Moves such operations behind loops, or copies them there."""
     for block in [function.body, *(region for op in walk(function.body) for region in op.regions)]:
         for loop in [op for op in block.ops if op.spec.control.loops]:
             _sink(block, loop, uses(function.body))
@@ -37,7 +37,7 @@ def _sink(block: Block, loop: Op, users: dict[Value, list[Op]]) -> None:
 
 
 def _needed(ahead: list[Op], later: set[Op], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
-    """Of the operations ahead of a loop: those needed behind it; and those needed ahead of it or inside it."""
+    """Of the operations ahead of a loop: those needed behind the loop, and those needed before or inside it."""
     needed, stays = set[Op](), set[Op]()
     given = _given(ahead)
     for op in reversed(ahead):
@@ -50,7 +50,7 @@ def _needed(ahead: list[Op], later: set[Op], users: dict[Value, list[Op]]) -> tu
 
 
 def _given(ops: list[Op]) -> set[Op]:
-    """Tiles that are made of nothing but scalars and the numbers of elements."""
+    """The operations whose tiles are computed only from scalars and element indices."""
     found: set[Op] = set()
     for op in ops:
         if op.spec.pure and op.result.tile.shape and all(v.op in found for v in op.operands if v.tile.shape):

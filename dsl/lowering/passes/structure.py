@@ -1,6 +1,6 @@
-"""Whether a kernel's function is made of what it should be: what a pass of the user's may leave otherwise.
+"""Checks that a function consists of the right Python types. A pass of a plug-in may leave anything.
 
-`verify` takes that for granted, and says whether it is well-formed then.
+`verify` assumes these types and checks the IR itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsl.lowering.text.attributes import ATTRIBUTES
 
 Reads = Callable[[Any], bool]
 MOST = 8 * MAX_OPERATIONS
-"""Operations: unrolled loops are behind the budget of a kernel."""
+"""Most operations. More than a kernel's budget, as loops are unrolled after the budget was checked."""
 
 
 def _is(*types: type) -> Reads:
@@ -100,7 +100,7 @@ OF_WORKSPACE: Mapping[str, tuple[Reads, str]] = {
     "value": (_is(Value), "a Value"),
     "align": _ALIGN,
 }
-"""What the fields of a function are, of its parameters and its workspaces, and in words."""
+"""Fields of a function, of its parameters and of its workspaces: (check, what is expected, in words)."""
 
 
 def _is_tree(value: Any) -> bool:
@@ -110,7 +110,7 @@ def _is_tree(value: Any) -> bool:
 
 
 def flaw_of_structure(function: Function) -> str | None:
-    """What a function has that it cannot have, in words."""
+    """The first wrong field, operation or value of a function, in words; None if there is none."""
     for name, (reads, what) in FIELDS.items():
         if not reads(getattr(function, name)):
             return f"`function.{name}` is {getattr(function, name)!r:.60}: it is {what}"
@@ -127,14 +127,14 @@ def flaw_of_structure(function: Function) -> str | None:
 
 
 class _Walk:
-    """Through all blocks, each of which stands in one place."""
+    """A walk through all blocks and operations. Each may stand in one place only: passes change them in place."""
 
     def __init__(self, function: Function):
         self.seen: set[int] = set()
         self.flaw = self.of_block(function.body, 0) or self.of_parameters(function)
 
     def of_parameters(self, function: Function) -> str | None:
-        """What a launch passes is among the arguments of the body."""
+        """Values of parameters, dims and workspaces must be arguments of the body."""
         mine = {id(value) for value in function.body.args}
         of: dict[str, Any] = {p.name: p.value for p in function.params if p.value is not None}
         of |= function.dims | {each.name: each.value for each in function.workspaces}
@@ -189,7 +189,7 @@ class _Walk:
 
 
 def flaw_of_value(value: Any) -> str | None:
-    """What is no value, or has a type that is none."""
+    """What is wrong with a value or its type, in words; None if nothing is."""
     if not isinstance(value, Value):
         return f"{value!r:.60}: it is no Value"
     type = value.type

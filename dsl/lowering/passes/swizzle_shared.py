@@ -1,9 +1,9 @@
-"""Gives shared tiles the swizzle that leaves their accesses without bank conflicts.
+"""Gives shared tiles the swizzle that avoids bank conflicts.
 
-A swizzle XORs bits of a byte offset from 7 up (rows of banks) into bank bits below, above those of the widest access.
-An access has no conflict if the lanes of a phase have linearly independent bank bits; the search goes through the
-upper bits in turn, and takes for each the first mask with which every lane that is settled by then is free. Where an
-access has more lanes than banks are left above the widest one, it takes as few passes as it can.
+A swizzle XORs bits of a byte offset from bit 7 up (rows of banks) into the bank bits below. Bits within the widest
+access do not move. An access has no conflict if the lanes of a phase have linearly independent bank bits. The search
+goes through the upper bits in turn. For each, it takes the first mask under which no two lanes settled so far conflict.
+Where an access has more lanes than banks are left above its width, it takes as few passes as possible.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from dsl.lowering.shared.shared_map import (
     shared_accesses,
 )
 
-FIRST_BIT = BANKS.bit_length() - 1
-MAX_BITS = 8  # upper bits that may move others: beyond, masks are no longer searched
-WORST = FIRST_BIT - 1  # powers of two of passes: 32 is the most that a phase can take
+FIRST_BIT = BANKS.bit_length() - 1  # of the row of banks; the bits below choose bytes within a row
+MAX_BITS = 8  # upper bits that the search gives masks: each one more multiplies its time
+WORST = FIRST_BIT - 1  # log2 of the passes: 32 lanes take at most 32
 
 
 def swizzle_shared(function: Function) -> None:
-    """Sets the swizzle of each tile: as the schedule pins it, else computed if that removes conflicts."""
+    """Sets the swizzle of each tile: the required one, else the one that the schedule pins, else a computed one if it
+    removes conflicts. TileError `layout` for a pin that does not fit."""
     allocs = [op for op in function.body.ops if op.spec.allocates]
     names = {op.attrs["name"] for op in allocs}
     for name, pin in function.swizzles.items():
@@ -92,14 +93,15 @@ def swizzle_shared(function: Function) -> None:
 
 
 def has_required(function: Function) -> bool:
-    """Whether copies of boxes or products of warp groups say how a tile lies: they read and write it so."""
+    """Whether a tile has a required swizzle. TMA and wgmma read and write it so, whatever this pass does: it cannot be
+    left out."""
     return any("required" in op.attrs for op in function.body.ops if op.spec.allocates)
 
 
 def bank_conflicts(function: Function) -> list[tuple[Op, int | None]]:
-    """Each access to shared memory with the passes over the banks that one of its phases takes beyond the one needed.
+    """Each access to shared memory, with the extra passes over the banks that one of its phases takes.
 
-    None where offsets are data, or where a mask says which lanes take part.
+    None where offsets are data, or where a mask decides which lanes take part.
     """
     maps = SharedMaps(facts_of(function))
     return [(op, conflicts(maps, op)) for op in shared_accesses(walk(function.body))]
@@ -127,7 +129,7 @@ def _pinned(pin: SwizzlePin, type: SharedType) -> Swizzle:
 
 
 def _required(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileError:
-    """What a schedule is told that pins another swizzle than a tile must have."""
+    """The error for a schedule that pins another swizzle than the required one."""
     name, type, said = alloc.attrs["name"], alloc.attrs["type"], _said(swizzle)
     rows = f"{type.shape[-2]} rows of {type.shape[-1] * type.dtype.bits // 8} bytes"
     message = f"'{name}' has the swizzle of its {rows}, which is {said}: {why}"
@@ -135,7 +137,7 @@ def _required(pin: SwizzlePin, alloc: Op, swizzle: Swizzle, why: str) -> TileErr
 
 
 def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMaps, accesses: list[Op]) -> None:
-    """A pinned swizzle leaves the bytes of an access together: the bits that it moves are above them."""
+    """TileError `layout` for a pinned swizzle that moves bits within an access: its bytes would not stay together."""
     widest = max(accesses, key=lambda op: access_bytes(maps.analysis, op), default=None)
     size = 1 if widest is None else access_bytes(maps.analysis, widest)
     if widest is None or size <= 1 << bits[1]:
@@ -150,13 +152,14 @@ def _check_accesses(pin: SwizzlePin, bits: tuple[int, int, int], maps: SharedMap
 
 
 def _bits(type: SharedType) -> int:
-    """How many low bits of an offset are free: the tile is whole multiples of 2 to this power."""
+    """How many low bits of an offset take all values: the tile is a whole multiple of 2 to this power. Higher bits
+    could move an offset out of the tile."""
     extent = _extent(type)
     return (extent & -extent).bit_length() - 1
 
 
 def _phases(maps: SharedMaps, accesses: list[Op]) -> list[Phase] | None:
-    """A phase of each access; None if where one goes is not known."""
+    """One phase of each access; None if the place of one is not known."""
     phases: list[Phase] = []
     for op in accesses:
         layout = access_layout_of(op)
@@ -170,10 +173,11 @@ def _phases(maps: SharedMaps, accesses: list[Op]) -> list[Phase] | None:
 
 
 def _computed(phases: list[Phase] | None, type: SharedType, again: bool) -> tuple[Swizzle, str]:
-    """The swizzle with the fewest conflicts, and why; none if where an access goes is not known.
+    """The swizzle with the fewest conflicts, and why; none if the place of an access is not known.
 
-    again: in a loop. Where accesses happen once, a swizzle that leaves conflicts is none: its addresses are computed at
-    the head and take registers until then (a sum along an axis of f16 on an H200: 46.8 us instead of 34.8).
+    again: the accesses are in a loop. Outside of loops, a swizzle that leaves some conflicts is not taken: its
+    addresses are computed at the start of the kernel and hold registers until the accesses (a sum along an axis of f16
+    on an H200: 46.8 us instead of 34.8).
     """
     if phases is None:
         return (), "where an access goes is known at run time alone"
@@ -184,11 +188,12 @@ def _computed(phases: list[Phase] | None, type: SharedType, again: bool) -> tupl
 
 
 USUAL = ((3, 4, 3), (2, 4, 3), (1, 4, 3))
-"""Swizzles of the hardware's own loads of 128, 64 and 32 bytes a row."""
+"""The swizzles of TMA and wgmma for rows of 128, 64 and 32 bytes."""
 
 
 def _options(widest: int, type: SharedType, rule: Swizzle) -> dict[str, Swizzle]:
-    """Swizzles that leave the bytes of every access together, the widest of so many, by how a schedule says them."""
+    """The options of the choice, by their text in a schedule: swizzles that keep the bytes of every access together.
+    widest: bytes of the widest access."""
     keep = widest.bit_length() - 1
     fitting = [(n, b, s) for n, b, s in USUAL if b >= keep and b + s + n <= _bits(type)]
     found = [rule, (), *(bits_swizzle(*bits) for bits in fitting)]
@@ -201,7 +206,7 @@ def _passes(phases: list[Phase] | None, options: dict[str, Swizzle]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class SwizzleSubject:
-    """What plug-ins are told of a `swizzle`: the tile's type, a phase of each access (None where one is not known), how
+    """What plug-ins know of a `swizzle`: the tile's type, one phase of each access (None where one is not known), how
     many low bits of an offset may take part, and the bytes of the widest access, which stay together."""
 
     type: SharedType
@@ -215,7 +220,7 @@ def _is_pair(value: Any) -> bool:
 
 
 def _opened(tile: SharedType, phases: list[Phase] | None, widest: int) -> Opening:
-    """A swizzle as plug-ins may give one: pairs of a bit and the mask that is XORed where it is on."""
+    """How plug-ins add a swizzle: pairs of a bit and the mask that is XORed where the bit is on."""
     bits, keep = _bits(tile), widest.bit_length() - 1
 
     def check(value: Any) -> str:
@@ -240,7 +245,7 @@ def bits_swizzle(count: int, base: int, shift: int) -> Swizzle:
 
 
 def _said(swizzle: Swizzle) -> str:
-    """BITS, BASE, SHIFT; bits with their masks for a swizzle that is none of these."""
+    """A swizzle as text: BITS, BASE, SHIFT if it has that form, else each bit with its mask."""
     if not swizzle:
         return "none"
     first, mask = swizzle[0]
@@ -252,24 +257,24 @@ def _said(swizzle: Swizzle) -> str:
 
 
 def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
-    """The swizzle of the lowest `bits` of an offset with which phases take the fewest passes over the banks.
+    """The swizzle of the lowest `bits` of an offset under which the phases take the fewest passes over the banks.
 
-    Each takes as few as it can; if there is no such swizzle, at most twice as many, and so on; and none takes more than
-    without a swizzle.
+    The search first wants the minimum for each phase. If there is no such swizzle, it allows twice as many passes, and
+    so on. No phase takes more passes than without a swizzle.
     """
     keep = max((p.bytes for p in phases), default=1).bit_length() - 1
     low = [1 << bit for bit in range(max(keep, WORD.bit_length() - 1), FIRST_BIT)]
     least = {p: least_passes(p, keep) for p in phases}
     if all(p.passes(()) == least[p] for p in phases):
         return ()
-    used = 0
+    used = 0  # bits in which lanes of some phase differ: only these need masks
     for p in phases:
         for lane in p.lanes:
             used |= lane
     upper = [bit for bit in range(FIRST_BIT, bits) if used >> bit & 1][:MAX_BITS]
     masks = [sum(c) for count in range(len(low) + 1) for c in combinations(low, count)]
-    # All accesses first with their fewest passes, then all with twice as many: one slow access is not bought with
-    # another. Without swizzles a product takes four times as long (3.98 to 4.39, docs/measurements.md).
+    # First all accesses with their fewest passes, then all with twice as many: no access gets slower to make another
+    # one faster. Without swizzles, a matrix product takes 3.98 to 4.39 times as long (docs/measurements.md).
     for slack in range(WORST):
         goals = {p: min(p.passes(()), least[p] << slack) for p in phases}
         found = _search(goals, upper, masks, ())
@@ -279,10 +284,10 @@ def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
 
 
 def least_passes(phase: Phase, keep: int) -> int:
-    """The fewest passes of a phase under any swizzle that leaves the lowest `keep` bits of an offset where they are.
+    """The fewest passes of a phase under any swizzle that does not move the lowest `keep` bits of an offset.
 
-    Lanes that differ above them share the banks that are left: a quarter of a store of 16 bytes, read element by
-    element by 32 lanes 16 bytes apart, takes 4.
+    Lanes that differ only above these bits share the banks that are left. For example, a tile is stored 16 bytes at a
+    time and read 4 bytes at a time by 32 lanes that are 16 bytes apart: such a read takes 4 passes.
     """
     inside = [WORD << i for i in range((phase.bytes // WORD).bit_length() - 1)]
     words, low = BasisSpan(inside), BasisSpan(inside)
@@ -295,7 +300,7 @@ def least_passes(phase: Phase, keep: int) -> int:
 def _search(goals: dict[Phase, int], upper: list[int], masks: list[int], swizzle: Swizzle) -> Swizzle | None:
     """Masks for the bits of `upper`, one after the other, under which no phase takes more passes than its goal.
 
-    Lanes that later bits do not move are settled: if they conflict among themselves, no later mask helps.
+    Lanes without later bits are settled. If they conflict, no later mask helps, so the search tries the next mask.
     """
     if not upper:
         return swizzle

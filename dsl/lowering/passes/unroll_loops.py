@@ -1,7 +1,7 @@
-"""Unrolls the loops that the schedule names: `unroll i: 4` makes iterations of four, and a loop for what is left.
+"""`unroll i: 4`: joins four iterations of a loop into one, with a second loop for the remainder.
 
-Where the number of iterations is constant, what is left is straight-line code; so is all of it below two iterations of
-four.
+Where the number of iterations is constant, the remainder is straight-line code. So is the whole loop if it has fewer
+than eight iterations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dsl.lowering.ops import OPS, space_of
 
 
 def unroll_loops(function: Function) -> None:
-    """Loops with the attribute `unroll` above 1 and a constant step. The code between iterations is straight-line."""
+    """Unrolls loops with the attribute `unroll` above 1 and a constant step."""
     for op in walk(function.body):
         if op.spec.control.counters:
             _choose(function, op)
@@ -37,17 +37,19 @@ def unroll_loops(function: Function) -> None:
 
 USUAL = (1, 2, 4, 8)
 MOST_SLOTS = 4
-"""Iterations of one for each stage: on an H200 those of three make products of 4096 10% faster, of f16 and of bytes; a
-loop that does more needs its registers (attention in iterations of two: 6% slower)."""
+"""Most iterations that a pipelined loop of MMAs joins, one for each stage. On an H200, joining three makes matrix
+products of 4096 10% faster, of f16 and of bytes. Loops that do more than MMAs need the registers: attention is 6%
+slower with two joined."""
 STEPPED = 2
-"""On an H200 products of 4096 take 293, 286 and 296 microseconds in iterations of one, two and three (f16); 2288, 2242
-and 2300 of 8192."""
+"""Iterations that a stepped loop joins. On an H200, f16 products of 4096 take 293, 286 and 296 microseconds with one,
+two and three joined; products of 8192 take 2288, 2242 and 2300."""
 MOST_SUMS = 128
-"""Of a thread: with 192 an iteration of two spills 150 bytes, and products of 8192 take 2470 microseconds, not 2264."""
+"""Most accumulators of a thread for that. With 192, two joined iterations spill 150 bytes, and products of 8192 take
+2470 microseconds, not 2264."""
 
 
 def _choose(function: Function, loop: Op) -> None:
-    """Sets how many iterations of a loop become one."""
+    """Sets how many iterations of a loop are joined into one."""
     rule, name = loop.attrs["unroll"], loop.regions[0].args[0].name or "loop"
     why = "the schedule unrolls what it names"
     iterations = known_iterations(loop) if "stages" in loop.attrs else None
@@ -63,6 +65,7 @@ def _choose(function: Function, loop: Op) -> None:
             "an iteration for each stage of the ring: their places are numbers",
         )
     step = constant_of(loop.operands[2])
+    # No other factor for loops over tiles whose results leave by TMA, nor for steps that are known only at run time.
     in_flight = "tiles" in loop.attrs and any(op.spec.leaves for op in walk(loop.regions[0]))
     free = step is not None and step >= 1 and not in_flight
     loop.attrs["unroll"] = function.choices.choose(
@@ -78,14 +81,14 @@ def _choose(function: Function, loop: Op) -> None:
 
 
 def _stepped(function: Function, loop: Op) -> int:
-    """How many iterations of a loop that goes step by step become one: its sums leave room for what they share, or
-    not."""
+    """How many iterations of a stepped loop are joined: more than one only if the accumulators leave enough
+    registers."""
     sums = [v for v in loop.results if v.tile.shape and v.dtype.bits == 32]
     return STEPPED if sum(prod(v.tile.shape) for v in sums) <= MOST_SUMS * function.threads else 1
 
 
 def constant_step(loop: Op) -> int:
-    """The step of a loop that is to be unrolled. Raises TileError `schedule` for one that cannot be."""
+    """The step of a loop to unroll. TileError `schedule` where it is not constant and positive."""
     step = constant_of(loop.operands[2])
     if step is None or step < 1:
         raise TileError("schedule", loop.loc, "only a loop with a constant, positive step is unrolled")
@@ -93,20 +96,21 @@ def constant_step(loop: Op) -> int:
 
 
 def check_room(function: Function) -> None:
-    """TileError `limit` at what unrolls to more operations than a kernel may have; nothing is made for that."""
+    """TileError `limit` where unrolling would exceed the operations that a kernel may have. Checked beforehand: nothing
+    is built in that case."""
     budget = Budget()
     for op in function.body.ops:
         budget.spend_operations(unrolled_size(op), op.loc)
 
 
 def unrolled_size(op: Op) -> int:
-    """How many operations there are of this one once loops are unrolled: itself, and those in it."""
+    """The number of operations that this one becomes once loops are unrolled, with those in its regions."""
     inside = sum(unrolled_size(each) for region in op.regions for each in region.ops)
     return 1 + inside * (_copies(op) if op.spec.control.counters and op.attrs["unroll"] > 1 else 1)
 
 
 def _copies(loop: Op) -> int:
-    """How often the unrolled code of a loop has its body."""
+    """How often the unrolled code of a loop contains its body."""
     factor, start, stop = loop.attrs["unroll"], constant_of(loop.operands[0]), constant_of(loop.operands[1])
     if start is None or stop is None:
         return factor + 1
@@ -115,7 +119,7 @@ def _copies(loop: Op) -> int:
 
 
 class Splitter(Rewriter):
-    """Makes loops anew as one of some iterations at once, and what is left."""
+    """Rebuilds a loop as one with joined iterations and a remainder."""
 
     def __init__(self, facts: Analysis):
         super().__init__()
@@ -125,7 +129,8 @@ class Splitter(Rewriter):
         raise NotImplementedError
 
     def covered(self, distance: Value, by: int, loop: Op) -> Value:
-        """The greatest multiple of `by` within a distance, which without its sign is right however far it is."""
+        """The greatest multiple of `by` within a distance. The division is unsigned: the distance between two signed
+        counters may exceed their range, but as an unsigned number it is right."""
         type, unsigned = distance.tile, DTYPES[f"u{distance.dtype.bits}"]
 
         def made(name: str, operands: list[Value], of: DType, **attrs: Any) -> Value:
@@ -139,7 +144,7 @@ class Splitter(Rewriter):
         return made("mul", [iterations, made("constant", [], type.dtype, value=by, dtype=type.dtype)], type.dtype)
 
     def straight(self, loop: Op, body: Block, counters: Sequence[Value], values: list[Value]) -> list[Value]:
-        """The last iterations of a loop one after another, without a loop. Copies that run ahead past the end go."""
+        """The last iterations of a loop as straight-line code, without copies that run ahead past the end."""
         ahead = 0 if loop.attrs.get("goes_on") else loop.attrs.get("stages", 1) - 1
         for left, counter in zip(reversed(range(len(counters))), counters, strict=True):
             ops: list[Op] = []
@@ -150,7 +155,8 @@ class Splitter(Rewriter):
         return values
 
     def split(self, op: Op, factor: int, step: int, whole: bool = False) -> None:
-        """A loop by iterations of `factor` of its own. `whole`: by those alone that have a whole step to the end."""
+        """Rebuilds a loop with `factor` iterations joined. whole: the first loop takes only iterations with a whole
+        step left, and the second loop the partial one."""
         start, stop = self[op.operands[0]], self[op.operands[1]]
         carried = [self[v] for v in op.operands[3:]]
         body = self.block(op.regions[0], self.visit)
@@ -211,16 +217,17 @@ class Splitter(Rewriter):
 
 
 def _copies_past_the_end(attrs: dict[str, Any], factor: int) -> bool:
-    """Whether all that the last iterations copy ahead is past the end, and goes: those that iterations of `factor`
-    leave, where they are fewer than stages, and no other loop goes on with the ring. A loop that goes step by step
-    reads the first fragments of a stage more, which it does not use: it must have been written, so there must be one
-    stage more."""
+    """Whether all copies that the remainder starts ahead are past the end of the loop and can go.
+
+    That holds if the remainder has fewer iterations than there are stages and no other loop continues the pipeline. A
+    stepped loop also reads the first fragments of one more stage, without using them. That stage must have been
+    written, so there must be one stage more."""
     return not attrs.get("goes_on") and factor <= attrs.get("stages", 1) - bool(attrs.get("stepped"))
 
 
 def loads_first(body: Block) -> None:
-    """Loads of global memory stand ahead of what is done with them, in iterations that write nothing. Where a stride is
-    known at run time alone, ptxas would keep each load behind what uses the one before it: one is in flight."""
+    """Moves loads of global memory ahead of their uses, in a body that writes nothing. Where a stride is known only at
+    run time, ptxas keeps each load behind the uses of the load before it: only one would be in flight."""
     effects = [effect for op in walk(body) for effect in op.spec.access.effects(op)]
     if any(effect.kind != "read" for effect in effects):
         return

@@ -1,12 +1,12 @@
-"""Inserts the barriers that the order of accesses within a block needs, at the narrowest scope, and no others.
+"""Inserts the barriers that the accesses of a block need, at the narrowest scope, and no others.
 
-1. What each operation touches: which elements of which memory, by which threads (`touches.py`).
-2. The program is walked with what no barrier has ordered (`walking.py`, `state.py`, `steps.py`), loops iteration by
-   iteration
-   (`iterations.py`). Where an access meets another one (`conflicts.py`, `threads.py`), a barrier is put before it
-   (`insert.py`). Touching what a copy in flight touches is an error (`copies.py`).
-3. Barriers that others have made superfluous go (`remove.py`).
-4. Each one, with the reason why it stands or went, is a choice (`choose.py`).
+1. Each operation touches elements of memories, by certain threads (`touches.py`).
+2. A walk through the program keeps the accesses that no barrier has ordered yet (`walking.py`, `state.py`, `steps.py`).
+   It goes through loops iteration by iteration (`iterations.py`). Where an access conflicts with an earlier one
+   (`conflicts.py`, `threads.py`), a barrier goes before it (`insert.py`). An access to what a copy in flight touches is
+   an error (`copies.py`).
+3. Barriers that later ones made superfluous are removed (`remove.py`).
+4. Each barrier, inserted or removed, is a choice with a reason (`choose.py`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from dsl.lowering.passes.barriers.walking import Order
 
 
 def insert_barriers(function: Function) -> None:
-    """Adds `barrier` operations. With `barriers manual` in the schedule only those between accesses to tiles that the
-    compiler made: what is between the accesses of the text is written there."""
+    """Adds `barrier` operations. With `barriers manual` in the schedule, only between accesses to tiles that the
+    compiler made: the kernel's text has the others."""
     order = order_of(function)
     choose(function, order, remove_superfluous(order, insert(order)))
 
 
 def order_of(function: Function) -> Order:
-    """What walks through a function go by."""
+    """The context of walks through a function."""
     warps, ops = function.warps, walk(function.body)
     forms = loop_forms_of(function, facts_of(function))
     by_hand = function.word("barriers") == "manual"

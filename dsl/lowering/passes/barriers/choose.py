@@ -1,4 +1,4 @@
-"""Why each barrier stands, and what a schedule says otherwise."""
+"""Makes each barrier a choice, with the reason for it. A schedule may choose otherwise."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NONE = "none"
 
 
 def choose(function: Function, order: Order, outcome: RemovalOutcome) -> None:
-    """Puts each barrier, and each one that is superfluous, to the choices; takes out and puts in what they say."""
+    """Makes a choice of each barrier, of superfluous ones too; inserts and removes barriers accordingly."""
     if not (outcome.standing or outcome.dropped):
         return
     reasons = _Reasons(order, outcome)
     gone = {each.barrier for each in outcome.dropped}
-    # Threads, not time: the block's barrier in place of each warp's changed no time on five kernels
+    # The cost is in threads, not in time: on five kernels, block barriers in place of warp barriers changed no time
     # (docs/measurements.md, `barrier=block`).
     costs = {"warp": WARP, "block": function.threads, NONE: 0}
     for each in sorted([*outcome.standing, *outcome.dropped], key=lambda each: reasons.position[each.before]):
@@ -54,7 +54,7 @@ def choose(function: Function, order: Order, outcome: RemovalOutcome) -> None:
 
 
 class _Reasons:
-    """position: of the steps of a function in its text, barriers that stand among them."""
+    """position: of each step of a function, barriers included, in the order of the text."""
 
     def __init__(self, order: Order, outcome: RemovalOutcome):
         self.order, self.steps, self.touches = order, order.steps, order.steps.accesses.touches
@@ -86,16 +86,16 @@ class _Reasons:
         )
 
     def inside(self, branch: Op, access: int) -> Op:
-        """The operation of an access in a branch of threads."""
+        """The operation that an access in a branch of threads belongs to."""
         found = self.steps.origin(access, [op for region in branch.regions for op, _ in self.steps.inside(region)])
         assert found is not None
         return found
 
     def owner(self, access: int, later: Op) -> tuple[Op, bool]:
-        """The operation of an access that another one meets, whatever loops and barriers have made of it since; and
-        whether it was done in an iteration before. Of several that became one, the last one before `later`."""
+        """The operation that an access came from, before loops and barriers changed it; and whether that was in an
+        earlier iteration. If several operations led to the access, the last one before `later`."""
         accesses = self.steps.accesses
-        followed = {access: False}  # as an iteration made it of what it was before
+        followed = {access: False}  # access → whether an iteration lies between it and the given one
         seen: set[int] = set()
         while followed:
             found = [
@@ -116,19 +116,19 @@ class _Reasons:
         raise AssertionError("an access of no operation")
 
     def is_past(self, earlier: Op, later: Op, followed: bool) -> bool:
-        """Whether an access is one of an iteration before, of a loop that has both."""
+        """Whether an access is of an earlier iteration, of a loop that contains both operations."""
         both = any(loop in self.loops[earlier] for loop in self.loops[later])
         return both and (followed or self.position[earlier] >= self.position[later])
 
     def between(self, earlier: Op, later: Op, earlier_iteration: bool) -> tuple[Op, ...]:
-        """The barriers that stand on the way from one operation to another, or from it on to a next iteration."""
+        """The barriers between two operations, or on the way from one to the other in the next iteration."""
         first, last = self.position[earlier], self.position[later]
         if not earlier_iteration:
             return tuple(b for b in self.standing if first < self.position[b] < last)
         around = [loop for loop in self.loops[later] if loop in self.loops[earlier]]
         return tuple(b for b in self.standing if around[-1] in self.loops[b] and not last <= self.position[b] <= first)
 
-    # ---- why it is not known that two accesses meet ----
+    # ---- why two accesses are taken to conflict although it is not known ----
 
     def doubt(self, earlier: Op, past: Touch, later: Op, touch: Touch) -> str:
         if past.bond is not None or touch.bond is not None:
@@ -147,12 +147,12 @@ class _Reasons:
         return met.doubt.value
 
     def is_masked(self, op: Op, touch: Touch) -> bool:
-        """Whether an access may leave elements out. What a copy writes is zeros there."""
+        """Whether an access may skip elements. A copy never does: it writes zeros where its mask is off."""
         fills = op.spec.in_flight and touch.write
         return not fills and operand(op, "mask") is not None
 
     def unplaced(self, op: Op, touch: Touch) -> str:
-        """Why it is not known where an access is; "" if it is."""
+        """Why the place of an access is not known; "" if it is known."""
         if touch.offsets is not None:
             return ""
         offset = self.steps.touches.offset_of(op, touch)
@@ -163,9 +163,9 @@ class _Reasons:
         return f"where {subject_of(op)} is hangs on {told}"
 
     def counted_from(self, mine: Terms, theirs: Terms) -> str:
-        """Two sums of scalars that differ, by what is in one of them alone."""
+        """Why two sums of scalars cannot be compared: the terms that only one of them has."""
         apart = [_sum([self.named(v, k) for v, k in a if (v, k) not in b]) for a, b in ((mine, theirs), (theirs, mine))]
-        if apart[0] == apart[1]:  # copies of one statement
+        if apart[0] == apart[1]:  # copies of one statement, as unrolling makes them: their values have one name
             return f"each counts from its own {apart[0]}"
         return f"one counts from {apart[0]}, the other from {apart[1]}"
 

@@ -1,8 +1,8 @@
-"""Whether two accesses meet: whether threads that no barrier has ordered touch one element.
+"""Whether two accesses meet: two threads touch one element, and no barrier orders them.
 
-What a thread releases to other blocks is what it did itself and what barriers brought it from others, and what it
-acquires is known to others behind a barrier (PTX ISA 8, "Causality order"). So a release is an access that meets all
-accesses of global memory by other threads before it, and an acquire one that meets all those behind it.
+A thread releases to other blocks what it did itself and what barriers brought it from other threads. Other threads see
+what it acquired only behind a barrier (PTX ISA 8, "Causality order"). So a release meets all earlier accesses of global
+memory by other threads, and an acquire meets all later ones.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from dsl.lowering.passes.barriers.threads import (
 )
 from dsl.lowering.passes.barriers.touches import Stage, Touch, along
 
-# Beyond, an access counts as being anywhere: a barrier too many, never one too few.
-MAX_ROUNDS_BACK = 64  # iterations of a loop looked at one by one
+# Iterations of a loop that are compared one by one. Beyond, an access counts as being anywhere: that may cost a barrier
+# too many, never one too few.
+MAX_ROUNDS_BACK = 64
 UNPLACED, APART = Meeting("block", Doubt.PLACE), Meeting("block", Doubt.BASE)
 
 
 def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
-    """How a pending access meets another one, in any iteration that it stands for: in the widest scope, and known
-    to."""
+    """How a pending access meets another one, in any iteration that it stands for: the one with the widest scope, and
+    of those one that is known, not only possible."""
     if touch.combines is not None and touch.combines == pending.combines:
-        return None
+        return None  # atomics whose order does not matter
     strongest: Meeting | None = None
     for earlier in earlier_iterations(pending, touch):
         met = conflict(earlier, touch, warps)
@@ -49,7 +50,7 @@ def meeting(pending: Touch, touch: Touch, warps: int) -> Meeting | None:
 
 
 def collision(flying: Touch, touch: Touch) -> Meeting | None:
-    """None if a copy in flight and an access touch different elements, in all iterations that the copy stands for."""
+    """How a copy in flight meets an access; None if they touch different elements, in all iterations of the copy."""
     if touch.combines is not None and touch.combines == flying.combines:
         return None
     for earlier in earlier_iterations(flying, touch):
@@ -59,7 +60,7 @@ def collision(flying: Touch, touch: Touch) -> Meeting | None:
 
 
 def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
-    """How two accesses meet; None if whatever both touch is touched by one thread alone."""
+    """How two accesses meet; None if each element that both touch is touched by one thread only."""
     if a.bond is not None or b.bond is not None:
         scope = scope_of_acting((a, b), warps)
         return None if scope is None else Meeting(scope)
@@ -69,6 +70,7 @@ def conflict(a: Touch, b: Touch, warps: int) -> Meeting | None:
         return UNPLACED
     if not _comparable(a, b):
         return APART
+    # wgmma reads through the asynchronous proxy. The fence for that goes with barriers of the block.
     if a.grouped or b.grouped:
         return IN_BLOCK
     met = meeting_of_elements(a, b, warps)
@@ -93,9 +95,9 @@ def earlier_iterations(a: Touch, b: Touch) -> list[Touch]:
         iterations = range(max(0, -(-first // abs(offset))), last // abs(offset) + 1)
     elif stage and (both := _comparable_stages(a, b)) is not None:
         back = along(stage, both[0].axes) if both[0].axes else stage
-        if not back:  # in all of them at the same place along these axes
+        if not back:  # all iterations are at the same place along these axes
             return [a.without(False, bool(offset)).along(both[0].axes)]
-        if both[0].modulus:
+        if both[0].modulus:  # a ring: after `modulus` iterations, the stages repeat
             iterations = range(both[0].modulus)
         else:
             away, rest = divmod(both[0].constant - both[1].constant, back)
@@ -106,7 +108,7 @@ def earlier_iterations(a: Touch, b: Touch) -> list[Touch]:
 
 
 def disjoint(a: Touch, b: Touch) -> bool:
-    """True if two accesses are known to touch different elements."""
+    """Whether two accesses are known to touch different elements."""
     if _different_stages(a, b):
         return True
     if a.offsets is None or b.offsets is None or not _comparable(a, b):
@@ -128,7 +130,7 @@ def _elements(offsets: Affine | Listed, shape: tuple[int, ...]) -> frozenset[int
 
 
 def _different_stages(a: Touch, b: Touch) -> bool:
-    """True if both stages are known and differ, rings taken into account."""
+    """Whether both stages are known and differ. Stages of a ring are compared modulo its length."""
     both = _comparable_stages(a, b)
     if both is None:
         return False
@@ -137,7 +139,8 @@ def _different_stages(a: Touch, b: Touch) -> bool:
 
 
 def _comparable_stages(a: Touch, b: Touch) -> tuple[Stage, Stage] | None:
-    """The stages of both, of boxes along the axes of which that goes, if their distance is that of their constants."""
+    """The stages of both accesses, if their distance is the difference of their constants; else None. Of TMA boxes,
+    only the axes along which that holds."""
     one, other = a.stage, b.stage
     if one is None or other is None or one.modulus != other.modulus:
         return None
@@ -149,14 +152,14 @@ def _comparable_stages(a: Touch, b: Touch) -> tuple[Stage, Stage] | None:
 
 
 def _comparable(a: Touch, b: Touch) -> bool:
-    """True if the offsets count from the same place (of one stage, if they lie in stages) and the same unknowns."""
+    """Whether offsets count from the same place (both within a stage, or neither) and have the same unknowns."""
     return a.in_stage == b.in_stage and (a.offsets is None or b.offsets is None or a.offsets.terms == b.offsets.terms)
 
 
 @dataclass(slots=True)
 class _Met:
-    """Sets of accesses: those compared with one, those of them that it meets within a warp, and within the block; those
-    that it is known to meet."""
+    """What is known of one access, as sets of others: those compared with it, those that it meets within a warp and
+    within the block, and those that it is known to meet."""
 
     compared: int = 0
     warp: int = 0
@@ -165,7 +168,7 @@ class _Met:
 
 
 class Comparisons:
-    """Which accesses meet one that comes behind them. Each pair is looked at once."""
+    """Which accesses meet a later one. Each pair is compared once: walks ask for the same pairs again and again."""
 
     def __init__(self, accesses: OpenAccesses, meeting: Callable[[Touch, Touch], Meeting | None]):
         self.accesses, self.meeting = accesses, meeting
@@ -189,11 +192,11 @@ class Comparisons:
         return "block" if others & known.block else "warp" if others & known.warp else None
 
     def met(self, access: int, others: int) -> int:
-        """Those of `others` that an access was found to meet in the widest scope."""
+        """Those of `others` that an access meets in the widest scope, as far as compared."""
         known = self.known[access]
         return others & known.block or others & known.warp
 
     def one(self, access: int, others: int) -> int:
-        """One that an access meets in the widest scope: one that it is known to meet, if there is one."""
+        """One of `others` that an access meets in the widest scope; one that it is known to meet, if possible."""
         met = self.met(access, others)
         return next(members(met & self.known[access].sure or met))

@@ -1,4 +1,4 @@
-"""Copies in flight are accesses of their own: touching what one touches is an error, and a `wait` that never waits."""
+"""Copies in flight. An access to what one touches is an error, and so is a `wait` that never waits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dsl.lowering.passes.barriers.state import State, members
 from dsl.lowering.passes.barriers.steps import Steps
 from dsl.lowering.passes.barriers.touches import Touch, stage_of
 
-NEVER = "wait(n) for it"  # of copies that no wait stands behind, in however many stages
+NEVER = "wait(n) for it"  # the hint where no wait behind the copy would reach it
 
 
 def groups_kept(ops: list[Op]) -> dict[str, int]:
-    """More groups than any wait leaves in flight need not be told apart, but for one that an error may name: of copies,
-    and of stores."""
+    """How many groups in flight a walk tells apart, of copies and of stores: two more than any `wait` leaves. Older
+    groups have all landed behind any wait; the second extra one lets an error name it."""
     return {
         kind: max((op.attrs["groups"] for op in ops if op.spec.orders == kind), default=0) + 2
         for kind in ("end", "their end")
@@ -40,12 +40,13 @@ class CopiesInFlight:
 
     def waited(self, op: Op, state: State) -> None:
         copies = state.copies
-        drains = copies.committed and not op.attrs["groups"]  # says that all is there, if only to a reader
+        # A wait(0) behind earlier copies is never an error, even if all have landed: it shows a reader that they have.
+        drains = copies.committed and not op.attrs["groups"]
         self.waited_for[op] = max(self.waited_for.get(op, 0), len(copies.groups), drains)
 
     def check_waits(self) -> None:
-        """A `wait` that leaves as many groups in flight as there can be never waits: what is read behind it may not be
-        there. Of a statement that became several operations, one that waits is enough."""
+        """TileError `hazard` for a `wait` that leaves as many groups in flight as there can be: it never waits, and
+        data read behind it may not be there. If a statement became several operations, one that waits is enough."""
         waits: dict[tuple[int, int], list[Op]] = {}
         for op in self.waited_for:
             if op.loc is not None:
@@ -100,13 +101,13 @@ class CopiesInFlight:
         raise TileError("hazard", op.loc, message, hint)
 
     def _begun_by(self, flying: int) -> Op | None:
-        """What an access in flight belongs to: of several that became one access, one nearest to it."""
+        """The copy or store that an access in flight belongs to; of several, the nearest."""
         begun = [op for op in walk(self.steps.function.body) if op.spec.in_flight or op.spec.leaves]
         return self.steps.origin(flying, begun)
 
     def _same_stage(self, copy: Op, flying: Touch, op: Op, touch: Touch) -> str | None:
-        """Which two stages of a ring are one: that of a copy in flight, told by the iteration of the access, and that
-        of the access. None where they are not known, or have one index."""
+        """Text that says which two indices of a ring are one stage: the index of a copy in flight, in terms of the
+        iteration of the access, and the index of the access. None where they are unknown, or are written alike."""
         ring = touch.stage.modulus if touch.stage is not None else None
         index, to = operand(op, "stage"), operand(copy, "stage")
         if not ring or flying.stage is None or index is None or to is None:
@@ -117,7 +118,7 @@ class CopiesInFlight:
             return None
         order = [each for each in walk(self.steps.function.body) if each is op or each is copy]
         iterations = (began.constant - flying.stage.constant) % ring
-        if not iterations and order[0] is op:  # the copy comes behind the access: it is of an earlier iteration
+        if not iterations and order[0] is op:  # the copy stands behind the access, so it is of an earlier iteration
             iterations = ring
         here, there = self._stage_text(index), self._stage_text(to, iterations)
         if here is None or there is None or here == there:
@@ -126,7 +127,7 @@ class CopiesInFlight:
         return f"stage {here} here and stage {there} of the copy{before} are the same in a ring of {ring}"
 
     def _stage_text(self, index: Value, less: int = 0) -> str | None:
-        """The index of a stage, less a number, as a kernel writes it; None where a part of it has no name."""
+        """The index of a stage minus `less`, as a kernel writes it; None where a part of it has no name."""
         index, _ = remainder(index)
         factors, constant = self.forms.form(index)
         constant -= less
@@ -139,7 +140,7 @@ class CopiesInFlight:
 
 
 def told_line(op: Op, near: Op) -> str:
-    """Where an operation is, for a message at another one."""
+    """The place of an operation, for a message about another one: with the file only if it is another file."""
     assert op.loc is not None
     is_near = near.loc is not None and near.loc.source is op.loc.source
     return f"line {op.loc.line}" if is_near else str(op.loc)

@@ -1,6 +1,6 @@
-"""What a loop makes of accesses: on the way into it, from one iteration to the next, on the way out.
+"""How a loop changes the description of accesses: on entry, from one iteration to the next, and on exit.
 
-What was at k * iteration + c in one iteration is at k * iteration + c - k in the next
+What one iteration describes as k * iteration + c, the next one describes as k * iteration + c - k
 (`dsl/lowering/building/loop_forms.py`).
 """
 
@@ -20,17 +20,17 @@ from dsl.lowering.passes.barriers.conflicts import MAX_ROUNDS_BACK
 from dsl.lowering.passes.barriers.steps import Steps
 from dsl.lowering.passes.barriers.touches import Change, Stage, Touch, along, terms_of
 
-MAX_ENTERED = (
-    256  # places from before a loop that its numbers tell apart: iterations of an outer loop may add more and more
-)
-# Few, since the walk through a loop ends when an iteration adds nothing new: places that are told apart for ever are as
-# many as the iterations.
-EXACT_ROUNDS = 2  # iterations after which an access that no barrier has ordered stands for all earlier iterations too
+# Accesses from before a loop that are described in terms of its iterations. A limit, since the iterations of an outer
+# loop may add more and more.
+MAX_ENTERED = 256
+# Iterations after which an unordered access stands for all earlier iterations, too. Few, since the walk through a loop
+# ends only when an iteration adds nothing new: without a limit, each iteration would add its own.
+EXACT_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """The changes of sets of accesses by one loop."""
+    """How one loop changes sets of accesses: on entry, from iteration to iteration, on exit."""
 
     entering: Callable[[int], int]
     following: Callable[[int], int]
@@ -38,7 +38,7 @@ class Iterations:
 
 
 class LoopIterations:
-    """What the loops of one function make of accesses."""
+    """The changes by each loop of one function."""
 
     def __init__(self, steps: Steps, forms: LoopForms):
         self.steps, self.forms = steps, forms
@@ -64,14 +64,14 @@ class LoopIterations:
         return known
 
     def _next_tile(self, following: Callable[[int], int]) -> Callable[[int], int]:
-        """What a block of the program has done to tensors is nothing to another block, whose tile this block does next:
-        nothing orders the two where each has a block of its own."""
+        """The change for a persistent kernel's loop over tiles: accesses of tensors by the tile before are dropped.
+        Without persistence, other blocks would compute the two tiles, and no barrier would order them either."""
         given = [p.value for p in self.steps.function.params if p.value is not None]
         of_memory = self.steps.accesses.of_memory
         return lambda accesses: following(accesses & ~reduce(or_, (of_memory[memory] for memory in given), 0))
 
     def _at_first(self, block: Block) -> Iterator[Touch]:
-        """The accesses of a block, those of loops in it in the first iteration."""
+        """The accesses of a block; those inside loops as in the first iteration."""
         for op in self.steps.of(block):
             for access in self.steps.accesses_of(op):
                 yield self.steps.accesses.touches[access]
@@ -81,9 +81,9 @@ class LoopIterations:
                     yield touch.expressed(lambda form, m: self.forms.canonical(substituted(form, starts), m))  # noqa: B023
 
     def _first_iteration(self, op: Op, carried: list[Carried]) -> Callable[[Touch], Touch]:
-        """Stages and offsets relative to what the loop carries, which has its start in the first iteration."""
+        """Describes stages and offsets relative to what the loop carries, which has its start value on entry."""
         starts = {c.inside: c.start for c in carried}
-        # Factors of what is carried, in the body's accesses of a memory.
+        # Memory → carried value → its factor in the body's accesses of that memory.
         stages: dict[Value, dict[int, int]] = defaultdict(dict)
         offsets: dict[Value, dict[int, int]] = defaultdict(dict)
         for touch in (touch for region in op.regions for touch in self._at_first(region)):
@@ -119,7 +119,7 @@ class LoopIterations:
 
 
 def _defined_in(op: Op, forms: LoopForms) -> set[int]:
-    """The identities of all values of an operation's regions, but for those that are the same each time they run."""
+    """The identities of all values in an operation's regions, except those that are the same in each iteration."""
     out = {id(a) for region in op.regions for a in region.args}
     out |= {id(name) for name in forms.names.get(op, ())[:1]}
     for inner in (o for region in op.regions for o in walk(region)):
@@ -131,14 +131,15 @@ def _defined_in(op: Op, forms: LoopForms) -> set[int]:
 
 
 def _new(value: int) -> int:
-    """The identity of what a value becomes in the next iteration, beside its own, as long as both stand in one form."""
+    """The identity of a value in the next iteration, while one form holds both the old and the new one."""
     return ~value
 
 
 def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch], Touch]:
-    """An access of one iteration of a loop as the next one sees it. inside: what an iteration computes anew."""
-    # What keeps its name from iteration to iteration, and what an iteration adds to it; what the next iteration knows
-    # by another name; what an iteration adds to that only the run knows.
+    """Describes an access of one iteration as the next iteration sees it. inside: values that each iteration
+    recomputes."""
+    # steps: values that keep their name, with what an iteration adds. renamed: values that the next iteration knows by
+    # another name. added: values to which an iteration adds something that is known only at run time.
     steps = {c.inside: c.next[1] for c in carried if c.next[0] == {c.inside: 1} and c.modulus == EXACT}
     renamed: dict[int, Form] = {}
     added: dict[int, tuple[Form, int]] = {}

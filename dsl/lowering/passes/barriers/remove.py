@@ -1,7 +1,7 @@
-"""Takes out barriers that others have made superfluous.
+"""Removes barriers that others made superfluous.
 
-In a loop, a barrier put in later, for the next iteration, may order all that an earlier one was put in for. And one
-before the loop may order all that one in it was put in for, but once and not in each iteration.
+In a loop, a barrier inserted later, for the next iteration, may order all that an earlier one was inserted for. A
+barrier before a loop may replace one inside it, and it costs once, not in each iteration.
 """
 
 from __future__ import annotations
@@ -14,30 +14,29 @@ from dsl.lowering.passes.barriers.insert import Placed, placed
 from dsl.lowering.passes.barriers.state import State
 from dsl.lowering.passes.barriers.walking import BarrierWalk, Need, Order
 
-MAX_DROPS = 32  # barriers of one loop looked at again
+MAX_DROPS = 32  # barriers of one loop that are tried: each trial walks the whole function again
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalOutcome:
-    """Barriers that stand, and those that were superfluous."""
+    """The barriers that stay, and the superfluous ones."""
 
     standing: list[Placed]
     dropped: list[Placed] = field(default_factory=list)
 
 
 def remove_superfluous(order: Order, inserted: list[Placed]) -> RemovalOutcome:
-    """What remains of the inserted barriers, and what came instead."""
+    """Removes superfluous ones of the inserted barriers; may put one before a loop instead."""
     removal = _Removal(order, RemovalOutcome(inserted))
     body = order.steps.function.body
     for loop in (op for op in body.ops if op.spec.control.loops):
         inside = removal.inside(loop)
-        # One barrier alone was put in because nothing else ordered its accesses; only a later one can make it
-        # superfluous.
+        # A single barrier was inserted because nothing else orders its accesses. Only a later one makes it superfluous.
         if 1 < len(inside) <= MAX_DROPS:
             for each in inside:
                 removal.take_out(each)
-    # After the others: a barrier before the loop costs once, so it is worth trying only against what is left in each
-    # iteration.
+    # After the others: a barrier before the loop costs something, too, so it is tried only against the ones that are
+    # left inside.
     for block, loop in order.steps.loops(body):
         inside = removal.inside(loop)
         if inside and len(inside) <= MAX_DROPS:
@@ -46,7 +45,7 @@ def remove_superfluous(order: Order, inserted: list[Placed]) -> RemovalOutcome:
 
 
 class _Needed(Exception):
-    """An access that no barrier orders."""
+    """Some access would be unordered: the barrier must stay."""
 
 
 def _refuse(need: Need) -> None:
@@ -66,7 +65,7 @@ class _Removal:
         return [each for each in self.outcome.standing if each.block in blocks]
 
     def take_out(self, each: Placed) -> bool:
-        """Removes a barrier if all is ordered without it."""
+        """Removes a barrier if all accesses are ordered without it. Returns whether it did."""
         self.change(each.block)
         self.steps.remove(each.block, each.barrier)
         try:
@@ -80,7 +79,7 @@ class _Removal:
         return True
 
     def put_before(self, block: Block, loop: Op, inside: list[Placed]) -> None:
-        """Puts a barrier before a loop, if one or more in it are superfluous then."""
+        """Inserts a barrier before a loop if that makes one or more inside superfluous."""
         scope = "block" if any(each.barrier.attrs["scope"] == "block" for each in inside) else "warp"
         self.change(block)
         before = placed(self.order, block, loop, scope, inside[0].need)
@@ -92,7 +91,7 @@ class _Removal:
             self.steps.remove(block, before.barrier)
 
     def change(self, block: Block) -> None:
-        """What was found of a block, and of those that it is in, is void."""
+        """Forgets the results of walks through a block and the blocks around it."""
         around: Block | None = block
         while around is not None:
             self.walk.outcomes.pop(around, None)

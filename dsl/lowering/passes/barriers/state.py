@@ -1,4 +1,4 @@
-"""What no barrier has ordered yet, as sets of accesses, and how such sets change."""
+"""The state of a walk: sets of accesses that no barrier has ordered yet, and how such sets change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operator import or_
 from dsl.lowering.ir.function import Value
 from dsl.lowering.passes.barriers.touches import Touch
 
-PART_BITS = 5  # accesses of a set that are changed as one
+PART_BITS = 5  # log2 of the accesses in a part of a set: changes are remembered part by part
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,10 @@ class Flight:
 
     groups: tuple[int, ...] = ()  # committed, oldest first
     open: int = 0  # not committed
-    committed: bool = False  # some were, waited for or not
+    committed: bool = False  # whether any group was committed, waited for or not
 
     def joined(self, other: Flight) -> Flight:
-        # Groups are matched from the newest: what may be in flight on either way.
+        # `wait(n)` counts groups from the newest, so the groups of both ways are matched from there.
         pairs = zip_longest(reversed(self.groups), reversed(other.groups), fillvalue=0)
         groups = tuple(mine | theirs for mine, theirs in pairs)[::-1]
         return Flight(groups, self.open | other.open, self.committed or other.committed)
@@ -36,14 +36,14 @@ class Flight:
         return replace(self, open=self.open | accesses)
 
     def ended(self, most: int) -> Flight:
-        """Open accesses become a group. Of more than `most` groups, the oldest become one."""
+        """Commits the open accesses as a group. Above `most` groups, the two oldest become one."""
         groups = (*self.groups, self.open)
         if len(groups) > most:
             groups = (groups[0] | groups[1], *groups[2:])
         return Flight(groups, 0, True)
 
     def waited(self, left: int) -> tuple[Flight, int]:
-        """All groups but the newest have landed: what is left, and their accesses."""
+        """All but the newest `left` groups have landed. Returns what is left, and the accesses that landed."""
         done = self.groups[: max(0, len(self.groups) - left)]
         return replace(self, groups=self.groups[len(done) :]), reduce(or_, done, 0)
 
@@ -54,10 +54,10 @@ class Flight:
 
 @dataclass(slots=True)
 class State:
-    """What no barrier has ordered and what is in flight, as sets of accesses (see `OpenAccesses`).
+    """The unordered accesses (`pending`) and those in flight, as sets (see `OpenAccesses`).
 
-    copies: into shared memory. stores: by TMA, as far as they read shared memory; sent: what they write, of which
-    nothing tells in the kernel that it is there.
+    copies: into shared memory. stores: the reads of shared memory by TMA stores. sent: the writes of TMA stores to
+    global memory. Nothing in the kernel waits for these, so they stay in flight to its end.
     """
 
     pending: int = 0
@@ -77,8 +77,8 @@ class State:
         return State(change(self.pending), self.copies.each(change), self.stores.each(change), change(self.sent))
 
     def land(self, left: int, stores: bool) -> None:
-        """All groups but the newest have landed: what copies have written, or stores have read, is as if each thread
-        had done it just now."""
+        """All but the newest `left` groups have landed. Their accesses become pending, as if each thread had done them
+        just now."""
         if stores:
             self.stores, done = self.stores.waited(left)
         else:
@@ -95,7 +95,8 @@ class State:
 
 
 class OpenAccesses:
-    """All accesses met, numbered: a set of them is an integer, whose bit i says that access i is in it."""
+    """All accesses of a function, numbered. A set is an integer: bit i says that access i is in it. Union and
+    intersection of sets with thousands of accesses are then one operation."""
 
     def __init__(self) -> None:
         self.touches: list[Touch] = []
@@ -103,8 +104,8 @@ class OpenAccesses:
         self.of_memory: dict[Value, int] = defaultdict(int)
         self.of_global = 0
         self.acquires = 0
-        self.earlier: dict[int, list[int]] = defaultdict(list)  # by number: as what a loop or a barrier changed it from
-        self.followed: set[tuple[int, int]] = set()  # those of `earlier`, old and new, that an iteration is between
+        self.earlier: dict[int, list[int]] = defaultdict(list)  # number → what a loop or a barrier changed into it
+        self.followed: set[tuple[int, int]] = set()  # those of `earlier`, (old, new), with an iteration between them
         self.behind_warp_barrier = self.changing(lambda touch: replace(touch, warp_ordered=True))
 
     def number(self, touch: Touch) -> int:
@@ -119,7 +120,7 @@ class OpenAccesses:
         return known
 
     def before(self, touch: Touch) -> int:
-        """The accesses that `touch` may meet when it comes behind them."""
+        """The earlier accesses that `touch` may meet: those of its memory, and acquires if it is global."""
         if touch.bond == "acquire":
             return 0
         if touch.bond == "release":
@@ -135,7 +136,7 @@ class OpenAccesses:
         return new
 
     def generations(self, number: int) -> Iterator[set[int]]:
-        """An access, what it was before one change, before two, and so on."""
+        """The access, then what it was before one change, before two, and so on."""
         seen, now = set(), {number}
         while now:
             yield now
@@ -143,14 +144,14 @@ class OpenAccesses:
             now = {old for new in now for old in self.earlier[new]} - seen
 
     def changing(self, change: Callable[[Touch], Touch], follows: bool = False) -> Callable[[int], int]:
-        """`change` of accesses as a function of sets; of each set it is found once. follows: it makes of them what they
-        are in the next iteration of a loop."""
+        """`change` as a function of sets, cached. follows: the change leads to the next iteration of a loop."""
 
         @cache
         def changed(accesses: int) -> int:
             if not accesses & (accesses - 1):
                 return 1 << self.changed(accesses.bit_length() - 1, change, follows) if accesses else 0
-            return reduce(or_, map(changed, _parts(accesses)))  # from iteration to iteration, most parts stay the same
+            # In parts, as most parts stay the same from iteration to iteration, and the cache has them.
+            return reduce(or_, map(changed, _parts(accesses)))
 
         return changed
 
@@ -164,7 +165,7 @@ def members(accesses: int) -> Iterator[int]:
 
 
 def _parts(accesses: int) -> Iterator[int]:
-    """A set in parts of neighbouring numbers; a set that is one part, in its members."""
+    """Divides a set into parts of 32 neighbouring numbers; a set within one part, into its members."""
     low, high = (accesses & -accesses).bit_length() - 1, accesses.bit_length() - 1
     if low >> PART_BITS == high >> PART_BITS:
         yield from (1 << i for i in members(accesses))

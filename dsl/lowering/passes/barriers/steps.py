@@ -1,4 +1,4 @@
-"""The operations of a function that matter for the order of accesses, by block, and the accesses of each."""
+"""The operations that matter for the order of accesses, by block, and the accesses of each."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dsl.lowering.passes.barriers.touches import Touch, Touches
 
 
 def doer(op: Op, touch: Touch) -> Op:
-    """The operation that says where one touches something: of a product, the load."""
+    """The operation that has the offsets of an access: of wgmma, the load of its operand."""
     said = [each for each in done_by(op) if touch.memory in each.operands]
     return said[0] if said else op
 
 
 class Steps:
-    """The order is that of the blocks, also behind a barrier that is put in or taken out here."""
+    """The steps of a function. `insert` and `remove` change a block and its steps together."""
 
     def __init__(self, function: Function, touches: Touches):
         self.function, self.touches, self.accesses = function, touches, OpenAccesses()
@@ -25,7 +25,7 @@ class Steps:
         self.known: dict[Block, list[Op]] = {}
 
     def of(self, block: Block) -> list[Op]:
-        """The operations of a block that access what is written, or order accesses; loops and branches with such."""
+        """The operations of a block that access written memory or order accesses; loops and branches with such."""
         known = self.known.get(block)
         if known is None:
             known = self.known[block] = [op for op in block.ops if self._matters(op)]
@@ -45,8 +45,7 @@ class Steps:
         return known
 
     def origin(self, access: int, ops: Sequence[Op]) -> Op | None:
-        """The one of some operations that an access belongs to, whatever loops and barriers have made of it since: of
-        several that became one access, one nearest to it."""
+        """The one of `ops` that an access came from, before loops and barriers changed it; of several, the nearest."""
         for numbers in self.accesses.generations(access):
             for op in ops:
                 if not numbers.isdisjoint(self.touched.get(op, ())):
@@ -62,14 +61,14 @@ class Steps:
             ops.remove(barrier)
 
     def inside(self, block: Block, loops: tuple[Op, ...] = ()) -> Iterator[tuple[Op, tuple[Op, ...]]]:
-        """All steps of a block, outer ones first, each with the loops around it, down from this block."""
+        """All steps of a block and its regions, outer ones first, each with the loops around it inside this block."""
         for op in self.of(block):
             yield op, loops
             for region in op.regions:
                 yield from self.inside(region, (*loops, op) if op.spec.control.loops else loops)
 
     def loops(self, block: Block) -> Iterator[tuple[Block, Op]]:
-        """Loops with the block that they stand in, inner ones first."""
+        """The loops and the blocks that hold them, inner ones first."""
         for op in tuple(self.of(block)):  # barriers may be put in meanwhile
             for region in op.regions:
                 yield from self.loops(region)

@@ -1,6 +1,7 @@
-"""How far apart the threads are that touch one element: not two threads, those of one warp, or of the block.
+"""The scope in which two accesses meet: none (one thread touches each element), a warp, or the block.
 
-Two accesses whose offsets count from the same place are compared as linear maps of bits, or element by element.
+Two accesses whose offsets count from the same place are compared as linear maps of bits. Where these do not apply, they
+are compared element by element.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from dsl.lowering.known.listed_offsets import Listed
 from dsl.lowering.layouts.layout import Layout, apply
 from dsl.lowering.passes.barriers.touches import Touch
 
+# Elements that are compared one by one. Larger accesses that are no linear maps count as meeting in the block.
 MAX_ENUMERATED = 1 << 15
 Scope = str
-"""Of a barrier, and of what needs one: "warp" or "block"."""
+"""The scope of a barrier, and of two accesses that need one: "warp" or "block"."""
 
 
 class Doubt(Enum):
-    """Why it is not known that two accesses meet which are taken to."""
+    """Why two accesses are taken to meet although it is not known."""
 
     PLACE = "where one of them is, is not known"
     BASE = "they count from different values"
@@ -31,7 +33,7 @@ class Doubt(Enum):
 
 
 class Meeting(NamedTuple):
-    """Two accesses that meet, or may meet: in which scope, and what is not known."""
+    """Two accesses meet, or may meet: the scope, and what is not known."""
 
     scope: Scope
     doubt: Doubt | None = None
@@ -50,7 +52,7 @@ def wider(a: Scope | None, b: Scope | None) -> Scope | None:
 
 def scope_of_acting(touches: tuple[Touch, ...], warps: int) -> Scope | None:
     """The scope of all threads that do one of these accesses."""
-    threads = 0  # the bits of their numbers in which they differ
+    threads = 0  # the bits in which the numbers of these threads differ
     for touch in touches:
         if touch.layout is None:
             threads |= 0 if touch.one_thread else WARP * warps - 1
@@ -60,7 +62,7 @@ def scope_of_acting(touches: tuple[Touch, ...], warps: int) -> Scope | None:
 
 
 def meeting_of_elements(a: Touch, b: Touch, warps: int) -> Meeting | None:
-    """How two accesses meet whose offsets count from the same place."""
+    """How two accesses meet if their offsets count from the same place."""
     if a.layout is None or b.layout is None:
         return _certain(_scope_with_scalar(a, b, warps))
     both = images(a, b)
@@ -109,7 +111,8 @@ def _scope_with_scalar(a: Touch, b: Touch, warps: int) -> Scope | None:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What one access touches, as XOR of vectors: one for each bit of the acting threads, one for each register bit."""
+    """What one access touches, as XOR of vectors: one vector for each bit of the acting threads' numbers, and one for
+    each register bit."""
 
     threads: tuple[tuple[int, int], ...]  # (bit of the thread's number, vector)
     registers: tuple[int, ...]
@@ -118,8 +121,8 @@ class Image:
 def images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
     """Both accesses as linear maps into one space of bits, or None where carries make them nonlinear.
 
-    Either both use one formula that gives every element an offset of its own, so that elements may be compared; or the
-    offsets themselves are free of carries: each coordinate has bits of its own.
+    If both use one formula that gives each element its own offset, elements are compared. Otherwise offsets are
+    compared, if they are free of carries: each coordinate has bits of its own.
     """
     assert a.offsets is not None and b.offsets is not None and a.layout is not None and b.layout is not None
     if a.offsets == b.offsets and a.shape == b.shape and a.offsets.one_to_one(a.shape):
@@ -134,7 +137,7 @@ def images(a: Touch, b: Touch) -> tuple[Image, Image] | None:
 
 
 def _image(touch: Touch, affine: Affine | None) -> Image:
-    """By offsets less the constant, or by elements if `affine` is None."""
+    """The image in offsets minus their constant; in elements if `affine` is None."""
     layout = touch.layout
     assert layout is not None
 
@@ -154,12 +157,12 @@ def _idle(touch: Touch) -> int:
 
 
 def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
-    """How far apart two threads can be that touch one element: None if they are one thread, else "warp" or "block".
+    """The scope of the threads that touch one element: None for one thread only, else "warp" or "block".
 
-    The pairs (thread of a, its register, thread of b, its register) that touch one element are the kernel of a linear
-    map, so the differences between the two threads are a linear space too: its basis tells all.
+    The tuples (thread of a, its register, thread of b, its register) that touch one element are the kernel of a linear
+    map. So the differences between the two threads form a linear space, too, and its basis suffices.
     """
-    rows: list[tuple[int, int]] = []  # echelon form of the vectors, with the difference of threads behind each
+    rows: list[tuple[int, int]] = []  # echelon form: (vector, difference of threads that gives it)
     scope: Scope | None = None
     for image in images:
         for thread, vector in (*image.threads, *((0, v) for v in image.registers)):
@@ -175,12 +178,13 @@ def scope_by_algebra(images: tuple[Image, Image]) -> Scope | None:
 
 
 def owners(touch: Touch, warps: int) -> dict[int, list[int]]:
-    """Offset → the threads that touch it."""
+    """Offset → the numbers of the threads that touch it."""
     assert touch.layout is not None and touch.offsets is not None
     return _owners(touch.layout, touch.offsets, _idle(touch), warps)
 
 
-# Copies and reads of the parts of a tile meet pair by pair, and each is enumerated once: 9 ms of a product's.
+# Cached: copies and reads of the subtiles of a tile are compared pair by pair, and each is enumerated once. That saves
+# 9 ms of the compile time of a matrix product.
 @lru_cache(maxsize=8)
 def _owners(layout: Layout, at: Affine | Listed, idle: int, warps: int) -> dict[int, list[int]]:
     offsets = at.values(layout.shape)

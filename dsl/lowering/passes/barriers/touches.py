@@ -1,6 +1,6 @@
 """What an operation touches: which elements of which memory, by which threads.
 
-Where an access is, is known relative to scalars that the kernel computes, and to the numbers of the iterations of loops
+The place of an access is known relative to scalars that the kernel computes, and to the iterations of loops
 (`dsl/lowering/building/loop_forms.py`).
 """
 
@@ -22,15 +22,16 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import BONDS, commutes, counts_iterations, place_of
 
 Change = Callable[[Form, int], Form | None]
-"""A form told otherwise, under the modulus for which it is needed; None where it is not known any more."""
+"""Rewrites a form, under the modulus for which it is needed. None where it is not known any more."""
 
 
 BEYOND = 1 << 32
-"""More than two tiles of an array can lie apart along an axis, in tiles."""
+"""More than the distance of any two tiles of an array along an axis, in tiles: the base of a box's number."""
 
 
 def along(box: int, axes: Collection[int]) -> int:
-    """Of the number of a box, which has a digit for each axis, less than half of BEYOND away from 0, those of these."""
+    """The number of a box, reduced to the digits of these axes. The number has one digit in base BEYOND for each axis;
+    digits are signed, and less than half of BEYOND away from 0."""
     kept, axis = 0, 0
     while box:
         digit = (box + BEYOND // 2) % BEYOND - BEYOND // 2
@@ -40,8 +41,8 @@ def along(box: int, axes: Collection[int]) -> int:
 
 
 class Stage(NamedTuple):
-    """The index of a stage: Σ terms + constant, modulo `modulus` if there is one. axes: of a box of a tensor, whose
-    number has a digit for each axis, those along which it is known."""
+    """The index of a stage: Σ terms + constant, modulo `modulus` if there is one. For a TMA box of a tensor it is the
+    number of the box, with one digit for each axis; axes: those along which the digit is known."""
 
     terms: Terms
     constant: int
@@ -58,12 +59,12 @@ class Stage(NamedTuple):
         return dict(self.terms), self.constant
 
     def of(self, form: Form) -> Stage:
-        """Such a stage at another index."""
+        """The same kind of stage at another index."""
         factors, constant = reduced(form, self.holds)
         return self._replace(terms=terms_of(factors), constant=constant)
 
     def along(self, axes: Collection[int]) -> Stage:
-        """What is known of a box along these axes alone; of another stage all of it."""
+        """What is known of a box along these axes only; a stage that is no box stays as it is."""
         if not self.axes:
             return self
         terms = terms_of({value: along(factor, axes) for value, factor in self.terms})
@@ -71,7 +72,8 @@ class Stage(NamedTuple):
         return self._replace(terms=terms, constant=along(self.constant, axes), axes=kept)
 
     def changed(self, change: Change) -> Stage | None:
-        """The same index, told otherwise: of a box along each axis by itself. None where nothing of it is known."""
+        """The same index with its form rewritten; the digits of a box are rewritten one by one, so that one may stay
+        known where another is lost. None where nothing is known any more."""
         if not self.axes:
             form = change(self.form, self.holds)
             return None if form is None else self.of(form)
@@ -85,18 +87,18 @@ class Stage(NamedTuple):
 class Touch:
     """One access that is not ordered yet.
 
-    bond: "acquire" or "release" if it orders global memory with other blocks, and touches nothing itself.
-    stage: the stage's index; None without a stage, or where it is not known (`in_stage` tells).
-    offsets: of elements, in the stage if there is one; None for any element.
-    layout: of the tile; None for a scalar. one_thread: each element is touched by one of the threads that hold it, a
-        scalar by thread 0.
-    combines: what it does if such accesses need no order among themselves (`dsl/lowering/ops/memory.py`).
-    polls: the atomic that it is, if that needs no order among its own iterations in a loop of threads.
-    joint: the lanes of a warp do it together, each for others too. grouped: the warps of a group do, by the
-        asynchronous proxy, whose fence goes with barriers of the block.
-    warp_ordered: a warp barrier came after, so only other warps can still meet it.
-    age: iterations of loops that moved it since.
-    before: it stands for earlier iterations too, each this much (stage, offset) further back.
+    bond: "acquire" or "release" if it orders global memory with other blocks and touches nothing itself.
+    stage: the index of the stage; None without a stage or where it is not known (`in_stage` is True then).
+    offsets: of elements, within the stage if there is one; None for any element.
+    layout: of the tile; None for a scalar. one_thread: only one of the threads that hold an element touches it; thread
+        0 touches a scalar.
+    combines: the operation, if accesses of this kind need no order among themselves (`dsl/lowering/ops/memory.py`).
+    polls: the atomic, if its own iterations in a loop of threads need no order among themselves.
+    joint: the lanes of a warp do it together, each also for others. grouped: the warps of a warp group do it together,
+        through the asynchronous proxy; its fence goes with barriers of the block.
+    warp_ordered: a warp barrier came after it, so only other warps can still meet it.
+    age: the iterations of loops that have passed since.
+    before: the access also stands for earlier iterations, each this much (stage, offset) further back.
     """
 
     memory: Value
@@ -117,7 +119,7 @@ class Touch:
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Accesses are hashed far more often than made."""
+        """Stores the hash: accesses are hashed far more often than made."""
         place = (self.memory, self.stage, self.offsets, self.layout, self.bond)
         self._hash = hash((place, self.write, self.age, self.before, self.warp_ordered))
 
@@ -133,7 +135,7 @@ class Touch:
         return not isinstance(self.memory.type, SharedType)
 
     def shifted(self, stage: int, offset: int) -> Touch:
-        """The same access that many stages and elements back."""
+        """The same access, so many stages and elements further back."""
         out = self
         if stage and out.stage is not None:
             out = replace(out, stage=out.stage.of((dict(out.stage.terms), out.stage.constant - stage)))
@@ -142,7 +144,7 @@ class Touch:
         return out
 
     def expressed(self, change: Change) -> Touch:
-        """The same access with its forms, of stage and offsets, told otherwise."""
+        """The same access with the forms of its stage and offsets rewritten."""
         stage, offsets = self.stage, self.offsets
         if stage is not None and stage.terms:
             stage = stage.changed(change)
@@ -156,18 +158,18 @@ class Touch:
         return replace(out, stage=stage, offsets=offsets)
 
     def along(self, axes: tuple[int, ...]) -> Touch:
-        """The same access of a box of which these axes alone are known still."""
+        """The same access of a box of which only these axes are still known."""
         if self.stage is None or self.stage.axes == axes:
             return self
         before = self.before and (along(self.before[0], axes), self.before[1])
         return replace(self, stage=self.stage.along(axes), before=before if before and any(before) else None)
 
     def forget(self, values: set[int]) -> Touch:
-        """What hangs on these values is not known any more."""
+        """The same access; what depends on these values is not known any more."""
         return self.expressed(lambda form, _: None if form[0].keys() & values else form)
 
     def without(self, stage: bool, offsets: bool) -> Touch:
-        """The same access without its stage or its offsets. What is left may still move from iteration to iteration."""
+        """The same access without its stage or its offsets. The other may still change from iteration to iteration."""
         if not (stage or offsets):
             return self
         before = self.before and (self.before[0] * (not stage), self.before[1] * (not offsets))
@@ -184,7 +186,7 @@ def terms_of(factors: dict[int, int]) -> Terms:
 
 
 def stage_of(forms: LoopForms, memory: Value, index: Value) -> Stage:
-    """The stage that an index chooses: of a ring modulo its stages; `i % 2` takes two in turn."""
+    """The stage that an index selects: in a ring, modulo its stages; `i % 2` alternates between two."""
     assert isinstance(memory.type, SharedType)
     modulus = memory.type.shape[0] if memory.type.ring else None
     inner, taken = remainder(index)
@@ -196,24 +198,24 @@ def stage_of(forms: LoopForms, memory: Value, index: Value) -> Stage:
 
 
 def tiles_of_stores(ops: list[Op]) -> dict[Value, dict[int, int]]:
-    """Of each tensor that is stored by TMA, elements by axis of a box, where all boxes have as many."""
+    """Tensor stored by TMA → axis → the extent of its boxes along that axis, where all boxes have the same."""
     found: dict[Value, dict[int, int]] = {}
     for op in ops:
         tensor = operand(op, "tensor") if op.spec.leaves else None
         if tensor is not None:
             extents = {axis.axis: axis.extent for axis in CopiedBox.of(op).axes}
             known = found.setdefault(tensor, extents)
-            alike = known.keys() == extents.keys()  # else axes of one are several, joined, of another
+            alike = known.keys() == extents.keys()  # else one map has joined axes that are separate in another
             found[tensor] = {axis: each for axis, each in known.items() if alike and extents[axis] == each}
     return found
 
 
 def stage_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Stage | None:
-    """Which box of its tensor a store by TMA writes, as a number: boxes of two numbers have no element in common.
+    """The number of the box that a TMA store writes: boxes with different numbers have no element in common.
 
-    Counted are those axes along which boxes begin at multiples of their extent; the number of tiles along each is a
-    digit, so that one may be known where another is not: that of a row, behind the loop over its columns. None where
-    there is no such axis.
+    Only axes along which boxes begin at multiples of their extent count. The number of tiles along each such axis is a
+    digit of its own, so that one digit may be known where another is not: that of the row is still known behind the
+    loop over the columns. None where there is no such axis.
     """
     terms: dict[int, int] = {}
     constant, axes = 0, []
@@ -230,17 +232,17 @@ def stage_of_box(forms: LoopForms, op: Op, tiles: dict[int, int]) -> Stage | Non
 
 
 class Touches:
-    """What the operations of one function touch of what may be written while it runs. ops: all of them. by_hand: only
-    of tiles that the compiler made, as the text has the barriers between its own accesses."""
+    """What the operations of one function touch of memory that may be written while it runs. ops: all operations.
+    by_hand: only tiles that the compiler made, as the text has the barriers between its own accesses."""
 
     def __init__(self, ops: list[Op], forms: LoopForms, by_hand: bool = False):
         self.effects = {op: op.spec.access.effects(op) for op in ops if op.spec.access.touches}
         effects = [e for found in self.effects.values() for e in found]
         self.written = {e.memory for e in effects if e.kind == "write"}
-        # What goes through a pipeline is ordered by its barriers.
+        # The mbarriers of a pipeline order accesses of what goes through it.
         self.in_pipelines = {e.memory for e in effects if e.by.completion == "mbarrier"}
-        # What this kernel only reads stays as it is while it runs, but for a kernel that has an order with the whole
-        # system: a host or another kernel may write it.
+        # Memory that a kernel only reads does not change while it runs, with one exception: if an atomic has the scope
+        # of the system, the host or another kernel may write it.
         self.all_global = any(e.kind in BONDS and e.by.scope == "sys" for e in effects)
         self.used = {value for op in ops for value in op.operands}
         self.tiles = tiles_of_stores(ops)
@@ -255,7 +257,7 @@ class Touches:
         return next(place_of(op, e)[0] for e in self.effects[op] if e.memory is touch.memory and e.kind == kind)
 
     def source_of_doubt(self, offset: Value) -> Op | None:
-        """The operation because of which offsets are not known; None for what comes around a loop."""
+        """The operation that makes offsets unknown; None if a loop carries them."""
         while (op := offset.op) is not None:
             unknown = [v for v in op.operands if isinstance(v.type, TileType) and not self.place(v)]
             if not unknown:
@@ -264,11 +266,11 @@ class Touches:
         return None
 
     def place(self, offset: Value) -> Affine | Listed | None:
-        """Offsets as far as their definition shows them."""
+        """Offsets as far as the operations that compute them show."""
         return self.affines.of(offset) or self.listed.of(offset)
 
     def of(self, op: Op) -> list[Touch]:
-        """The accesses of an operation to what may be written."""
+        """The accesses of an operation to memory that may be written."""
         out = []
         effects = self.effects.get(op, [])
         written = {effect.memory for effect in effects if effect.kind == "write"}
@@ -279,7 +281,7 @@ class Touches:
             if not (memory in self.written or (self.all_global and effect.space == "global")):
                 continue
             if effect.kind == "read" and memory in written:
-                continue  # one touch for both
+                continue  # an atomic reads and writes: one touch stands for both
             offset, stage = place_of(op, effect)
             layout = offset.tile.layout
             one = bool(written) or op.attrs.get("one_thread", False)

@@ -1,7 +1,7 @@
-"""The walk through a program with the accesses that no barrier has ordered yet.
+"""The walk through a program, with the accesses that no barrier has ordered yet.
 
-An access that touches what another thread may have touched (one of the two writing) needs a barrier before it. Loops
-are walked until their back edge brings nothing new. `wait` makes a copy a write of its thread.
+An access needs a barrier before it if another thread may have touched the same element and one of the two writes. Loops
+are walked until their back edge brings nothing new. `wait` turns a copy into a write by its thread.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dsl.lowering.passes.barriers.threads import Scope
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A barrier that an operation of a block needs before it. later, earlier: of the accesses that need it, one of the
-    operation (of those in it), and one that it meets."""
+    """A barrier that an operation needs before it. later: an access of the operation that needs the barrier. earlier:
+    an access that it meets."""
 
     block: Block
     op: Op
@@ -36,8 +36,8 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a walk goes by: the steps of a function on so many warps, what its loops make of accesses, which accesses
-    meet, and its copies. by_hand: accesses of the text are not among them."""
+    """The context of a walk: the warps of a block, the steps of a function, how its loops change accesses, which
+    accesses meet, and its copies. by_hand: accesses of the text are not among them."""
 
     warps: int
     steps: Steps
@@ -48,10 +48,10 @@ class Order:
 
 
 class BarrierWalk:
-    """One or more walks. `needed` is called where no barrier orders an access; if it comes back, one stands there.
+    """One or more walks. Calls `needed` where no barrier orders an access; when it returns, a barrier stands there.
 
-    again: of a program that was walked before: copies are waited for in any case, and what is not ordered behind a
-    block is found once for each state in which it is entered.
+    again: the program was walked before. Copies are not checked again, and the state behind a block is cached by the
+    state in which the block is entered.
     """
 
     def __init__(self, order: Order, needed: Callable[[Need], None], again: bool = False):
@@ -64,7 +64,7 @@ class BarrierWalk:
         self.in_while = False  # the innermost loop of that branch is a `while`
 
     def block(self, block: Block, state: State) -> State:
-        """What is not ordered behind a block that is entered with `state`."""
+        """The state behind a block that is entered with `state`."""
         if not self.again or self.branch is not None:
             return self._through(block, state.copy())
         known, key = self.outcomes[block], (state.pending, *state.flying)
@@ -74,14 +74,15 @@ class BarrierWalk:
 
     def _through(self, block: Block, state: State) -> State:
         steps, position = self.steps.of(block), 0
-        while position < len(steps):  # barriers come while it is walked
+        while position < len(steps):  # not a `for`: barriers are inserted during the walk
             op, count = steps[position], len(steps)
             if parting(op) is not None and self.branch is None:
                 self._branch_of_threads(block, op, state)
             elif op.spec.control.loops:
                 state = self._loop(op, state)
             elif op.spec.control.concurrent:
-                # All that was done before is there for each role; what goes from one to another is in pipelines.
+                # Everything before is ordered for each role, and data between roles goes through pipelines. So only the
+                # last role is walked.
                 self._ordered(state, "block")
                 state = self.block(op.regions[-1], state)
             elif parting(op) is not None:
@@ -107,8 +108,8 @@ class BarrierWalk:
         return state
 
     def _loop(self, op: Op, state: State) -> State:
-        """The body is walked until an iteration brings nothing new to its head, and again after each barrier put into
-        it."""
+        """Walks a loop until an iteration brings nothing new to its start; from its entry again after each inserted
+        barrier."""
         outer, self.in_while = self.in_while, not op.spec.control.counters
         leaving = self._iterations(op, state)
         self.in_while = outer
@@ -133,7 +134,7 @@ class BarrierWalk:
                 head = following
 
     def _branch_of_threads(self, block: Block, op: Op, state: State) -> None:
-        """A branch or a loop that threads take one by one holds no barrier: what it needs is put before it."""
+        """A branch or a loop of single threads cannot hold a barrier. One that it needs goes before it."""
         self.branch, self.parted = 0, op
         inside = State(0, *state.flying)
         inside = self._loop(op, inside) if op.spec.control.loops else self._one_after_the_other(op, inside)
@@ -143,7 +144,7 @@ class BarrierWalk:
         state.copies, state.stores, state.sent = inside.flying
 
     def _one_after_the_other(self, op: Op, state: State) -> State:
-        """Behind a branch of which some threads take one side while others take the other one."""
+        """The state behind a branch whose sides are taken by different threads: both sides were run."""
         for region in op.regions:
             state = self.block(region, state)
         return state
@@ -167,7 +168,7 @@ class BarrierWalk:
             self.branch |= accesses
 
     def _need(self, block: Block, op: Op, accesses: Iterable[int], state: State) -> None:
-        """Asks for a barrier before an operation if one of its accesses meets what is pending."""
+        """Requests a barrier before an operation if one of its accesses meets a pending one."""
         scope: Scope | None = None
         later = 0
         for access in accesses:
@@ -176,7 +177,7 @@ class BarrierWalk:
                 scope, later = met, access
         if scope is None:
             return
-        if self.order.warps == 1:
+        if self.order.warps == 1:  # a barrier of the warp is cheaper, and does the same
             scope = "warp"
         if self.branch is not None:
             pending = self._before(later, state.pending)
@@ -186,8 +187,8 @@ class BarrierWalk:
         self._ordered(state, scope)
 
     def _before(self, access: int, pending: int) -> int:
-        """Those of what is pending that an access must have an order with: in a loop of threads an atomic that polls
-        needs none with its own iterations."""
+        """The pending accesses that an access needs an order with. An atomic that polls in a loop of threads needs none
+        with its own iterations."""
         touches = self.steps.accesses.touches
         polls = touches[access].polls
         if polls is None or self.branch is None or not self.in_while:
@@ -195,7 +196,7 @@ class BarrierWalk:
         return sum(1 << each for each in members(pending) if touches[each].polls is not polls)
 
     def _ordered(self, state: State, scope: Scope) -> None:
-        """After a barrier: nothing pending, or (warp scope) only what other warps may meet."""
+        """Updates the state after a barrier: nothing is pending, or after a warp barrier only for other warps."""
         if scope == "block" or self.order.warps == 1:
             state.pending = 0
         else:

@@ -1,11 +1,11 @@
-"""Gives every tile a layout, and makes each remaining change of layout an explicit `convert_layout`.
+"""Gives every tile a layout, and makes each remaining layout conversion an explicit `convert_layout`.
 
-1. Anchors: what the schedule pins, then what products on tensor cores require, then loads and stores (wide, coalesced
-   accesses), then what is left (`anchors.py`).
-2. A layout spreads from its anchor through operations that determine one operand's layout from another's
-   (`spread.py`); which do, their rows say (`dsl/lowering/ops/`).
-3. The function is rebuilt with layouts (`rebuild.py`). A value needed in another layout is converted; a pure chain of
-   index arithmetic (arange, constants, scalars) is computed again in that layout instead.
+1. Anchors, in this order: pins of the schedule, operands and accumulators of MMAs, loads and stores (wide, coalesced
+   accesses), the rest (`anchors.py`).
+2. Layouts propagate from anchors through operations that determine one operand's layout from another's (`spread.py`).
+   The row of an operation in `dsl/lowering/ops/` says how.
+3. The function is rebuilt with layouts (`rebuild.py`). A value that is needed in another layout is converted. A pure
+   chain of index arithmetic (arange, constants, scalars) is computed again in that layout instead.
 """
 
 from __future__ import annotations
@@ -17,5 +17,5 @@ from dsl.lowering.passes.layouts.rebuild import Rebuilding
 
 
 def assign_layouts(function: Function, target: Target) -> None:
-    """Every tile value gets a layout; see the package's text."""
+    """Gives every tile value a layout; see the docstring of the package."""
     Rebuilding(choose_layouts(function, target)).block(function.body)

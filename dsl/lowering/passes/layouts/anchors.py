@@ -1,4 +1,4 @@
-"""Where layouts come from, in this order: pins, products on tensor cores, accesses of memory, defaults."""
+"""The sources of layouts, in this order: pins, MMAs, accesses of memory, defaults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dsl.lowering.shared.access_width import lies_along, masked_groups
 
 
 def choose_layouts(function: Function, target: Target) -> Layouts:
-    """The layouts of all tiles of a function. Products get their instructions."""
+    """The layouts of all tiles of a function. Sets the MMA instruction of each matrix product."""
     anchors = _Anchors(function, target)
     anchors.choose()
     return anchors.layouts
@@ -44,7 +44,7 @@ Pair = tuple[int, int]
 
 
 def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
-    """What a pin says of a product's result along both axes: warps, and neighbours of a thread."""
+    """The warps and the neighbouring elements of a thread that a pin gives a product's result, along both axes."""
     along, near = extents_of(pin, "warps", 2), extents_of(pin, "contiguous", 2)
     if along[0] * along[1] != warps:
         raise TileError(
@@ -56,8 +56,8 @@ def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
 def accumulator_layout(
     instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair, warps: int, pin: Pin | None = None
 ) -> Layout:
-    """The layout of a product's result with this split of warps and these neighbours of a thread. LayoutError where the
-    tile is too small; TileError where a pin asks for it."""
+    """The layout of an accumulator with this split of warps and these neighbouring elements of a thread. LayoutError if
+    the tile is too small; TileError `layout` if a pin requests that layout."""
     try:
         return replicated(accumulator(instruction, (shape[0], shape[1]), split, near), warps)
     except LayoutError as error:
@@ -74,7 +74,7 @@ def access_layout(analysis: Analysis, op: Op, warps: int) -> Layout:
 
 
 def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
-    """How many neighbours a lane accesses at once, up to 16 bytes, and along which axis."""
+    """How many neighbouring elements a lane accesses at once (up to 16 bytes), and along which axis."""
     offset = operand(op, "offset")
     assert offset is not None
     shape = offset.tile.shape
@@ -86,8 +86,8 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
         if facts.run[axis] > 1 and (width > best or facts.run[fast] == 1):
             best, fast = max(width, 1), axis
     total = offset.tile.size
-    # Full width only while every thread has something to move: a wider access by half of the threads would have the
-    # others hold copies.
+    # Narrower if some threads would have nothing to move: with a wider access by half of the threads, the other half
+    # would hold copies.
     while best > 1 and total // best < WARP * warps:
         best //= 2
     return best, fast
@@ -95,8 +95,8 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class VectorSubject:
-    """What plug-ins are told of a `vector`: the type of the tile, the operation that makes or accesses it, the warps of
-    a block, the axis along which memory has neighbours, and how many of them an access may take."""
+    """What plug-ins know of a `vector`: the type of the tile, the operation that makes or accesses it, the warps of a
+    block, the axis along which elements are neighbours in memory, and how many an access may take."""
 
     tile: TileType
     op: Op | None
@@ -106,7 +106,7 @@ class VectorSubject:
 
 
 def opened(tile: TileType, op: Op | None, warps: int, axis: int, widest: int) -> Opening:
-    """A `vector` as plug-ins may add to it: a `Layout` of the tile."""
+    """How plug-ins add an option to a `vector`: a `Layout` of the tile."""
 
     subject = VectorSubject(tile, op, warps, axis, widest)
     return Opening(
@@ -122,7 +122,7 @@ class _Anchors:
         self.layouts = Layouts(function)
         self.ops = walk(function.body)
         self.dots = [op for op in self.ops if op.spec.product]
-        # By name, and by what has the layout of the sums: whether products are of warp groups.
+        # Name of a product, or value with the layout of its accumulator → whether it uses wgmma.
         self.by_groups: dict[str | Value, bool] = {}
         self.starts = {arg: start for op in self.ops if op.spec.control.counters for start, arg in started(op)}
 
@@ -131,9 +131,8 @@ class _Anchors:
         pins = self.function.pins = {name: pin for name, pin in self.function.pins.items() if self.keeps(name, pin)}
         products = self.products()
         self.take_pins([value for value in values if value.name in pins and value.tile.shape], products)
-        # Products before accesses: another layout of a product is a layout conversion through shared memory, another
-        # one of an access is only a narrower access. `access=own` costs 44 to 53 % of a product of 4096
-        # (docs/measurements.md).
+        # Products before accesses: a product in another layout needs a conversion through shared memory, an access in
+        # another layout is only narrower. `access=own` costs a product of 4096 44 to 53 % (docs/measurements.md).
         for op in self.dots:
             if op.result not in self.layouts.found:
                 self.layouts.give(op.result, products[op.result])
@@ -153,8 +152,9 @@ class _Anchors:
                 self.layouts.give(value, self.default_layout(value))
 
     def take_pins(self, values: list[Value], products: dict[Value, Layout]) -> None:
-        """The layouts of values that the schedule pins."""
-        # What is no product, but has the name of one, lies as that does: sums of products that blocks have joined.
+        """Sets the layouts of values that the schedule pins."""
+        # A value that is no product but has the name of one gets its layout: the result of `split`, for example, which
+        # adds the accumulators of several blocks.
         named = {(v.name, v.tile.shape): layout for v, layout in products.items()}
         for value in values:
             pin = self.function.pins[value.name or ""]
@@ -165,18 +165,18 @@ class _Anchors:
                 self.layouts.found[value] = self.pinned_layout(value, pin)
 
     def access_layout(self, op: Op, moved: Value) -> Layout:
-        """The layout of what an access brings or takes: as wide as it can be, or narrower as a choice says."""
+        """The layout of the loaded or stored tile: the widest access, or a narrower one by choice."""
         width, axis = access_vector(self.layouts.facts, op, self.warps)
         why = f"neighbours along axis {axis} in memory, up to 16 bytes"
         return self.vectors(moved, subject_of(op), op, width, width, axis, why)
 
     def default_layout(self, value: Value) -> Layout:
-        """The layout of what no access and no product says anything of."""
+        """The layout of a value that no access and no product determines."""
         shape = value.tile.shape
         axis = len(shape) - 1
         room = value.tile.size // (WARP * self.warps)
-        # The rule is 1, though 16 bytes would fit: nothing is known to access this value, so no width pays, and one
-        # element a lane spreads a short tile over the most threads.
+        # The rule is 1, though 16 bytes would fit: no access of this value is known, so no width pays, and with one
+        # element a lane, a short tile covers the most threads.
         widest = min(max(room, 1), shape[axis], 128 // value.dtype.bits)
         return self.vectors(value, value.name or "value", value.op, 1, widest, axis, "no access and no product")
 
@@ -200,7 +200,7 @@ class _Anchors:
         return self.warps_of(value, subject, op, Layout.default(shape, self.warps, width, axis), (width, axis))
 
     def warps_of(self, value: Value, subject: str, op: Op | None, along: Layout, vector: tuple[int, int]) -> Layout:
-        """Where the warps of an access lie. A row that one warp has is reduced without others: no barrier."""
+        """The layout with another split of warps, if the tile is reduced: a row within one warp needs no barrier."""
         apart = Layout.default(along.shape, self.warps, *vector, apart=True)
         if apart == along or not any(self.is_reduced(each, vector[1]) for each in self.layouts.joined(value)):
             return along
@@ -214,7 +214,7 @@ class _Anchors:
         )
 
     def is_reduced(self, value: Value, axis: int) -> bool:
-        """Whether something joins what lies along an axis, or along what the axis is split into."""
+        """Whether an operation reduces a value along an axis, or along an axis that a reshape made of it."""
         for user in self.layouts.users.get(value, ()):
             if user.spec.algebra.unordered and user.attrs["axis"] == axis:
                 return True
@@ -224,7 +224,7 @@ class _Anchors:
         return False
 
     def keeps(self, name: str, pin: Pin) -> bool:
-        """Whether a layout of the schedule is taken."""
+        """Whether a pinned layout is used: a choice may drop it."""
         options = {"pinned": True, "free": False}
         return self.function.choices.choose("layout", name, options, "pinned", loc=pin.loc, pinned=pin.loc)
 
@@ -239,10 +239,10 @@ class _Anchors:
             ) from None
 
     def products(self) -> dict[Value, Layout]:
-        """The layout of each product's result and of what has the same layout; each product gets its instruction."""
+        """The layout of each product's result and of the values that share it. Sets the instruction of each product."""
         out: dict[Value, Layout] = {}
         together: dict[Value, set[Value]] = {}
-        # Products of which no pin says which elements a thread has, with the split of their warps.
+        # Products whose elements of a thread no pin determines → the split of their warps.
         free: dict[Op, Pair] = {}
         for op in self.dots:
             if op.result not in together:
@@ -264,8 +264,8 @@ class _Anchors:
         return out
 
     def product_layout(self, op: Op, joined: set[Value], given: Layout | None) -> tuple[Layout, Pair | None]:
-        """Gives a product its instruction. Returns the layout of its accumulator, and the split of its warps where no
-        pin says which elements a thread has. given: the layout that another product has chosen for the accumulator."""
+        """Sets the instruction of a product. Returns the layout of its accumulator, and the split of its warps if no
+        pin determines the elements of a thread. given: the layout that another product chose for the accumulator."""
         names = {v.name for v in joined if v.name}
         shape, modifier, loc = self.asked_instruction(op, names)
         groups = self.by_warpgroups(op, shape, loc)
@@ -283,7 +283,7 @@ class _Anchors:
         if isinstance(instruction, Warpgroups):
             instruction.mark(op)
             mixed = instruction.left is None and is_loaded(op.operands[0])
-            instruction = rule  # of each warp, as far as layouts go
+            instruction = rule  # layouts are those of the mma.sync of each warp
             given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
         op.attrs["instruction"] = instruction
         if given is not None:
@@ -294,7 +294,7 @@ class _Anchors:
         return layout, split if pin is None or "contiguous" not in pin.parts else None
 
     def asked_instruction(self, op: Op, names: set[str]) -> tuple[str | None, str, Loc | None]:
-        """Shape and modifier of the instruction that the text or the schedule names for a product, and where."""
+        """Shape and modifier of the instruction that the kernel or the schedule names for a product, and the place."""
         shape, modifier = op.attrs["shape"], op.attrs["modifier"]
         named_by = [named for name, named in self.function.instructions.items() if name in names]
         if shape is None and named_by:
@@ -302,7 +302,7 @@ class _Anchors:
         return shape, modifier, op.loc
 
     def pinned_accumulator(self, op: Op) -> Layout | None:
-        """The layout that the schedule pins on a product's accumulator."""
+        """The layout that the schedule pins for a product's accumulator, or None."""
         pins = (self.function.pins.get(v.name) for v in (op.result, op.operands[2]) if v.name)
         own = next(pins, None)
         return None if own is None else resolve_pin(own, op.operands[2].tile.shape, self.warps)
@@ -310,7 +310,7 @@ class _Anchors:
     def instructions_for(
         self, op: Op, asked: tuple[str | None, str, Loc | None], given: Layout | None, pin: Pin | None
     ) -> tuple[Mma, list[Mma]]:
-        """The instruction by the rule, and all that fit; asked: shape, modifier, and where."""
+        """The instruction by the rule, and all that fit. asked: the named shape and modifier, and the place."""
         (shape, modifier, loc), (a, b, c) = asked, (o.tile for o in op.operands)
         (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
         found = fitting(self.target, a, b, c, None, modifier, loc)
@@ -320,7 +320,8 @@ class _Anchors:
         return rule, [i for i in found if i is rule or i in admitted]
 
     def check_together(self) -> None:
-        """TileError `instruction` for a product of single warps, one of whose operands nobody loads."""
+        """TileError `instruction` for an mma.sync product with an operand that no thread loads, since a wgmma product
+        reads it from shared memory."""
         for op in self.dots:
             if ATTRIBUTE in op.attrs:
                 continue
@@ -331,8 +332,8 @@ class _Anchors:
     def choose_instruction(
         self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None
     ) -> Mma | Warpgroups:
-        """Of those that fit: the one that is named, by warp groups or at `named`, else the rule. Products of one name,
-        as parts and iterations of one are, and those whose sums lie as theirs, go one way, that of the first."""
+        """The named instruction, else the rule. Products of one name (subtiles and unrolled iterations of one product)
+        and products that share the layout of the accumulator all use wgmma or all mma.sync, like the first."""
         way = self.by_groups.get(op.result, self.by_groups.get(subject))
         groups = None if way is False else groups
         found = found if groups is None or way is None else []
@@ -353,7 +354,7 @@ class _Anchors:
         return chosen
 
     def by_warpgroups(self, op: Op, shape: str | None, loc: Loc | None) -> Warpgroups | None:
-        """The product by warp groups, where the schedule says so. TileError `instruction` where it cannot be."""
+        """The product as wgmma if the schedule says so, else None. TileError `instruction` where it cannot be one."""
         if shape != INSTRUCTION:
             return None
         found = warpgroups(op, self.layouts.users, self.target.arch, self.warps)
@@ -365,15 +366,15 @@ class _Anchors:
         return found
 
     def admits(self, i: Mma, shape: tuple[int, ...], k: int, given: Layout | None, pin: Pin | None) -> bool:
-        """Whether a product can take this instruction in the layout that its result is given, or that a pin says."""
+        """Whether a product can use this instruction in the layout that another product or a pin determines."""
         if given is not None:
             return product(i, given, k) is not None
         return pin is None or self.fits(i, shape, *said_of_product(pin, self.warps))
 
     def chained_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
-        """The layout of a product's result, of those with the same warps, in which the next product takes it as an
-        operand without a layout conversion; None where there is none. A thread holds as many neighbours of a row of
-        bytes as a word has: 4."""
+        """The layout of a product's result that the next product takes as an operand without a layout conversion; None
+        if there is none with the same split of warps. For bytes, a thread then holds 4 neighbours of a row, one
+        word."""
         for user in (u for value in joined for u in self.layouts.users.get(value, ()) if u.spec.product):
             place = next((i for i in (0, 1) if user.operands[i] in joined), None)
             spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
@@ -383,20 +384,22 @@ class _Anchors:
             if layouts[op.result] == wanted:
                 return wanted
             instruction, shape = op.attrs["instruction"], op.result.tile.shape
-            # Only the neighbours are tried, with the warps as they are: with 4 of them a product of bytes takes the
-            # sums of another as they lie, and a layout conversion of 16 stores a thread goes.
+            # Only the count of neighbours is tried; the warps stay. With 4, a product of bytes takes the accumulator of
+            # another one as it lies, which saves a layout conversion of 16 stores a thread.
             for count in (2, 4, 8):
                 near = (1, count) if place == 0 else (count, 1)
-                with suppress(LayoutError):  # the tile is too small for as many
+                with suppress(LayoutError):  # the tile is too small for so many
                     if (found := accumulator_layout(instruction, shape, split, near, self.warps)) == wanted:
                         why = "the next product takes it without a layout conversion"
                         return self.neighbours(op, near, layouts[op.result], found, why)
         return None
 
     def stored_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
-        """The layout of a product's result in which a thread stores 16 bytes of a row at once, where something stores
-        it and b lies along k: the columns of such a b are read in any order. Operands of bytes that lie across k are
-        transposed 2 rows or 4 columns at a time, which are a thread's neighbours then. None where neither is so."""
+        """The layout of a product's result in which a thread stores 16 bytes of a row at once, or None.
+
+        It needs a store of the result and a b that lies along k: columns of such a b can be read in any order. Operands
+        of bytes that lie across k are transposed 2 rows or 4 columns at a time; these are then a thread's neighbours.
+        """
         rows = 2 if self.is_across(op.operands[0], 0) else 1
         if self.is_across(op.operands[1], 1):
             counts, why = [4], "bytes that lie across k are transposed 4 at a time"
@@ -416,11 +419,11 @@ class _Anchors:
         return None
 
     def is_across(self, value: Value, axis: int) -> bool:
-        """Whether an operand of bytes lies along this axis of it, which is not that of k."""
+        """Whether an operand of bytes lies along `axis`, which is not k, in memory."""
         return value.dtype.bits == 8 and lies_along(self.layouts.facts, value, axis, self.starts)
 
     def stored_at_once(self, joined: set[Value]) -> list[int]:
-        """How many neighbours of a row a store may take at once: the most first, then fewer."""
+        """How many neighbours of a row a store of the result may take at once: the most first, then fewer."""
         users = (user for value in joined for user in self.layouts.users.get(value, ()))
         stores = [u for u in users if u.spec.access.kind == "write" and space_of(u.operands[0]) == "global"]
         stores = [store for store in stores if moved_by(store) in joined]
@@ -429,7 +432,7 @@ class _Anchors:
         return [count >> i for i in range(count.bit_length())]
 
     def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> Pair:
-        """How many warps share a product along M and N."""
+        """How many warps share a product along M and along N."""
         shape = op.result.tile.shape
         rule, near = (None, (1, 1)) if pin is None else said_of_product(pin, self.warps)
         costs = splits_of_warps(instruction, (shape[0], shape[1]), self.warps)
@@ -460,7 +463,7 @@ class _Anchors:
             return False
 
     def neighbours(self, op: Op, near: Pair, plain: Layout, found: Layout, why: str) -> Layout:
-        """The layout of a product's result with neighbours, or the plain one."""
+        """The choice between the layout of a product's result with neighbours and the plain one."""
         return self.function.choices.choose(
             "contiguous",
             op.result.name or op.operands[2].name or "product",

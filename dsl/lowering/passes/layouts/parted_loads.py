@@ -1,7 +1,7 @@
-"""Loads in branches and loops of threads that have several elements each.
+"""Loads in branches and loops of single threads that have several elements each.
 
-A thread goes through such a branch while one of its elements takes it, for all of them. An element that does not must
-load nothing: what it would load from may lie outside of its memory. So the condition goes into the masks of loads.
+A thread runs such a branch for all of its elements if one of them takes it. The other elements must load nothing, since
+their address may lie outside of the memory. So the condition is added to the masks of loads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dsl.lowering.ops.memory import space_of, writes
 
 
 class Inserted(Protocol):
-    """What the rewrite of a function knows of its values, those that are inserted too: see `Rebuilding`."""
+    """What the rewrite of a function knows of its values, inserted ones included: see `Rebuilding`."""
 
     current: Block
     home: dict[Value, Block]
@@ -26,9 +26,11 @@ class Inserted(Protocol):
 
 
 def obstacle(function: Function, load: Op, shape: tuple[int, ...]) -> str | None:
-    """Why a load can be none of these, in words: it is one for each element of the condition, which has this shape, or
-    one for all, and of memory that stays as it is: a condition is computed again where an element is done, and must
-    say the same."""
+    """Why a load cannot be in such a branch, in words; None if it can. shape: of the condition.
+
+    It must load one element for each of the condition's, or one for all. Its memory must not change: the condition is
+    computed again for elements that are done, and must give the same result.
+    """
     memory, own = load.operands[0], load.result.tile.shape
     if load.attrs["cache"] == "volatile":
         return f"loads '{memory.name}' anew each time"
@@ -40,14 +42,15 @@ def obstacle(function: Function, load: Op, shape: tuple[int, ...]) -> str | None
 
 
 def mask_loads(a: Inserted, op: Op, condition: Value, layout: Layout) -> None:
-    """Puts the condition of a branch or loop, which lies so, into the masks of the loads inside."""
+    """Adds the condition of a branch or loop to the masks of the loads inside. layout: of the condition."""
     if not op.spec.control.loops:
         for region, spec in zip(op.regions, (None, OPS["not"]), strict=True):
             for block, load in list(_loads(region)):
                 flag = condition if spec is None else _before(a, block, load, Op(spec, [condition], [condition.type]))
                 _mask(a, block, load, flag, layout)
         return
-    # Of a loop that is what the first region says. There, an element that is done loads what it has loaded before.
+    # The condition of a loop comes from its first region. Loads there need no mask: an element that is done loads again
+    # what it has loaded before.
     loads = list(_loads(op.regions[1]))
     if not loads:
         return
@@ -69,7 +72,7 @@ def mask_loads(a: Inserted, op: Op, condition: Value, layout: Layout) -> None:
 
 
 def _loads(region: Block) -> Iterator[tuple[Block, Op]]:
-    """Those of tiles, each with its block."""
+    """The loads of tiles in a region, each with its block."""
     for op in region.ops:
         if op.spec.access.kind == "read" and op.result.tile.shape:
             yield region, op

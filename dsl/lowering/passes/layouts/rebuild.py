@@ -1,4 +1,4 @@
-"""Makes a function anew with the layouts of its values, and changes of layout where one is needed in another."""
+"""Rebuilds a function with the layouts of its values, and inserts layout conversions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Rebuilding:
         if key not in self.made:
             if self.is_cheap(value):
                 return self.materialise(value, layout)
-            # Where the value is made, not where it is used: a use in a loop would exchange it again in each iteration.
+            # Converted where the value is made, not where it is used: in a loop, each iteration would convert it again.
             home = self.home[value] if self.home[value] in self.out else self.current
             converted = Op(
                 CONVERT,
@@ -131,9 +131,9 @@ class Rebuilding:
                 self.map[old] = self.get(old, layout)
 
     def of_branch(self, value: Value) -> Layout | None:
-        """The layout of a tile with an element for each one of the condition of a branch around: row-major, one by
-        one. A thread takes a branch of single threads for the element that the condition gives it, and does inside
-        what belongs to that element."""
+        """The layout of a tile inside a branch of single threads, if it has one element for each of the condition's, in
+        row-major order; else None. A thread runs the branch for its element of the condition, so it must hold the same
+        element of the tile."""
         if self.branch is None or prod(value.tile.shape) != prod(self.branch.shape):
             return None
         return self.branch.reshape(value.tile.shape)
@@ -148,9 +148,9 @@ class Rebuilding:
         return access_layout(self.analysis, op, self.warps)
 
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
-        """For a load or store, the order of registers in which most elements are accessed at once: the transpose of
-        what leaves as rows is in the same threads, in another order. Operands of products keep theirs, for ldmatrix;
-        what is read in place has none."""
+        """The layout of a load or store with the order of registers that gives the widest access. Threads keep their
+        elements: a transposed store, for example, has them in another order. Operands of MMAs keep their layout for
+        `ldmatrix`. Operands that wgmma reads from shared memory have none."""
         if layout is None or op.attrs.get("matrix") or op.attrs.get("in_place"):
             return layout
         offset = operand(op, "offset")
@@ -162,14 +162,14 @@ class Rebuilding:
 
         runs = self.analysis.of(offset).run
         options: dict[str, Layout | None] = {"given": layout}
-        # An operand of a product is left alone, however narrow its access looks: `ldmatrix` moves whole matrices, and
-        # plain loads in its place make products 1.24 to 1.80 times as long (docs/measurements.md).
+        # Operands of MMAs keep their order, however narrow the access looks: `ldmatrix` moves whole matrices. With
+        # plain loads instead, matrix products take 1.24 to 1.80 times as long (docs/measurements.md).
         if not any(r in self.operands for r in op.results):
             turned = {f"first{axis}": layout.with_first(axis) for axis, run in enumerate(runs) if run > 1}
             options |= {name: lying for name, lying in turned.items() if lying != layout}
         rule = min(options, key=lambda name: requests(options[name])) if len(options) > 1 else "given"
-        if self.branch is None and op.results:  # a thread has its own elements in a branch of threads
-            options["own"] = None  # made where it is taken
+        if self.branch is None and op.results:  # in a branch of single threads, the condition determines the layout
+            options["own"] = None  # computed only if it is chosen
         taken = self.function.choices.choose(
             "access",
             subject_of(op),
@@ -183,7 +183,8 @@ class Rebuilding:
         return self.access_layout(op) if taken is None else taken
 
     def copy_layout(self, op: Op) -> Layout:
-        """Up to 16 bytes a thread, neighbours in both memories; a schedule may pin it under the name NAME.copy."""
+        """The layout of a copy: up to 16 bytes a thread that are neighbours in both memories. A schedule may pin it
+        under the name NAME.copy."""
         offset, source = operand(op, "offset"), operand(op, "source")
         assert offset is not None and source is not None
         shape = offset.tile.shape
@@ -194,10 +195,10 @@ class Rebuilding:
         there, here = self.analysis.of(source), self.analysis.of(offset)
         under = masked_groups(self.analysis, op, shape)
         axis = len(shape) - 1
-        # Always along the last axis, also where another one is longer in memory: `cp.async` needs neighbours on both
-        # sides, and rows of shared tiles lie along it. A line of 128 bytes takes one pass, rows of 64 bytes twice as
-        # many (docs/measurements.md, "Passes over the banks"). So rows of which parts lie apart in memory are copied
-        # part by part: the same part of the next row may be the next in memory, as with channels in blocks.
+        # Always along the last axis, even if another one has longer runs in memory: `cp.async` needs neighbours on both
+        # sides, and rows of shared tiles lie along the last axis. A line of 128 bytes takes one pass over the banks,
+        # rows of 64 bytes twice as many (docs/measurements.md, "Passes over the banks"). If parts of a row lie apart in
+        # memory, the copy goes part by part: the same part of the next row may come next, as with channels in blocks.
         width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
         widths = [1 << i for i in reversed(range(max(width, 1).bit_length()))]
         if self.function.word("require") == "async":
@@ -246,8 +247,8 @@ class Rebuilding:
                 self.map[old] = self.get(old, self.layouts[old])
 
     def enter_branch(self, op: Op, decides: Value) -> Layout:
-        """The layout of a condition by which threads part. What the branch does takes it, too, where a thread has one
-        element of the condition, in a loop, and where the branch loads. With several elements, loads get masks."""
+        """The layout of the condition of a branch of single threads. The operations inside take it, too, if a thread
+        has one element of the condition, in a loop, and if the branch loads. With several elements, loads get masks."""
         layout = self.branch_layout(op, decides)
         loads = any(o.spec.access.kind == "read" for region in op.regions for o in walk(region))
         if layout.count == 1 or op.spec.control.loops or loads:
@@ -257,9 +258,10 @@ class Rebuilding:
         return layout
 
     def check_branch(self, op: Op, decides: Value, layout: Layout, results: list[Layout | None]) -> None:
-        """Refuses a branch in which threads meet, or whose results have another layout than its condition."""
-        converts = any(o.spec is CONVERT for region in op.regions for o in walk(region))
-        if converts or any(result != layout for result in results):
+        """Rejects a branch with a layout conversion inside, or whose results have another layout than its condition:
+        threads would exchange data in a branch that some of them never enter."""
+        exchanges = any(o.spec is EXCHANGE for region in op.regions for o in walk(region))
+        if exchanges or any(result != layout for result in results):
             self.refuse_branch(op, decides, layout)
 
     def rebuild_region(self, region: Block, results: list[Layout | None], condition: Layout | None) -> None:
@@ -275,8 +277,8 @@ class Rebuilding:
         self.current = outer
 
     def branch_layout(self, op: Op, condition: Value) -> Layout:
-        """A branch or a loop of single threads: its condition has one element a thread, unless what is inside has no
-        effects: loads are none."""
+        """The layout of the condition of a branch or loop of single threads: one element a thread, unless everything
+        inside is free of effects (loads count as free)."""
         shape = condition.tile.shape
         layout = self.chosen(condition)
         pinned = (
@@ -290,7 +292,7 @@ class Rebuilding:
                 if r in self.pinned and prod(r.tile.shape) == prod(shape)
             }
         )
-        if pinned:  # the schedule says whose elements the threads have; the condition can be moved, these cannot
+        if pinned:  # the condition can be converted to the layout of a pinned value, but not the other way round
             layout = next(iter(pinned.values()))
             self.refuse_pins(op, pinned, layout)
         if layout is None:
@@ -315,7 +317,7 @@ class Rebuilding:
         return layout
 
     def check_elements(self, op: Op, condition: Value, layout: Layout) -> None:
-        """What a branch of threads with several elements each cannot have inside."""
+        """TileError `layout` for operations that a branch of single threads with several elements each cannot have."""
         shape = condition.tile.shape
         inside = [o for region in op.regions for o in walk(region)]
         loads = [o for o in inside if o.spec.access.kind == "read"]
@@ -334,7 +336,8 @@ class Rebuilding:
                 self.refuse_branch(op, condition, layout, f"that {why}")
 
     def refuse_pins(self, op: Op, pinned: dict[Value, Layout], layout: Layout) -> None:
-        """Values in a branch of single threads stay where they are: all lie as the condition does."""
+        """TileError `layout` for pinned values in a branch of single threads with different layouts: no value can move
+        to other threads there, so all have the layout of the condition."""
         if layout.count != 1:
             return
         for value, other in pinned.items():
@@ -348,7 +351,7 @@ class Rebuilding:
                 )
 
     def keeps_warps(self, condition: Value, layout: Layout) -> bool:
-        """True if all lanes of a warp hold the same condition."""
+        """Whether all lanes of a warp hold the same condition."""
         same = self.analysis.of(condition).same
         return all(c < group for basis in layout.lane for c, group in zip(layout.coordinates(basis), same, strict=True))
 

@@ -1,4 +1,4 @@
-"""The layouts of a function's values, and how one that is given spreads to others."""
+"""The layouts of a function's values, and how a given one propagates to others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsl.lowering.ops.control import names
 
 
 class Layouts:
-    """`found`: the layouts of values as far as they are chosen. `pinned`: those that the schedule lays out."""
+    """`found`: value → layout, as far as chosen. `pinned`: the values with a layout in the schedule."""
 
     def __init__(self, function: Function):
         self.function, self.warps, self.facts = function, function.warps, facts_of(function)
@@ -17,13 +17,14 @@ class Layouts:
         self.pinned: set[Value] = set()
         self.users = uses(function.body)
         self.cheap: dict[Value, bool] = {}
-        self.alike: dict[Value, list[Value]] = {}  # the names of what goes through a loop or a branch
+        self.alike: dict[Value, list[Value]] = {}  # value → the other names of it in loops and branches
         for each in (each for op in walk(function.body) for each in names(op)):
             for value in each:
                 self.alike.setdefault(value, []).extend(each)
 
     def is_cheap(self, value: Value) -> bool:
-        """A tile made of arange, constants and scalars by pure operations: computed again rather than converted."""
+        """Whether a tile is computed from arange, constants and scalars by pure operations only. Such a tile is
+        computed again in another layout rather than converted."""
         known = self.cheap.get(value)
         if known is None:
             op = value.op
@@ -31,8 +32,8 @@ class Layouts:
                 op is not None
                 and op.spec.pure
                 and op.spec.placement.anywhere
-                # Integers are mostly offsets and masks, of which a thread reads few registers. Floats are data: to
-                # compute them twice is work.
+                # Integers only: they are mostly offsets and masks, and take few registers of a thread. Floats are data,
+                # and computing them twice is real work.
                 and not value.dtype.is_float
                 and all(not o.tile.shape or self.is_cheap(o) for o in op.operands)
             ) or (op is not None and op.spec.elements.splat and not any(o.tile.shape for o in op.operands))
@@ -40,7 +41,7 @@ class Layouts:
         return known
 
     def give(self, value: Value, layout: Layout) -> None:
-        """Sets a layout and spreads it."""
+        """Sets the layout of a value and propagates it."""
         work = [(value, layout)]
         while work:
             value, layout = work.pop()
@@ -52,14 +53,14 @@ class Layouts:
             work += self.neighbours(value, layout)
 
     def neighbours(self, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
-        """What the operations around a value make of it having `layout`."""
+        """The values around `value` whose layouts follow from `layout`, with these layouts."""
         out = value.op.spec.placement.spread(value.op, value, layout) if value.op is not None else []
         for user in self.users.get(value, ()):
             out += user.spec.placement.spread(user, value, layout)
         return out + [(name, layout) for name in self.alike.get(value, ())]
 
     def joined(self, result: Value) -> set[Value]:
-        """The values that have the layout of a product's result: by elementwise operations, loops and branches."""
+        """The values that share the layout of a product's result: through elementwise operations, loops, branches."""
         layout = Layout.default(result.tile.shape, self.warps)
         joined, work = set(), [result]
         while work:
@@ -67,7 +68,7 @@ class Layouts:
             if value in joined:
                 continue
             joined.add(value)
-            if self.is_cheap(value):  # a constant belongs to all that use it
+            if self.is_cheap(value):  # a constant has many users: it must not join them to one set
                 continue
             work += [v for v, same in self.neighbours(value, layout) if same is layout and v.tile.shape == layout.shape]
         return joined

@@ -33,10 +33,10 @@ __all__ = [
 
 @deep_recursion()
 def emit(function: Function, target: Target, numbered: bool = False) -> tuple[str, tuple[int, int]]:
-    """The LLVM module, and the PTX version that it needs. numbered: for lines of the source there stand the numbers of
-    the operations, from 1 on."""
+    """The LLVM module as text, and the PTX version that it needs. numbered: debug locations hold the numbers of
+    operations, from 1 on, in place of source lines."""
     w = Writer(function, target, numbered)
-    arguments = []  # their names hold a dot, so that they are never those of values and labels
+    arguments = []  # their names have a dot: names of values and labels have none, so they never collide
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
             arguments.append(f"ptr addrspace(1) align {p.align} %{p.name}.data")
@@ -93,7 +93,8 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
 
 
 def _bounds(function: Function, target: Target) -> Iterator[str]:
-    """What the kernel says of its launches. Of clusters too, so that no launch need do so: that takes 50 us longer."""
+    """The attributes of the kernel that bound its launches. The cluster is one of them: a launch that passes it as an
+    attribute takes 50 us longer."""
     yield f'"nvvm.reqntid"="{function.launched}"'
     if most := function.number("maxnreg"):
         yield f'"nvvm.maxnreg"="{target.cap(most, function.launched)}"'

@@ -11,8 +11,11 @@ from dsl.lowering.layouts.layout import Layout
 
 
 def width_name(elements: int, size: int) -> str:
-    """The width of an access of so many elements of `size` bytes. Each part of a vector is an access of its own (PTX
-    ISA, vector data types), so 8 bytes of one element are one part: as two, a flag and its value could tear."""
+    """The width of an access of so many elements of `size` bytes, as in names of instructions.
+
+    Each part of a vector is an access of its own (PTX ISA, vector data types). So an element of 8 bytes is one part: as
+    two, another thread could see half of it.
+    """
     bytes = elements * size
     if size == 8:
         return {8: "b64", 16: "v2.b64"}[bytes]
@@ -34,7 +37,7 @@ class AccessAddress:
             self.parts = GlobalAddress(w, memory, way.tensor)
 
     def behind(self, address: str, elements: int) -> str:
-        """The address that many elements behind another, of the same wide access."""
+        """The address so many elements behind another one of the same wide access."""
         if not elements:
             return address
         return self.w.let(f"add i{32 if self.space == 'shared' else 64} {address}, {elements * self.size}")
@@ -69,7 +72,8 @@ def access_name(op: Op, verb: str, space: str, elements: int, size: int) -> str:
 
 
 def guard(w: Writer, mask: str | None, layout: Layout | None) -> str | None:
-    """The mask, and: this thread is the one that writes for all that hold the element."""
+    """The mask, joined with a flag: of the threads that hold an element, this one writes it. None if neither is
+    needed."""
     chosen = w.head.chosen(layout)
     if mask is None or chosen is None:
         return mask or chosen

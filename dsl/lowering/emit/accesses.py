@@ -1,4 +1,4 @@
-"""Which way each access is emitted: how many elements at once, what of a mask that cuts some, by which address."""
+"""How each access is emitted: elements at once, masks that cut a wide access, and the way of its address."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from dsl.lowering.shared.shared_map import SharedMap
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """width: elements of one access. partial: its mask may be on for a part of them; branches: where it is on for all,
-    and where not, are two ways, else each element's mask is asked.
+    """How one access is emitted.
 
-    shared, tensor: the maps by which addresses in a shared tile and in a tensor are added up; None where each comes
-    from the register of its offset.
+    width: elements of one instruction.
+    partial: the mask may be on for a part of them. branches: one branch where it is on for all, and one where not;
+        otherwise each element has its own mask.
+    shared, tensor: the linear maps from which addresses in a shared tile or a tensor are computed; None where each
+        address comes from the register of its offset.
     """
 
     width: int
@@ -34,14 +36,13 @@ class Way:
 
 
 class Accesses(dict[Op, Way]):
-    """The ways of a function's accesses to shared tiles and tensors."""
+    """Access of a shared tile or a tensor → how it is emitted."""
 
     def __init__(self, function: Function, maps: Maps, switches: Switches):
         super().__init__()
         self.switches, self.maps = switches, maps
-        for op in filter(
-            _touches, _last_first(function.body)
-        ):  # scalars are added in the order in which maps meet them
+        # The last access first, as in `demand.py`: addresses add scalars in the order in which maps meet them.
+        for op in filter(_touches, _last_first(function.body)):
             self._maps_of(op)
         for op in filter(_touches, walk(function.body)):
             self[op] = self._way(op)
@@ -53,7 +54,7 @@ class Accesses(dict[Op, Way]):
 
     def _way(self, op: Op) -> Way:
         shared, tensor = self._maps_of(op)
-        if op.spec.joint:  # its address is the thread's, and no element's
+        if op.spec.joint:  # `ldmatrix`, `stmatrix`: an address belongs to a thread, not to an element
             return Way(1, False, False, shared, None)
         if (shared is not None or tensor is not None) and not self._choose(
             "address", op, {"divided": True, "plain": False}, "the offset is linear in the thread's number and scalars"
@@ -68,7 +69,7 @@ class Accesses(dict[Op, Way]):
             costs, unit = {"branches": count / width, "single": count}, "accesses a thread where the mask is on"
             because = "the mask may be on for a part of an access"
             branches = self._choose("partial", op, options, because, costs=costs, unit=unit)
-            if not branches and not op.spec.in_flight:
+            if not branches and not op.spec.in_flight:  # `cp.async` stays wide: it takes the count of bytes to read
                 width, partial = 1, False
         return Way(width, partial, branches, shared, tensor)
 
@@ -81,7 +82,7 @@ def _touches(op: Op) -> bool:
 
 
 def _last_first(block: Block) -> Iterator[Op]:
-    """Operations in the order in which demand goes through them."""
+    """Operations in the order of `demand.py`: the last first, regions before the operation around them."""
     for op in reversed(block.ops):
         for region in op.regions:
             yield from _last_first(region)
@@ -95,5 +96,5 @@ def _offset_of(op: Op) -> Value:
 
 
 def _offset_in_tensor(op: Op) -> Value | None:
-    """The offsets of an access in a tensor; a copy's are those of its source."""
+    """The offsets of an access in a tensor; of a copy, those of its source."""
     return operand(op, "offset" if space_of(op.operands[0]) == "global" else "source")

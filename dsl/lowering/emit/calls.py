@@ -1,4 +1,4 @@
-"""Calls of instruction templates and of LLVM's intrinsics, and what a module declares for them."""
+"""Calls of instruction templates and of LLVM intrinsics, and the declarations that a module needs for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsl.ptx_templates import Instruction, UnknownInstruction, instruction
 
 
 class Calls:
-    """ptx: the PTX version that the instructions called so far need. added: rows of plug-ins by name."""
+    """Writes calls. ptx: the PTX version that the instructions so far need. added: rows of plug-ins, by name."""
 
     def __init__(self, text: Text, target: Target, added: Mapping[str, Instruction]):
         self.text, self.target, self.added = text, target, added
@@ -30,7 +30,8 @@ class Calls:
         return self.text.let(f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in arguments)})")
 
     def template(self, name: str, inputs: list[str], op: Op | None = None) -> list[str]:
-        """A call of a row of `dsl.ptx_templates`, or of a plug-in; its outputs."""
+        """Calls the row `name` of `dsl.ptx_templates` or of a plug-in. Returns its outputs. TileError `instruction` for
+        an unknown name, `target` where the architecture does not have it."""
         try:
             row = self.added.get(name) or instruction(name)
         except UnknownInstruction as error:
@@ -56,7 +57,9 @@ class Calls:
 
 @cache
 def _asm_call(row: Instruction) -> tuple[str, str, int]:
-    """The call of an instruction with `%s` for each argument, the type of its result, and how many values that has."""
+    """The call of an instruction with `%s` for each argument, the type of its result, and the number of outputs.
+
+    Cached, since an unrolled kernel calls the same few instructions thousands of times."""
     text, constraints = row.llvm()
     arguments = ", ".join(f"{o.llvm_type} %s" for o in row.inputs for _ in range(o.registers))
     outputs = [o.llvm_type for o in row.outputs for _ in range(o.registers)]

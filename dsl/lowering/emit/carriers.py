@@ -1,4 +1,4 @@
-"""Elements as the integers that instructions take in their place: bits of a float, a byte in a wider register."""
+"""Elements in the integer types that asm operands have: the bits of a float, a byte in a wider register."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The operations of a block, in order; long chains of elementwise ones a few registers at a time.
+"""Emits the operations of a block in order, and long chains of elementwise operations a few registers at a time.
 
-Operation by operation, a chain that holds several values at once holds them for all registers of a tile, and the
-assembler keeps this order: an exact gelu of 128 sums a thread spilled 388 bytes. A few registers at a time it needs
-these values for a few registers only.
+Emitted operation by operation, a chain with several live values holds each of them for all registers of a tile. ptxas
+keeps that order: an exact gelu of 128 elements a thread spilled 388 bytes. A few registers at a time, only these few
+are live.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dsl.lowering.ir.targets import MOST_REGISTERS
 from dsl.lowering.layouts.layout import Layout
 
 AT_ONCE = 4
-"""Registers of a tile that go through a chain together, at least: whole words of bytes and of pairs."""
+"""Least number of registers of a tile that go through a chain together: a whole word of four bytes, or two pairs."""
 
 
 def emit_block(w: Writer, block: Block) -> None:
@@ -29,10 +29,11 @@ def emit_block(w: Writer, block: Block) -> None:
 
 
 def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
-    """Straight code: operations and the chains among them, in order."""
+    """Emits straight-line code: operations in order, with the chains among them."""
     stretch: list[Op] = []
     chain: dict[Op, None] = {}
-    layout: Layout | None = None  # of the chain's tiles: a register depends on the same registers of the operands alone
+    # One layout for all tiles of a chain: a register then depends only on the same register of the operands.
+    layout: Layout | None = None
     for op in ops:
         spec = op.spec
         is_made = spec.elementwise and spec.pure and not op.attrs.get("in_place")  # else it has no registers
@@ -47,7 +48,8 @@ def emit_ops(w: Writer, ops: Sequence[Op]) -> None:
 
 
 def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
-    """A stretch: what ended the one before, then pure operations, of which those of the chain lead to no others."""
+    """Emits a stretch: the operation that ended the one before, then pure operations. No operation outside the chain
+    uses one of the chain."""
     at_once = _at_once(w, list(chain))
     if at_once is None:
         for op in stretch:
@@ -71,15 +73,16 @@ def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
             w.registers[value] = done[value]
     for value, registers in asked.items():
         w.needed.set(value, registers)
-    for o in from_words:  # held as words again, and taken apart where it is asked for
+    for o in from_words:  # drop the unpacked elements: the value stays in words, and later uses unpack it again
         del w.registers[o]
 
 
 def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
-    """How many registers of a tile go through a chain together; None for all."""
+    """How many registers of a tile go through a chain together; None for all at once."""
     if len(chain) < 3 or not _overflows(w, chain):
         return None
     because = f"{len(chain)} operations hold more than {MOST_REGISTERS} registers at once"
+    # Registers with equal quotients go together, else the quotient would be computed once for each group.
     together = max(
         AT_ONCE, *(max(map(sub, count(), equal_quotients(w, op))) + 1 for op in chain if op.spec.algebra.divides), 1
     )
@@ -87,8 +90,8 @@ def _at_once(w: Writer, chain: Sequence[Op]) -> int | None:
 
 
 def _overflows(w: Writer, chain: Sequence[Op]) -> bool:
-    """True if the registers that a chain holds at once, operation by operation, are more than a thread has."""
-    if 4 * len(chain) * count_of(chain[0].result) <= MOST_REGISTERS:  # whatever is held
+    """Whether a chain, emitted operation by operation, holds more registers at once than a thread has."""
+    if 4 * len(chain) * count_of(chain[0].result) <= MOST_REGISTERS:  # an upper bound, which spares the search below
         return False
     last = {o: i for i, op in enumerate(chain) for o in op.operands if o.tile.shape}
     held = {o for o in last if o.op not in chain}

@@ -1,4 +1,4 @@
-"""LLVM IR → PTX, through llvmlite's NVPTX back end."""
+"""LLVM IR → PTX, by the NVPTX back end of llvmlite."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ BOUNDS = {
     '"nvvm.minctasm"=': ".minnctapersm",
     '"nvvm.cluster_dim"=': ".reqnctapercluster",
 }
-"""What a kernel says of its launches, and PTX's word for it. llvmlite 0.47 (LLVM 20) leaves each out without a word."""
+"""Attributes that bound the launches of a kernel → their PTX directives. llvmlite 0.47 (LLVM 20) drops each of them
+silently."""
 
 LEVELS = {str(llvm_level): llvm_level for llvm_level in (3, 2, 1, 0)}
 CODEGEN_LEVEL = 3
-# Level 3 would be up to 5 % slower, too (f16, 4096, row-major b; else equal: docs/measurements.md, `llvm_level=3`).
+# At level 3, kernels would also be up to 5 % slower (f16, 4096, row-major b; otherwise equal: docs/measurements.md,
+# `llvm_level=3`).
 PRODUCT_LEVEL = 0
-"""Of kernels with products on tensor cores: at 1 and more LLVM spends eight times as long on their unrolled steps, and
-ptxas then needs more registers."""
+"""For kernels with MMAs. From level 1 on, LLVM takes eight times as long for their unrolled steps, and ptxas then needs
+more registers."""
 
 WARPGROUP_LEVEL = 1
-"""Of kernels with products of warp groups."""
+"""For kernels with wgmma. At level 0, LLVM moves accumulators of products in flight, and ptxas waits behind each."""
 
 
 @lru_cache(maxsize=1)
@@ -46,7 +48,7 @@ def _machine(arch: str, ptx: tuple[int, int], llvm_level: int) -> llvm.TargetMac
 
 
 def llvm_level_for(function: Function) -> int:
-    """LLVM's level of code generation for a kernel."""
+    """The optimisation level of LLVM's code generation for a kernel."""
     products = [op for op in walk(function.body) if op.spec.product]
     if any(chosen(op) is not None for op in products):
         llvm_levels = {name: llvm_level for name, llvm_level in LEVELS.items() if llvm_level}
@@ -64,10 +66,11 @@ def llvm_level_for(function: Function) -> int:
 
 @lru_cache(maxsize=128)
 def to_ptx(text: str, target: Target, ptx: tuple[int, int], llvm_level: int = CODEGEN_LEVEL) -> str:
-    """PTX of an LLVM module; RuntimeError with LLVM's words if the module is wrong (a bug of the compiler), TileError
-    `tool` if the installed LLVM leaves out what the kernel says of its launches.
+    """The PTX of an LLVM module. RuntimeError with LLVM's message if the module is wrong (a bug of the compiler).
+    TileError `tool` if the installed LLVM drops the bounds of the kernel's launches.
 
-    Of the last texts it is kept, some 100 KB each: other shapes and seeds of a kernel mostly have the same."""
+    Cached, some 100 KB for each text: other shapes and seeds of a kernel mostly have the same text.
+    """
     _initialised()
     module = llvm.parse_assembly(text)
     made = _machine(target.arch, max(ptx, target.ptx), llvm_level).emit_assembly(module)
@@ -79,7 +82,7 @@ def to_ptx(text: str, target: Target, ptx: tuple[int, int], llvm_level: int = CO
 
 
 def wrong_in(text: str) -> tuple[int, int, str] | None:
-    """Line, column and LLVM's words of what is wrong in a module that was edited by hand; None if nothing is."""
+    """Line, column and LLVM's message for the first error in a module that was edited by hand; None if it is right."""
     _initialised()
     try:
         llvm.parse_assembly(text).verify()

@@ -1,4 +1,4 @@
-"""Constants as LLVM writes them."""
+"""Constants in the syntax of LLVM IR."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def constant(value: int | float | bool, dtype: DType) -> str:
 
 
 def float_constant(value: float, llvm: str) -> str:
-    """A float as LLVM writes it, rounded to the type."""
+    """A float in the syntax of LLVM IR, rounded to the type."""
+    # Hexadecimal, since LLVM rejects decimal text that does not have an exact value in the type. It writes even a
+    # `float` as the bits of the double with that value.
     if llvm == "double":
         return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
     try:

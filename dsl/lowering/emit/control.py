@@ -23,7 +23,7 @@ from dsl.lowering.known.forms import linear
 def _phis(
     w: Writer, args: list[Value], entry: str, starts: list[list[str]], packed: list[bool] | None = None
 ) -> list[tuple[int, str, str]]:
-    """Phi lines with the back edge open: (line, register's own text, type), to be closed by `_close`."""
+    """Writes phis without their back edge, which `_close` adds. Returns (line, register, type) of each."""
     open_lines = []
     for i, (arg, start) in enumerate(zip(args, starts, strict=True)):
         in_words = packed is not None and packed[i]
@@ -44,13 +44,13 @@ def _close(w: Writer, open_lines: list[tuple[int, str, str]], values: list[list[
 
 
 def close_phi(w: Writer, line: int, value: str, label: str) -> None:
-    """Adds to the phi in this line what comes from another block."""
+    """Adds an incoming value from another block to the phi in this line."""
     phi, mark, place = w.text.lines[line].partition(", !dbg")
     w.text.lines[line] = f"{phi}, [ {value}, %{label} ]{mark}{place}"
 
 
 def _carried(w: Writer, values: list[Value], packed: list[bool] | None = None) -> list[list[str]]:
-    """The registers of values, or the words of those that are `packed`."""
+    """The registers of values; of those that are `packed`, the words."""
     if packed is None:
         return [w.registers[v] for v in values]
     return [w.words.of(v) if p else w.registers[v] for v, p in zip(values, packed, strict=True)]
@@ -89,7 +89,7 @@ def _for(w: Writer, op: Op) -> None:
     w.at(op)
     following = w.let(f"add {llvm} {number}, {step}")
     if passes_the_last(w, op, down):
-        # Less than a step is left: no iteration follows, whatever the sum has become.
+        # The addition may wrap around. If at most one step is left, no iteration follows: the counter becomes the stop.
         left = w.let(f"sub {llvm} {f'{number}, {stop}' if down else f'{stop}, {number}'}")
         size = w.let(f"sub {llvm} 0, {step}") if down else step
         following = w.let(f"select i1 {w.let(f'icmp ule {llvm} {left}, {size}')}, {llvm} {stop}, {llvm} {following}")
@@ -103,7 +103,7 @@ def _for(w: Writer, op: Op) -> None:
 
 
 def has_no_iteration(w: Writer, loop: Op) -> bool:
-    """True if this `for` is known not to begin. Nothing is written for it."""
+    """Whether this `for` is known to have no iteration. Nothing is emitted for it."""
     start, stop, step = loop.operands[:3]
     pace = w.facts.of(step)
     if pace.high is not None and pace.high < 0:
@@ -114,11 +114,12 @@ def has_no_iteration(w: Writer, loop: Op) -> bool:
 
 
 def may_be_decided(w: Writer, op: Op) -> bool:
-    """True if ptxas may find that the products of warp groups in a loop or a branch are dead, of a loop by its bounds.
+    """Whether ptxas may find that the wgmma products in a loop or a branch are dead (of a loop, by its bounds).
 
-    Where they are, ptxas 12.9 to 13.1 keeps one of the sums that begin alike, and stores of vectors write the registers
-    of the others, which nobody has written (41,082 of 49,152 zeros were wrong on an H100). What hangs on a dim or on
-    what was loaded it cannot know, but for what cancels: of `block(0) * 2 // 2 - block(0)` it finds 0.
+    This works around a fault of ptxas 12.9 to 13.1. For dead products, it keeps one of the accumulators that start
+    alike, and vector stores write the registers of the others, which nothing has set (41,082 of 49,152 zeros were wrong
+    on an H100). ptxas cannot know a bound that depends on a dim or on loaded data, unless it cancels: it finds that
+    `block(0) * 2 // 2 - block(0)` is 0.
     """
     if not w.has_warpgroups or not any(chosen(each) for region in op.regions for each in walk(region)):
         return False
@@ -134,11 +135,11 @@ def may_be_decided(w: Writer, op: Op) -> bool:
     return not any(_is_open(w, value) and any(in_all[root] == 1 for root in roots) for value, roots in counted)
 
 
-MOST_ROOTS = 500  # of a bound: of a longer one it is not asked what it hangs on
+MOST_ROOTS = 500  # steps of the search through a bound; a longer bound counts as one that ptxas may know
 
 
 def _roots(value: Value) -> list[object]:
-    """What a number is made of, each as often as it stands there; nothing where that is too much."""
+    """The inputs that a number is computed from, each as often as it occurs; none where there are too many."""
     found: list[object] = []
     work = [value]
     for _ in range(MOST_ROOTS):
@@ -151,18 +152,18 @@ def _roots(value: Value) -> list[object]:
         elif op is None or op.spec.access.kind == "read":
             found.append(each)
         elif not op.operands:
-            found.append((op.name, *sorted(op.attrs.items(), key=str)))  # the same of another operation alike
+            found.append((op.name, *sorted(op.attrs.items(), key=str)))  # two `block_id` of one axis are one input
         else:
             work += op.operands
     return []
 
 
 OPEN = {"minimum", "maximum", "select", "floordiv", "mul", "cast"}
-"""Operations that make a number which only the run knows of such numbers."""
+"""Operations whose result is known only at run time if their operands are."""
 
 
 def _is_open(w: Writer, value: Value) -> bool:
-    """True if only the run can tell whether a number is above another one."""
+    """Whether only the run can tell if a number is above another one."""
     op, (terms, _) = value.op, linear(value)
     if terms != {value: 1}:
         return any(_is_open(w, each) for each in terms)
@@ -175,14 +176,15 @@ def _is_open(w: Writer, value: Value) -> bool:
 
 
 def unknown(w: Writer, register: str, llvm: str) -> str:
-    """A number of which ptxas does not know what it is: the upper bit of an address of shared memory, 0, is added."""
+    """A register with the same number, of which ptxas does not know the value. It adds the upper bit of a shared memory
+    address, which is 0."""
     zero = w.head.once(f"lshr i32 {shared_memory(w)}, 31")
     same = zero if llvm == "i32" else w.let(f"{'zext' if llvm == 'i64' else 'trunc'} i32 {zero} to {llvm}")
     return w.let(f"add {llvm} {register}, {same}")
 
 
 def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
-    """True if the counter of this `for`, a step behind its last iteration, may pass the last number of its type."""
+    """Whether the counter of this `for`, one step behind its last iteration, may exceed the range of its type."""
     if loop.attrs.get("exact"):
         return False
     start, stop, step = loop.operands[:3]
@@ -205,7 +207,7 @@ def passes_the_last(w: Writer, loop: Op, down: bool) -> bool:
 
 
 def _rolled(w: Writer) -> int:
-    """Metadata that keeps LLVM from unrolling: the schedule's `unroll` is a pass of ours."""
+    """Metadata that keeps LLVM from unrolling: the schedule decides that (`unroll`), and a pass of ours does it."""
     inner = w.text.debug.add('!{!"llvm.loop.unroll.disable"}')
     number = w.text.debug.count
     return w.text.debug.add(f"distinct !{{!{number}, !{inner}}}")
@@ -232,7 +234,8 @@ def _while(w: Writer, op: Op) -> None:
     w.loops -= 1
     w.at(op)
     following = _carried(w, body.ops[-1].operands)
-    if len(conditions) > 1:  # an element that is done keeps what it has, of which its condition is false each iteration
+    # An element that is done keeps its values, so that its condition stays false in each further iteration.
+    if len(conditions) > 1:
         types, kept = [w.llvm(arg.dtype) for arg in test.args], _carried(w, test.args)
         following = [_chosen(w, conditions, *each) for each in zip(types, following, kept, strict=True)]
     _close(w, open_lines, following, w.text.label)
@@ -281,14 +284,15 @@ def _if(w: Writer, op: Op) -> None:
 
 
 def meet(w: Writer) -> None:
-    """Threads that took a branch or a loop one by one meet here. Without an instruction that may not be moved into it,
-    each of them may jump to the head of the loop around on its own, and come to a barrier there alone."""
+    """A point where threads meet after a branch or loop of single threads: an empty convergent asm, which LLVM may not
+    move into the branch. Without it, each thread may jump to the start of the loop around on its own, and reach a
+    barrier there alone."""
     w.do('call void asm sideeffect "", ""() #1')
 
 
 def _if_of_elements(w: Writer, op: Op) -> None:
-    """Several elements a thread, and branches without effects: a branch is computed, for all of a thread's elements, if
-    one of them takes it, and each element then chooses."""
+    """A branch without effects, for several elements a thread: a side is computed for all elements of a thread if one
+    of them takes it. Each element then selects its result."""
     conditions = w.registers[op.operands[0]]
     some, every = (_joined(w, by, conditions) for by in ("or", "and"))
     sides = []
@@ -327,9 +331,9 @@ def _chosen(w: Writer, conditions: list[str], llvm: str, then: list[str], otherw
 
 @rule("assert")
 def _assert(w: Writer, op: Op) -> None:
-    """The first thread that fails takes the record and writes its line, block and thread; all go on.
+    """The first thread that fails claims the record and writes its line, block and thread. All threads go on.
 
-    What it takes it with is 1, or 2 and more for an index outside of axis 0 and on (`dsl/runtime/record.py`).
+    The claim is the number 1, or 2 + axis for an index outside of that axis (`dsl/runtime/record.py`).
     """
     good = w.registers[op.operands[0]]
     holds = good[0]
@@ -361,7 +365,7 @@ _FORMATS = {"signed": "%d", "unsigned": "%u", "float": "%g", "bool": "%d", "inde
 
 @rule("print")
 def _print(w: Writer, op: Op) -> None:
-    """Each thread prints its elements; what all hold, thread 0 prints."""
+    """Each thread prints its elements; thread 0 prints scalars, and of the threads that hold an element one prints."""
     formats, promoted = [], []
     for o in op.operands:
         wide = F64 if o.dtype.is_float else o.dtype if o.dtype.bits == 64 else S64 if o.dtype.kind == "index" else None

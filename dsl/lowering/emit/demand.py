@@ -1,4 +1,5 @@
-"""Which registers of a value are read: index arithmetic is done only for the first element of each wide access."""
+"""Finds which registers of each value are read. Index arithmetic is emitted only for the first element of each wide
+access."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def _block(w: Writer, block: Block) -> None:
         for region in op.regions:
             if op.spec.control.flows:
                 _block(w, region)
-            else:  # emitted anew for every pair that it joins; scalars of the kernel may be named in it
+            else:  # the function of a reduction, which is emitted for each pair; it may use scalars of the kernel
                 for inner in walk(region):
                     for o in inner.operands:
                         _all(w, o)
@@ -44,26 +45,26 @@ def _block(w: Writer, block: Block) -> None:
 
 def _op(w: Writer, op: Op) -> None:
     if op.spec.pure:
-        for result in op.results:  # what nothing reads is not computed: its operands may have no registers
+        for result in op.results:  # noted as unread, so that it is not emitted: its operands may have no registers
             w.needed.add(result, ())
     if (op.spec.elementwise and op.spec.pure) or op.spec.placement.picks is not None:
         needed = read_registers(op, w.needed.noted(op.result))
         for o in op.operands:
             _add(w, o, needed)
-    elif op.spec.leaves:  # its corners say where
+    elif op.spec.leaves:  # a TMA store: scalar corners say where, and no offset of an element is needed
         for o in op.operands:
             if isinstance(o.type, TileType) and o.shape:
                 _add(w, o, ())
             else:
                 _all(w, o)
-    elif op.spec.joint:  # the address is the thread's, and no register's of the offsets
+    elif op.spec.joint:  # `ldmatrix`, `stmatrix`: the address belongs to the thread, not to a register of the offsets
         for what, o in zip(op.attrs["has"], op.operands, strict=True):
             if what != "offset":
                 _all(w, o)
             else:
                 _starts(w, op)
                 _add(w, o, ())
-    elif op.attrs.get("in_place"):  # a descriptor says where it reads, by its stage
+    elif op.attrs.get("in_place"):  # wgmma reads it: the descriptor needs the stage only
         for o in op.operands:
             _add(w, o, ())
         stage = operand(op, "stage") if "has" in op.attrs else None
@@ -77,7 +78,7 @@ def _op(w: Writer, op: Op) -> None:
 
 
 def _starts(w: Writer, op: Op) -> bool:
-    """Whether an access of a shared tile is by a linear map, of whose scalars the thread's address is made."""
+    """Marks the scalars of the linear map of a shared access. Returns whether there is such a map."""
     found = w.accesses[op].shared
     for scalar, _ in found.terms if found else ():
         _all(w, scalar)
@@ -85,9 +86,9 @@ def _starts(w: Writer, op: Op) -> bool:
 
 
 def _access(w: Writer, op: Op) -> None:
-    """Each access has the address of its first element, and its mask too if that does not change in between. If it may,
-    there are branches: ends of the mask are asked for, and the elements' own masks are computed anew where they are
-    needed."""
+    """Marks what an access reads: the address of its first element, and its mask if that is the same for all of its
+    elements. If not, the branches of a partial access read the ends of the mask, and compute the masks of elements
+    again where these are needed."""
     mask, offset = operand(op, "mask"), operand(op, "offset")
     assert offset is not None
     way, count = w.accesses[op], count_of(offset)

@@ -1,4 +1,4 @@
-"""Elementwise operations: one LLVM instruction or a few for each element."""
+"""Elementwise operations: one or a few LLVM instructions for each element."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dsl.lowering.ir.types import BF16, F16, F32, F64, FP8, I1, S32, TF32, U32, 
 from dsl.lowering.ops.elementwise import FUNCTIONS, suffix
 
 Element = Callable[[Writer, Op, DType, str, list[str]], str]
-"""One element: writer, operation, element type of the first operand, its LLVM type, operands → result."""
+"""Emits one element: (writer, operation, dtype of the first operand, its LLVM type, operands) → result."""
 
 
 def elementwise(
@@ -26,8 +26,11 @@ def elementwise(
     at_once: Callable[[Writer, Op], bool] | None = None,
     alike: Callable[[Writer, Op], list[int]] | None = None,
 ) -> Callable[[Element], Element]:
-    """`at_once` emits all elements together where it can, and says whether it did; `alike` gives the groups of equal
-    ones, of which one is computed."""
+    """Registers the emission of one element as the rule of these operations.
+
+    at_once: tries to emit all elements together, and returns whether it did. alike: the group of each register; of
+    equal elements in a group, one is computed.
+    """
 
     def register(function: Element) -> Element:
         def emit(w: Writer, op: Op) -> None:
@@ -64,7 +67,7 @@ _INT = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor
 def _arithmetic(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype.is_float:
         return w.let(f"{_FLOAT[op.name]}{w.contract} {llvm} {x[0]}, {x[1]}")
-    # An index does not overflow: its width is chosen by the number of elements.
+    # `nsw` is right for indices: their width is chosen such that they do not overflow.
     flags = " nsw" if dtype.kind == "index" and op.name in ("add", "sub", "mul") else ""
     return w.let(f"{_INT[op.name]}{flags} {llvm} {x[0]}, {x[1]}")
 
@@ -74,9 +77,9 @@ _plain_and = RULES["and"]
 
 @rule("and")
 def _and(w: Writer, op: Op) -> None:
-    """`0 <= v` and `v < n` are one comparison without sign, as long as n is not negative."""
-    # The convolution `table` in NHWC has 895 machine instructions with one comparison, 993 with two; 11 of 87 kernels
-    # change.
+    """Joins `0 <= v` and `v < n` to one unsigned comparison, if n is not negative."""
+    # The convolution `table` in NHWC has 895 machine instructions with one comparison and 993 with two. Of 87 kernels,
+    # 11 change.
     inside, because = _bounds(w, op), "0 <= v < n, of an n that is not negative"
     if inside is None or not w.switches.of(op, "bounds", {"one": True, "two": False}, because):
         _plain_and(w, op)
@@ -89,7 +92,7 @@ def _and(w: Writer, op: Op) -> None:
 
 
 def _bounds(w: Writer, op: Op) -> tuple[Value, Value] | None:
-    """(v, n) of a conjunction that says 0 <= v < n."""
+    """(v, n) of a conjunction 0 <= v < n with an n that is not negative; else None."""
     for at_least, below in (op.operands, op.operands[::-1]):
         (zero, v), (same, n) = (_in_order(flag, name) for flag, name in ((at_least, "le"), (below, "lt")))
         if v is not None and v is same and n is not None and zero is not None and constant_of(zero) == 0:
@@ -99,7 +102,7 @@ def _bounds(w: Writer, op: Op) -> tuple[Value, Value] | None:
 
 
 def _in_order(flag: Value, name: str) -> tuple[Value | None, Value | None]:
-    """(a, b) of a comparison `a name b` of two values, which may be written from right to left."""
+    """(a, b) of a comparison `a name b`, which may also be written the other way round."""
     if flag.op is not None and flag.op.name == name:
         return flag.op.operands[0], flag.op.operands[1]
     if flag.op is not None and flag.op.name == {"le": "ge", "lt": "gt"}[name]:
@@ -117,13 +120,14 @@ def _known_nonnegative(w: Writer, op: Op) -> bool:
 def _division(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     by = constant_of(op.operands[1])
     quotient = op.name == "floordiv"
-    if by is not None and by > 0 and int(by) & (int(by) - 1) == 0:  # rounds down by itself
+    if by is not None and by > 0 and int(by) & (int(by) - 1) == 0:  # shift and mask round down, negative numbers too
         if quotient:
             shift = "ashr" if dtype.is_signed else "lshr"
             return w.let(f"{shift} {llvm} {x[0]}, {int(by).bit_length() - 1}")
         return w.let(f"and {llvm} {x[0]}, {int(by) - 1}")
     if not dtype.is_signed or _known_nonnegative(w, op):
         return w.let(f"{'udiv' if quotient else 'urem'} {llvm} {x[0]}, {x[1]}")
+    # The hardware truncates, the language rounds down: they differ where a remainder is left and signs differ.
     rest = w.let(f"srem {llvm} {x[0]}, {x[1]}")
     inexact = w.let(f"icmp ne {llvm} {rest}, 0")
     signs = w.let(f"xor {llvm} {rest}, {x[1]}")
@@ -150,14 +154,14 @@ def _extreme(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     made = w.intrinsic(name, llvm, [(llvm, x[0]), (llvm, x[1])])
     if dtype.is_float or not op.result.tile.shape:
         return made
-    # Of maxima of sums of maxima, 512 steps of dynamic programming, LLVM's scalar evolution makes expressions for 16 s;
-    # it asks no further than here, which is no instruction.
+    # `freeze` stops LLVM's scalar evolution, and becomes no instruction. Without it, LLVM spends 16 s on expressions of
+    # maxima of sums of maxima, in 512 steps of dynamic programming.
     return w.let(f"freeze {llvm} {made}")
 
 
 def _extreme_of_doubles(w: Writer, op: Op, x: list[str]) -> str:
-    """PTX has no form for f64 that propagates NaN. Of zeros of both signs, -0 is the smaller one: equal operands differ
-    in the sign alone, which `or` and `and` join."""
+    """The minimum or maximum of f64, for which PTX has no form that propagates NaN. -0 is smaller than +0: equal
+    operands differ at most in the sign, so `or` gives the smaller and `and` the greater one."""
     less = op.name == "minimum"
     first = w.let(f"fcmp {'olt' if less else 'ogt'} double {x[0]}, {x[1]}")
     chosen = w.let(f"select i1 {first}, double {x[0]}, double {x[1]}")
@@ -182,7 +186,8 @@ def _not(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 @elementwise("shl", "shr")
 def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
-    """A distance of the width or more gives what shifting bit by bit would: 0, or the sign."""
+    """A shift by the width or more gives what a shift bit by bit would: 0, or the sign. LLVM leaves that undefined, so
+    the distance is limited first."""
     bits = w.bits(dtype)
     amount = constant_of(op.operands[1])
     name = "shl" if op.name == "shl" else "ashr" if dtype.is_signed else "lshr"
@@ -197,7 +202,7 @@ def _shift(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 
 def of_word(w: Writer, op: Op) -> bool:
-    """Whether bytes are taken where they lie in their word."""
+    """Whether an operation on bytes works on the word that holds them."""
     return w.switches.of(op, "bytes", {"word": True, "single": False}, "bytes of a word")
 
 
@@ -211,7 +216,7 @@ def _compare(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype.is_float:
         return w.let(f"fcmp {of_float} {llvm} {x[0]}, {x[1]}")
     byte = w.words.bytes.get(x[0])
-    # one instruction, where the byte alone takes two
+    # A mask of the word is one instruction; taking the byte out of it is two.
     if byte is not None and x[1] == "0" and op.name in ("eq", "ne") and of_word(w, op):
         word, bits = byte
         flag = w.let(f"icmp {signed} i32 {w.let(f'and i32 {word}, {bits}')}, 0")
@@ -234,7 +239,8 @@ def _bitcast(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 @rule("cast")
 def _cast(w: Writer, op: Op) -> None:
-    """Four saturated bytes or four of FP8 at once, where four registers in order are wanted; else one by one."""
+    """Converts four elements at once to saturated bytes or FP8, where four registers in order are needed; others one by
+    one."""
     source, result = op.operands[0], op.result
     x, out = w.registers[source], [""] * count_of(result)
     left = w.needed.of(result, len(out))
@@ -255,12 +261,12 @@ def _cast(w: Writer, op: Op) -> None:
 
 
 def _saturates_bytes(w: Writer, source: DType, to: DType, saturate: bool) -> bool:
-    """True if s32 lie between, which `cvt.pack` saturates to bytes."""
+    """Whether a conversion goes through s32, which `cvt.pack` saturates to bytes."""
     return to.is_int and to.bits == 8 and (source in (F16, BF16, F32) or (saturate and source is S32))
 
 
 def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
-    """`cvt.pack`, which ptxas joins with the conversions from f32 before it: one instruction for two bytes."""
+    """Four bytes by `cvt.pack`. ptxas merges it with the conversions from f32 before: one instruction for two bytes."""
     source, to = op.operands[0].dtype, op.attrs["to"]
     s32 = [x if source is S32 else _float_to_int(w, x, source, S32, op.attrs["rounding"], op) for x in x]
     name = f"cvt.pack.sat.{to}.s32.b32"
@@ -270,7 +276,7 @@ def _four_bytes(w: Writer, x: list[str], op: Op) -> list[str]:
 
 
 def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
-    """Two conversions of pairs."""
+    """Four FP8 numbers by two conversions of pairs."""
     source, to, rounding = op.operands[0].dtype, op.attrs["to"], op.attrs["rounding"]
     wide = [convert(w, e, source, F32, op=op) for e in x]
     halves = [_pair_of_fp8(w, wide[i], wide[i + 1], to, rounding, op) for i in (0, 2)]
@@ -280,7 +286,8 @@ def _four_of_fp8(w: Writer, x: list[str], op: Op) -> list[str]:
 
 
 def _pair_of_fp8(w: Writer, low: str, high: str, to: DType, rounding: str | None, op: Op | None) -> str:
-    """The nearest to two f32, saturating, as 16 bits: the hardware has no other rounding."""
+    """Two f32 as two FP8 numbers in 16 bits: nearest, saturating. TileError `type` for another rounding, which the
+    hardware does not have."""
     if rounding not in (None, "rn"):
         raise TileError("type", op.loc if op else None, f"{to} is rounded to nearest: the hardware has no other")
     return w.template(f"cvt.rn.satfinite.{to}x2.f32", [high, low], op)[0]
@@ -288,6 +295,7 @@ def _pair_of_fp8(w: Writer, low: str, high: str, to: DType, rounding: str | None
 
 def _cast_one(w: Writer, op: Op, x: str) -> str:
     dtype, llvm = op.operands[0].dtype, w.llvm(op.operands[0].dtype)
+    # `recompute`: `sideeffect` keeps LLVM and ptxas from sharing equal conversions.
     if op.attrs.get("anew") and (dtype is F16 or w.target.number >= 90):
         return w.let(f'call float asm sideeffect "cvt.f32.{dtype} $0, $1;", "=f,h"({llvm} {x})')
     return convert(w, x, dtype, op.attrs["to"], op.attrs["saturate"], op.attrs["rounding"], op)
@@ -302,15 +310,16 @@ def convert(
     rounding: str | None = None,
     op: Op | None = None,
 ) -> str:
-    """One element of `source` as `to`: floats to integers truncate and saturate at the integer's width (NaN gives 0);
-    integers wrap unless `saturate`."""
+    """Converts one element. Floats to integers truncate and saturate at the integer's range; NaN gives 0. Integers to
+    integers wrap, or saturate with `saturate`."""
     a, b = w.llvm(source), w.llvm(to)
     if source is to:
         return x
     if to is TF32:
         return w.template("cvt.rna.tf32.f32", [x], op)[0]
     if to in FP8:
-        if source.is_float and x == float_constant(0.0, a):  # what a mask fills with: no conversion, which needs sm_89
+        # The 0 of a masked load needs no instruction. The conversion exists from sm_89 on only.
+        if source.is_float and x == float_constant(0.0, a):
             return "0"
         pair = _pair_of_fp8(w, convert(w, x, source, F32, op=op), float_constant(0.0, "float"), to, rounding, op)
         return w.let(f"trunc i16 {pair} to i8")
@@ -339,7 +348,7 @@ def convert(
 
 
 def _clamp(w: Writer, x: str, source: DType, to: DType) -> str:
-    """`x` of type `source`, inside the range of the integer type `to`."""
+    """Clamps `x` to the range of the integer type `to`."""
     llvm, wide, narrow = w.llvm(source), w.bits(source), w.bits(to)
     low, high = (0, (1 << narrow) - 1) if not to.is_signed else (-(1 << (narrow - 1)), (1 << (narrow - 1)) - 1)
     least, most = (-(1 << (wide - 1)), (1 << (wide - 1)) - 1) if source.is_signed else (0, (1 << wide) - 1)
@@ -355,11 +364,11 @@ def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str |
     a, b = w.llvm(source), w.llvm(to)
     if to.bits > source.bits:
         return w.let(f"fpext {a} {x} to {b}")
-    if source.bits == to.bits:  # f16 and bf16
+    if source.bits == to.bits:  # between f16 and bf16, through f32, which has all numbers of both
         x, source, a = w.let(f"fpext {a} {x} to float"), F32, "float"
     if rounding in (None, "rn"):
         return w.let(f"fptrunc {a} {x} to {b}")
-    if source is F64 and to.bits == 16:  # no such instruction; rounded twice the same way is rounded once
+    if source is F64 and to.bits == 16:  # PTX has no such instruction; rounding down twice, say, is rounding down once
         x, source = _cvt(w, x, source, F32, rounding), F32
     if to is BF16 and rounding != "rz":
         raise TileError(
@@ -369,7 +378,7 @@ def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str |
 
 
 def _cvt(w: Writer, x: str, source: DType, to: DType, rounding: str | None) -> str:
-    """`cvt` with a rounding, of 32 and 64 bits, into any float."""
+    """`cvt` with a rounding, from 32 or 64 bits to any float."""
     kind = {"f16": "h", "bf16": "h", "f32": "f", "f64": "d"}
     of = kind.get(source.name) or ("l" if w.bits(source) == 64 else "r")
     name = source.name if source.is_float else f"{'s' if source.is_signed else 'u'}{w.bits(source)}"
@@ -384,7 +393,8 @@ _INT_ROUNDING = {None: "rzi", "rz": "rzi", "rn": "rni", "rp": "rpi", "rm": "rmi"
 
 
 def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:
-    """`cvt` saturates by itself, and gives 0 for NaN (PTX ISA, cvt); 8 and 16 bits are clamped from 32."""
+    """A float to an integer. `cvt` saturates, and gives 0 for NaN (PTX ISA, cvt). Results of 8 and 16 bits are clamped
+    from 32 bits."""
     if to is I1:
         return w.let(f"fcmp une {w.llvm(source)} {x}, {float_constant(0.0, source.llvm)}")
     if source in (F16, BF16):
@@ -396,7 +406,7 @@ def _float_to_int(w: Writer, x: str, source: DType, to: DType, rounding: str | N
     name = f"cvt.{_INT_ROUNDING[rounding]}.{sign}{bits}.{source}"
     made = w.let(f'call i{bits} asm "{name} $0, $1;", "={place},{kind}"({w.llvm(source)} {x})')
     if bits == 64 or source.name == "f64":
-        # NaN → 0 holds for 32-bit results of f32; elsewhere the ISA's NaN is another value
+        # `cvt` gives 0 for NaN only from f32 to 32 bits. Otherwise the ISA has another value.
         is_nan = w.let(f"fcmp uno {w.llvm(source)} {x}, {x}")
         made = w.let(f"select i1 {is_nan}, i{bits} 0, i{bits} {made}")
     if w.bits(to) < 32:
@@ -423,11 +433,13 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
         return _byte_to_float(w, x, source.is_signed)
     if to.bits >= 32:
         return w.let(f"{name} {a} {x} to {b}")
-    if to is F16 or _is_exact_in_f32(w, source, op):  # what f32 rounds, from 2^24 on, is infinite in f16
+    # Rounding twice is harmless for f16: f32 rounds integers only from 2^24 on, and these are infinite in f16.
+    if to is F16 or _is_exact_in_f32(w, source, op):
         return w.let(f"fptrunc float {w.let(f'{name} {a} {x} to float')} to {b}")
-    if w.target.number >= 90:  # from 32 bits one instruction for the two of f64, which are as slow
+    if w.target.number >= 90:  # one instruction, where the way through f64 has two of the same speed
         return _cvt(w, x, source, to, "rn")
-    # Rounded to odd in f32, which has bits enough that rounding again rounds once.
+    # To bf16 before sm_90. f32 is rounded to odd, and has enough bits that the second rounding gives the result of one
+    # rounding: the last bit of f32 is set if the conversion was inexact.
     down, up, cut = (_cvt(w, x, source, F32, r) for r in ("rm", "rp", "rz"))
     inexact = w.let(f"zext i1 {w.let(f'fcmp une float {down}, {up}')} to i32")
     odd = w.let(f"or i32 {w.let(f'bitcast float {cut} to i32')}, {inexact}")
@@ -435,7 +447,7 @@ def _int_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | N
 
 
 def _is_exact_in_f32(w: Writer, source: DType, op: Op | None) -> bool:
-    """Whether f32 has each integer that a conversion may meet: those up to 2^24."""
+    """Whether f32 represents each integer that may occur, which holds up to 2^24."""
     low, high = int_range(source)
     if op is not None and op.operands[0].dtype is source:
         facts = w.facts.of(op.operands[0])
@@ -445,10 +457,10 @@ def _is_exact_in_f32(w: Writer, source: DType, op: Op | None) -> bool:
 
 
 def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:
-    """A byte of a word, as the last one of 2^23's mantissa. An epilogue that added a residual of bytes took 155 us, and
-    167 with `cvt`."""
+    """A byte of a word as f32: `prmt` puts it into the lowest byte of 2^23, and 2^23 is subtracted. An epilogue that
+    adds a residual of bytes took 155 us this way, and 167 us with `cvt`."""
     word, bits = w.words.bytes[x]
-    if is_signed:  # 128 more, without a sign
+    if is_signed:  # flipping the sign bit adds 128; the bias below subtracts it again
         word = w.text.here(("flipped", word), lambda: w.let(f"xor i32 {word}, {0x80808080 - (1 << 32)}"))
     selector = 0x7440 + (bits.bit_length() - 1) // 8
     joined = w.intrinsic("llvm.nvvm.prmt", "i32", [("i32", v) for v in (word, str(0x4B000000), str(selector))])
@@ -458,7 +470,7 @@ def _byte_to_float(w: Writer, x: str, is_signed: bool) -> str:
 
 @rule("asm")
 def _asm(w: Writer, op: Op) -> None:
-    """The user's text, for each element. Kept in order with everything else that has effects."""
+    """Emits the user's text for each element. It keeps its place among everything that has effects."""
     types = op.attrs["types"]
     places = {f"d{i}" if len(types) > 1 else "d": f"${i}" for i in range(len(types))}
     places |= {str(i): f"${len(types) + i}" for i in range(len(op.operands))}
@@ -485,7 +497,7 @@ def _asm(w: Writer, op: Op) -> None:
 
 
 def _carrier(w: Writer, dtype: DType) -> tuple[str, str]:
-    """The LLVM type and constraint in which a value enters asm text."""
+    """The LLVM type and the constraint of an operand of the user's asm."""
     if dtype is I1:
         return "i1", "b"
     bits = w.bits(dtype)

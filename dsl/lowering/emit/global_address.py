@@ -1,4 +1,4 @@
-"""Addresses in global memory: what a thread and the block decide as one pointer, registers' parts added to it."""
+"""Addresses in global memory: one pointer for the part of the thread and the block, plus the parts of registers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dsl.lowering.layouts.layout import Layout
 
 @lru_cache(maxsize=4096)
 def _by_register(layout: Layout, coefficients: tuple[int, ...]) -> list[int]:
-    """What each register adds to Σ coefficient · coordinate, where sums of bases do not carry."""
+    """What each register adds to Σ coefficient · coordinate. Bases must not overlap: their sums then do not carry."""
     out = [0]
     for weight in layout.weighed(coefficients)[: len(layout.register)]:
         out += [weight + n for n in out]
@@ -25,9 +25,9 @@ def _by_register(layout: Layout, coefficients: tuple[int, ...]) -> list[int]:
 class GlobalAddress:
     """The addresses of one access of a tensor, i64.
 
-    A thread's part and the block's are one pointer, the same for all accesses of one stretch of straight code that
-    differ in constants alone. Of a register's part, numbers are added as immediates; strides step by step, so that
-    few multiples of them are held in registers.
+    The parts of the thread and the block are one pointer. Accesses of one stretch of straight-line code that differ
+    only in constants share it. Of a register's part, constants are added as immediates. Strides are added step by step,
+    so that few multiples of them are in registers.
     """
 
     def __init__(self, w: Writer, memory: Value, map: GlobalMap):
@@ -42,15 +42,15 @@ class GlobalAddress:
         return self.w.let(f"add i64 {pointer}, {number}") if number else pointer
 
     def _moved(self, counts: tuple[tuple[Product, int], ...]) -> str:
-        """The pointer behind that many strides of each: one step from the nearest before it in this stretch of code."""
+        """The pointer after so many strides of each kind: one step from the nearest earlier one in this stretch."""
         w, first = self.w, ("pointer", self.memory, self.map.uniform, self.map.threads)
         if not counts:
             return w.text.here(first, self._pointer)
         *rest, (product, n) = counts
         chain: dict[int, str] = w.text.here((*first, *rest, product), lambda: {0: self._moved(tuple(rest))})
         if n not in chain:
-            # From the nearest, not from the first: few multiples of a stride are live at once. Offsets element by
-            # element in place of this make products 2 to 11 % slower (docs/measurements.md, `address=plain`).
+            # From the nearest, not from the first, so that few multiples of a stride are live at once. With an offset
+            # for each element instead, matrix products are 2 to 11 % slower (docs/measurements.md, `address=plain`).
             near = max(k for k in chain if k < n)
             chain[n] = w.let(f"add i64 {chain[near]}, {self._step(product, (n - near) * self.size)}")
         return chain[n]
@@ -79,6 +79,7 @@ class GlobalAddress:
         """What the thread's number adds along the axes, times a product of scalars."""
         w = self.w
         bases = tuple(sum(column) for column in zip(*axes, strict=True))
+        # Without carries between axes, shifts and masks of the thread's number give the sum of all axes at once.
         if sum(bases) == reduce(or_, bases, 0):
             total = self._index(w.head.linear(bases))
         else:
@@ -89,7 +90,8 @@ class GlobalAddress:
         return self._multiplied([total, *(self._scalar(name) for name in product)], product)
 
     def _along(self, axis: tuple[int, ...]) -> str:
-        """What the thread's number adds along one axis: a coordinate, which does not carry, times its coefficient."""
+        """What the thread's number adds along one axis: the coordinate times its coefficient. The coordinate alone has
+        no carries."""
         scale = max(1, gcd(*axis))
         coordinate = self._index(self.w.head.linear(tuple(base // scale for base in axis)))
         if scale == 1 or coordinate == "0":
@@ -103,7 +105,7 @@ class GlobalAddress:
         )
 
     def _multiplied(self, names: list[str], product: Product) -> str:
-        """The product of these, at the head where the scalars are known there."""
+        """The product of these registers; computed at the start of the kernel if the scalars are known there."""
         w = self.w
         make = w.head.once if all(w.maps.affines.scalars[name] in w.maps.given for name in product) else w.let
         return reduce(lambda a, b: make(f"mul {w.index} {a}, {b}"), names)

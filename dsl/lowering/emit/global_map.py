@@ -1,4 +1,4 @@
-"""Offsets in global memory as linear functions of coordinates: what `GlobalAddress` adds up."""
+"""Offsets in global memory as linear functions of coordinates, from which `GlobalAddress` computes addresses."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from dsl.lowering.known.affine import AffineOffsets, Linear, Product
 from dsl.lowering.known.facts import Analysis
 from dsl.lowering.layouts.layout import Layout
 
-Axes = tuple[tuple[int, ...], ...]  # axis by axis, the number of each bit of the thread's number
+Axes = tuple[tuple[int, ...], ...]  # for each axis, what each bit of the thread's number adds along it
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalMap:
     """Offsets of one access as uniform + Σ stride · linear function of coordinates, all in elements.
 
-    `strides` holds those whose coordinates move: products of scalars, () for 1; none is negative, nor is what it
-    multiplies, so that no part of a sum exceeds the sum. `uniform` are products with their factors.
+    strides: products of scalars (() is 1) whose coordinates differ between elements. Neither a stride nor its factor is
+    negative, so no partial sum exceeds the sum, and none overflows. uniform: products with their factors, the same for
+    all elements. threads: for each stride, its factors for the bits of the thread's number.
     """
 
     layout: Layout
     strides: tuple[tuple[Product, Linear], ...]
     uniform: tuple[tuple[Product, int], ...]
-    threads: tuple[tuple[Product, Axes], ...]  # by stride, what each bit of the thread's number multiplies it with
+    threads: tuple[tuple[Product, Axes], ...]
 
     def scalars(self, affines: AffineOffsets) -> list[Value]:
-        """What the products are of."""
+        """The scalars that occur in the products."""
         products = [p for p, _ in (*self.strides, *self.uniform)]
         return [affines.scalars[name] for product in products for name in product]
 
 
 def map_of(affines: AffineOffsets, facts: Analysis, offset: Value) -> GlobalMap | None:
-    """The map of offsets; None where they have none."""
+    """The map of offsets; None where they are not linear, or a part of them may be negative."""
     layout = offset.tile.layout
     offsets = affines.offsets(offset) if offset.tile.shape else None
     if layout is None or offsets is None:
@@ -48,8 +49,8 @@ def map_of(affines: AffineOffsets, facts: Analysis, offset: Value) -> GlobalMap 
         part = offsets[product]
         product = tuple(sorted(product, key=affines.ranks.__getitem__))
         moves = any(part.coefficients)
-        # Negative constants go into the block's part: what is added behind it is not negative, so that no part exceeds
-        # the sum.
+        # Negative constants go into the uniform part, which comes first. All that is added to it is not negative, so no
+        # partial sum exceeds the sum.
         ahead = part.constant if part.constant < 0 or not (moves or product == ()) else 0
         if ahead:
             uniform.append((product, ahead))

@@ -1,4 +1,4 @@
-"""What depends on nothing but the thread, the block and the parameters, and where it is computed."""
+"""Values that depend only on the thread, the block and the parameters, and the place where they are computed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ BECAUSE = "known at the head of the kernel; behind a loop computed once more, so
 
 
 class Head:
-    """Such values, each computed once at the head of a stretch of the function, or of all of it, or where it is asked.
+    """Computes each such value once at the start of a stretch of the function, or once at the start of the kernel, or
+    at each use, by the choice `hoist`. A stretch ends behind a loop.
 
-    first: lines at the head of the function, ahead of the first stretch.
+    first: lines at the start of the function, before the first stretch.
     """
 
     def __init__(self, text: Text, calls: Calls, choices: Choices):
         self.text, self.calls = text, calls
-        # Forced to `place`, a product of 8192 takes 5 % longer, to `head` 1 %; the five others no more than 2 %
-        # (docs/measurements.md). Stretches are for epilogues, whose addresses spilled when they were computed at the
-        # head.
+        # With `place`, a product of 8192 takes 5 % longer, with `head` 1 %; the five other kernels at most 2 %
+        # (docs/measurements.md). Stretches help epilogues: computed at the start of the kernel, their addresses
+        # spilled.
         self.where = choices.choose(
             "hoist", "thread", {name: name for name in (STRETCHES, HEAD, PLACE)}, STRETCHES, because=BECAUSE
         )
@@ -38,7 +39,7 @@ class Head:
         self._block: Block | None = None  # in which loops end stretches
 
     def once(self, text: str) -> str:
-        """A value that depends on nothing but the thread, the block and the parameters: computed at the head, once."""
+        """A value that depends only on the thread, the block and the parameters. Equal texts are one value."""
         if self.where == PLACE:
             return self.text.let(text)
         known = self._known.get(text)
@@ -49,14 +50,15 @@ class Head:
         return known
 
     def buffer(self, bytes: int) -> str:
-        """Memory of this thread, of which the function has one piece however often this is passed."""
+        """Local memory of this thread. It is allocated at the start of the function: inside a loop, each iteration
+        would allocate more."""
         name = self.text.name()
         self.first.append(f"  {name} = alloca [{bytes} x i8], align 8, !dbg !{self.text.debug.head}")
         return name
 
     @contextmanager
     def stretches_of(self, block: Block) -> Iterator[None]:
-        """Meanwhile loops of this block end stretches, the first of which begins here."""
+        """A context in which each loop of this block ends a stretch. The first stretch begins here."""
         kept = self._lines, self._known, self._block
         self._block = block
         self._anew()
@@ -66,13 +68,13 @@ class Head:
             self._lines, self._known, self._block = kept
 
     def after_loop(self, op: Op) -> None:
-        """Begins a stretch behind a loop that ends one."""
+        """Begins a stretch behind a loop, if it is one of the block that has stretches."""
         if self._block is not None and any(op is each for each in self._block.ops):
             self._anew()
 
     def _anew(self) -> None:
-        """Begins a stretch: what follows computes once more what `once` has computed, from a thread's number that is
-        read again, so that none of it is kept in registers meanwhile. All that follows in the block must pass here."""
+        """Begins a stretch: values of `once` are computed again from a thread's number that is read again. So no
+        register holds them during the loop before. The place must dominate all that follows in the block."""
         if self._stretches and self.where == HEAD:
             return
         self._lines, self._known = [], {}
@@ -81,7 +83,7 @@ class Head:
 
     @contextmanager
     def nothing_ahead(self) -> Iterator[None]:
-        """Meanwhile what `once` would add to the head of the function is computed in place."""
+        """A context in which `once` computes new values in place, not at the start of the stretch."""
         lines, known = self._lines, self._known
         self._lines, self._known = self.text.lines, dict(known)
         try:
@@ -93,8 +95,8 @@ class Head:
 
     def thread(self) -> str:
         """This thread's number in its block, i32."""
-        # `sideeffect`, so that LLVM does not join it with the number read at the head: that would keep all that follows
-        # from it in registers through the loop, where addresses of an epilogue spilled (docs/int8_conv.md).
+        # `sideeffect`, so that LLVM does not merge it with the number read at the start. That would keep everything
+        # computed from it in registers through the loop, where addresses of an epilogue spilled (docs/int8_conv.md).
         if self._stretches > 1:
             return self.once('call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()')
         return self._read("tid.x")
@@ -110,20 +112,21 @@ class Head:
         return self.once(f"call i32 @{name}()")
 
     def coordinate(self, layout: Layout) -> str:
-        """The part of an element's coordinate that the thread's number decides, as index; XOR a register's offset."""
+        """The thread's part of an element's coordinate, as index. XOR with a register's part gives the coordinate."""
         total = self.linear(layout.thread)
         return total if total == "0" or self.text.index == "i32" else self.once(f"zext i32 {total} to i64")
 
     def linear(self, bases: tuple[int, ...]) -> str:
         """The XOR of the bases of the set bits of the thread's number, i32."""
-        groups: list[tuple[int, int, int]] = []  # first thread bit, number of bits, shift of the image
+        # Runs of bits whose bases double are one shift and mask: (first bit, number of bits, basis of the first bit).
+        groups: list[tuple[int, int, int]] = []
         bit = 0
         while bit < len(bases):
             basis = bases[bit]
             if not basis:
                 bit += 1
                 continue
-            if basis & (basis - 1):  # several bits: one at a time
+            if basis & (basis - 1):  # a basis of several bits is multiplied by one bit of the thread's number
                 groups.append((bit, 1, basis))
                 bit += 1
                 continue
@@ -150,7 +153,7 @@ class Head:
         return "0" if total is None else total
 
     def chosen(self, layout: Layout | None) -> str | None:
-        """An i1: this thread is the one that stores elements held by several. None if each lies in one thread."""
+        """An i1: of the threads that hold the same elements, this one stores them. None if no two threads do."""
         if layout is None:
             return self.once(f"icmp eq i32 {self.thread()}, 0")
         free = layout.replicated["lane"] | layout.replicated["warp"] << 5

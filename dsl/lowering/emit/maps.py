@@ -1,4 +1,4 @@
-"""How the addresses of accesses are added up."""
+"""The linear maps from which addresses of accesses are computed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dsl.lowering.shared.shared_map import SharedMap, SharedMaps, access_layout_
 
 
 class _OfThreads(AffineOffsets):
-    """Offsets as a thread sees them: a tile of which it holds one element is a number to it, where its elements are no
-    linear function of their coordinates."""
+    """Offsets as one thread sees them. A tile with one element a thread is a scalar to that thread, if its elements are
+    no linear function of their coordinates: for example, indices that were loaded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class _OfThreads(AffineOffsets):
 
 
 class Maps:
-    """The linear maps of offsets. given: parameters, strides and dims, which are known at the head."""
+    """The linear maps of offsets. given: parameters, strides and dims, which are known at the start of the kernel."""
 
     def __init__(self, function: Function):
         self.facts = facts_of(function)
@@ -36,13 +36,13 @@ class Maps:
         self._shared: dict[Op, SharedMap | None] = {}
 
     def of_global(self, offset: Value) -> GlobalMap | None:
-        """The map of offsets that `GlobalAddress` adds up without their registers; None where it needs them."""
+        """The map from which `GlobalAddress` computes addresses without registers of offsets; None if there is none."""
         if offset not in self._global:
             self._global[offset] = map_of(self.affines, self.facts, offset)
         return self._global[offset]
 
     def of_shared(self, op: Op) -> SharedMap | None:
-        """The same of an access of a shared tile, for `SharedAddress`."""
+        """The same for an access of a shared tile, for `SharedAddress`."""
         if op not in self._shared:
             self._shared[op] = self._maps.of(op, access_layout_of(op))
         return self._shared[op]

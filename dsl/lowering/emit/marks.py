@@ -1,15 +1,15 @@
-"""Marks: one lane of each warp writes what begins or ends, and its clock, to the record of its warp.
+"""Marks: one lane of each warp writes an event and its clock to the record of its warp.
 
-Where the next event goes, in bytes from the start of the timeline, stands in a register that the text of the first mark
-declares for the whole function, and that LLVM does not know: at level 0 it would keep a variable in local memory, and
-through loops it would have to carry one. All lanes do the same; in those that record nothing, and where the record is
-full, `dsl_end` is not behind `dsl_at`. Two registers of 32 bits: with three of 64, ptxas 13.0 left a product that takes
-all 255 with 32, and 20 KB of spills.
+The register `dsl_at` holds the place of the next event, in bytes from the start of the timeline. The asm of the first
+mark declares it for the whole function, and LLVM does not know it: LLVM would keep a variable in local memory at level
+0, and would have to carry it through loops. All lanes run the same code. In lanes that record nothing, and where the
+record is full, `dsl_end` is not greater than `dsl_at`. Both have 32 bits: with three registers of 64 bits, ptxas 13.0
+compiled a wgmma kernel that takes all 255 registers with 32, and spilled 20 KB.
 
-`volatile` with a clobber of memory keeps LLVM from moving accesses, barriers and other marks across. Arithmetic in
-registers may move.
+`sideeffect` with a clobber of memory keeps LLVM from moving accesses, barriers and other marks across a mark.
+Arithmetic in registers may move.
 
-docs/architecture.md says what a record holds.
+docs/architecture.md describes a record.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dsl.lowering.ir.targets import WARP
 from dsl.lowering.passes.marks import LIFE
 
 HEAD, RECORD = 16, 64
-"""Bytes ahead of all records, and of each record ahead of its events."""
+"""Bytes before the first record, and bytes of a record before its events."""
 EVENT = 8
-"""Bytes of an event: the mark's number, shifted by one, with a bit for its end; %clock."""
+"""Bytes of an event: a word with the mark's number · 2, plus 1 for its end, and a word of %clock."""
 
 BEGIN_LIFE = f"""
 .reg .b32 dsl_at, dsl_end;
@@ -106,7 +106,7 @@ def _mark(w: Writer, op: Op) -> None:
 
 
 def _asm(w: Writer, text: str, *numbers: int) -> None:
-    """Convergent, so that LLVM neither makes two of it nor moves it under a condition."""
+    """Writes the asm. It is convergent (`#1`), so that LLVM neither duplicates it nor moves it into a branch."""
     lines = "\\0A".join(text.strip().splitlines())
     constraints = ",".join(["l", *("n" for _ in numbers), "~{memory}"])
     arguments = ", ".join(["ptr addrspace(1) %timeline", *(f"i32 {number}" for number in numbers)])

@@ -1,7 +1,7 @@
-"""Masks of wide accesses that may be on for a part of their elements: what the ends tell of all, and the elements' own.
+"""Masks of wide accesses that may be on for a part of their elements: the flags at their ends, and those of elements.
 
-A mask is the conjunction of flags that go off once, on once, or do not change over elements that lie in order. Such a
-flag is on throughout if it is on at one end, and off throughout if it is off at the other.
+A mask is a conjunction of flags that, over elements in order, go off once, go on once, or do not change. Such a flag is
+on for all elements if it is on at one end, and off for all if it is off at the other end.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.layouts.layout import Layout
 
 Flags = list[tuple[Value, int]]
-"""Masks, each with the register of one of its elements."""
+"""Flags of single elements: (mask, register of the element)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Flags of elements in order: on for all of these if all of `all` are on, for none if one of `some` is off."""
+    """Flags at the ends of a run of elements. The mask is on for all elements if all of `all` are on, and off for all
+    elements if one of `some` is off."""
 
     all: Flags
     some: Flags
 
 
 def ends(w: Writer, mask: Value, first: int, last: int) -> Ends:
-    """Those of the elements in registers `first` to `last` of a mask that is convex over them."""
+    """The ends of the elements in registers `first` to `last`. The mask must be convex over them."""
     op, layout = mask.op, mask.tile.layout
     if op is not None and op.spec.algebra.masks == "all":
         sides = [ends(w, o, first, last) for o in op.operands]
@@ -48,8 +49,8 @@ def ends(w: Writer, mask: Value, first: int, last: int) -> Ends:
 
 
 def span(w: Writer, mask: Value, layout: Layout) -> int:
-    """How many of a thread's registers, from a multiple of it on, hold elements along one axis over which the mask is
-    convex: the first register is the first of them, the last one the last."""
+    """A power of two n such that each n registers, from a multiple of n on, hold elements in order along one axis, and
+    the mask is convex over them."""
     convex, register = w.facts.of(mask).convex, layout.register
     for axis, reach in enumerate(convex):
         n = 0
@@ -61,19 +62,20 @@ def span(w: Writer, mask: Value, layout: Layout) -> int:
 
 
 def _moves_along(layout: Layout, axis: int, n: int, reach: int) -> bool:
-    """True if bit n of a register's number moves along `axis`, within `reach`, by a bit of the coordinate that nothing
-    else moves."""
+    """Whether bit n of a register's number moves along `axis`, less than `reach` elements, by a bit of the coordinate
+    that no other bit moves."""
     basis = layout.register[n]
     distance = layout.coordinates(basis)[axis]
     others = (*layout.register[:n], *layout.register[n + 1 :], *layout.thread)
     return not basis & (basis - 1) and 0 < distance < reach and not any(basis & other for other in others)
 
 
-# ---- computing elements anew ----
+# ---- computing elements again ----
 
 
 def _definition(value: Value) -> list[Op]:
-    """The operations by which `value` comes from scalars and from what cannot be computed twice, operands first."""
+    """The operations that compute `value` from scalars and from values that cannot be computed twice, operands
+    first."""
     found: dict[Op, None] = {}
 
     def visit(value: Value) -> None:
@@ -90,7 +92,7 @@ def _definition(value: Value) -> list[Op]:
 
 
 def _needed(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
-    """Which registers computing these of `value` anew takes, of each value that it goes through or ends at."""
+    """The registers of each intermediate value and input that computing these registers of `value` again reads."""
     needed = {value: set(registers)}
     for op in reversed(_definition(value)):
         read = read_registers(op, needed[op.result])
@@ -100,13 +102,13 @@ def _needed(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
 
 
 def leaves(value: Value, registers: Iterable[int]) -> dict[Value, set[int]]:
-    """The registers that must have been computed before, for these of `value` to be computed anew."""
+    """The registers of inputs that must exist before these registers of `value` can be computed again."""
     inside = {op.result for op in _definition(value)}
     return {v: read for v, read in _needed(value, registers).items() if v not in inside}
 
 
 def anew(w: Writer, value: Value, registers: Iterable[int]) -> list[str]:
-    """These registers of a value, computed at this place from `leaves`: until here they cost nothing."""
+    """These registers of a value, computed at this place from `leaves`. They cost nothing before it."""
     registers = list(registers)
     ops = _definition(value)
     before, dbg = {op.result: w.registers[op.result] for op in ops}, w.text.dbg

@@ -53,7 +53,8 @@ def _load(w: Writer, op: Op) -> None:
 
 
 def _load_table(w: Writer, op: Op, memory: Value, offset: Value) -> None:
-    """Where the mask is off, element 0 is read and not used."""
+    """Loads from a table in the parameters. Where the mask is off, element 0 is read and not used: that is always
+    legal, and needs no branch."""
     mask, other = operand(op, "mask"), operand(op, "other")
     dtype, llvm = memory.dtype, w.llvm(memory.dtype)
     stored = "i8" if dtype is I1 else llvm
@@ -106,7 +107,7 @@ def _atomic_type(w: Writer, dtype: DType, action: str) -> str:
     if dtype.is_float:
         return f"noftz.{dtype}" if bits == 16 else str(dtype)
     if action == "add" and bits == 64:
-        return "u64"  # two's complement: one instruction for both
+        return "u64"  # PTX has no add.s64; in two's complement, both are the same
     return f"{'s' if dtype.is_signed else 'u'}{bits}"
 
 
@@ -144,8 +145,9 @@ def _atomic(w: Writer, op: Op) -> None:
 
 
 def _added(w: Writer, op: Op, place: str, value: str, condition: str | None) -> str:
-    """Adds to a place of bf16, which sm_90 does with one instruction: puts the sum there if what was seen is there
-    still, else sees what is. The first guess is zero; one thread of those that race is done each time."""
+    """An atomic addition of bf16 before sm_90, which does it with one instruction: a loop of `cas` that writes the sum
+    if memory still has the value that the sum was computed from. The first guess is 0, which saves a load. In each
+    round, one of the racing threads succeeds."""
     name = atomic_row(op, "cas.b16")
     entry, again, done = w.text.label, w.fresh_label("add"), w.fresh_label("added")
     w.do(f"br label %{again}" if condition is None else f"br i1 {condition}, label %{again}, label %{done}")
@@ -164,7 +166,8 @@ def _added(w: Writer, op: Op, place: str, value: str, condition: str | None) -> 
 
 
 def _level(w: Writer, op: Op) -> str:
-    """The cache operator of an asynchronous copy of 16 bytes: fewer have `.ca` alone (PTX ISA, cp.async)."""
+    """The cache operator of an asynchronous copy of 16 bytes. Copies of fewer bytes have only `.ca` (PTX ISA,
+    cp.async)."""
     rule = "all" if op.attrs["cache"] == "all" else "global"
     because = f"cache={rule}" if op.attrs["cache"] else "what a block copies into its shared memory it keeps there"
     return w.switches.of(op, "cache", {"global": "cg", "all": "ca"}, because, rule, subject_of)
@@ -172,7 +175,8 @@ def _level(w: Writer, op: Op) -> str:
 
 @rule("copy")
 def _copy(w: Writer, op: Op) -> None:
-    """16, 8 or 4 bytes a thread; masked elements become zeros: only the bytes before them are read."""
+    """Copies of 16, 8 or 4 bytes a thread. Where the mask is off, zeros are written: the copy reads only the bytes
+    before, and the hardware fills the rest."""
     shared, tensor = op.operands[0], operand(op, "tensor")
     offset, source, mask = operand(op, "offset"), operand(op, "source"), operand(op, "mask")
     assert tensor is not None and offset is not None and source is not None
@@ -181,14 +185,14 @@ def _copy(w: Writer, op: Op) -> None:
     way = w.accesses[op]
     width = way.width
     bytes = op.attrs["bytes"]
-    if bytes != width * size:  # of a text of the IR whose `bytes` was edited, or what is known of its addresses
+    if bytes != width * size:  # only if somebody edited the text of the IR: `bytes`, or operations of the address
         hint = "the copies as 'lower_copies' leaves them"
         raise TileError("ir", op.loc, f"copies of {bytes} bytes each, where {width * size} fit", hint)
     to = AccessAddress(w, op, shared, operand(op, "stage"), offset, "shared")
     origin = AccessAddress(w, op, tensor, None, source, "global")
     assert layout is not None
-    # 16 bytes go by `.cg`, past the L1: `.ca` makes products 3 to 12 % slower (docs/measurements.md). Fewer bytes have
-    # no `.cg`.
+    # 16 bytes bypass the L1 cache (`.cg`): with `.ca`, matrix products are 3 to 12 % slower (docs/measurements.md).
+    # Fewer bytes have no `.cg`.
     level = "ca" if bytes < 16 else _level(w, op)
     if mask is not None and constant_of(mask) is True:
         mask = None
@@ -210,9 +214,9 @@ def _copy(w: Writer, op: Op) -> None:
 
 
 def _bytes_if(w: Writer, on: str, bytes: int) -> str:
-    """So many bytes, or none."""
-    # Where a mask is a conjunction LLVM would make a chain of choices of a `select`, one for each flag: three
-    # instructions for each row of a tile. Of one choice the assembler makes the predicate of the copy.
+    """The number of bytes, or 0 if the flag is off."""
+    # asm, not `select`: of a mask with several flags, LLVM makes a chain of selects, one for each flag. That takes
+    # three instructions for each row of a tile. From one `selp`, ptxas makes the predicate of the copy.
     if on in ("true", "false"):
         return str(bytes if on == "true" else 0)
     return w.let(f'call i32 asm "selp.b32 $0, {bytes}, 0, $1;", "=r,b"(i1 {on})')
@@ -234,9 +238,10 @@ def _barrier(w: Writer, op: Op) -> None:
         w.template("bar.warp.sync", ["-1"], op)
     else:
         if w.has_warpgroups:
-            # What was written so far is before what products read behind the barrier.
+            # wgmma reads shared memory through the asynchronous proxy. The fence orders earlier writes of this thread
+            # before reads behind the barrier.
             w.template("fence.proxy.async.shared::cta", [], op)
-        if w.function.attrs.get("producers"):
+        if w.function.attrs.get("producers"):  # barrier 0 counts all threads of the block, and producers never arrive
             w.template("bar.sync.threads", [str(OF_ROLE), str(w.function.threads)], op)
         else:
             w.template("bar.sync", ["0"], op)

@@ -11,7 +11,7 @@ Registers = dict[Value, set[int]]
 
 
 class Needed:
-    """The registers of each value that something reads; all, of a value of which nothing is noted."""
+    """The registers of each value that are read; all registers of a value without a note."""
 
     def __init__(self) -> None:
         self._registers: Registers = {}
@@ -23,7 +23,7 @@ class Needed:
         return self._registers.get(value, set())
 
     def of(self, value: Value, count: int) -> list[int]:
-        """In order; `count` is how many registers the value has."""
+        """The registers that are read, in order. count: the registers of the value."""
         needed = self._registers.get(value)
         return list(range(count)) if needed is None else sorted(needed)
 
@@ -35,7 +35,7 @@ class Needed:
 
     @contextmanager
     def only(self, registers: Registers) -> Iterator[None]:
-        """Meanwhile these are noted, and no others."""
+        """A context in which only these notes hold."""
         kept, self._registers = self._registers, registers
         try:
             yield

@@ -1,6 +1,8 @@
-"""Divisions of neighbours: of `i // 8` and `i % 8` of eight in order, from a multiple of 8 on, one is computed at most.
+"""Divisions of neighbours: for eight elements in order from a multiple of 8 on, `i // 8` is computed once, and `i % 8`
+not at all.
 
-What follows from a quotient is then equal for LLVM, too: eight elements take their random bits from one call of Philox.
+LLVM then sees that what follows from the quotient is equal, too: eight elements take their random bits from one call of
+Philox.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from dsl.lowering.layouts.layout import Layout, apply, bits_of
 
 
 def _below(layout: Layout, axis: int) -> int:
-    """How many bits of a coordinate are those of later axes."""
+    """How many low bits of a row-major coordinate belong to later axes."""
     return sum(bits_of(extent) for extent in layout.shape[axis + 1 :])
 
 
 def known_rests(w: Writer, op: Op) -> bool:
-    """Emits the rests of neighbours that a thread has, if the first one is a multiple of the divisor: 0, 1, 2 …"""
+    """Emits remainders as constants 0, 1, 2 … if a thread has all neighbours from a multiple of the divisor on. Returns
+    whether it did."""
     layout, by = op.result.tile.layout, constant_of(op.operands[1])
     if op.operands[0].tile.layout is not layout or layout is None or by is None or by < 2 or int(by) & (int(by) - 1):
         return False
@@ -35,7 +38,7 @@ def known_rests(w: Writer, op: Op) -> bool:
 
 
 def equal_quotients(w: Writer, op: Op) -> list[int]:
-    """Of each register of a quotient, the one of a group of equals that it is in."""
+    """For each register of a quotient, the first register that is known to have an equal quotient."""
     layout, count = op.result.tile.layout, count_of(op.result)
     if layout is None:
         return list(range(count))

@@ -1,4 +1,4 @@
-"""Pairs of 16-bit elements that stay in one register."""
+"""Operations on pairs of 16-bit elements that stay in one 32-bit register."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dsl.lowering.ir.types import BF16, F16
 
 
 def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callable[[int], str]) -> bool:
-    """Emits a word for each pair, by its first register, where all that is wanted comes in pairs. False: nothing."""
+    """Emits one word for each pair, if all needed elements come in pairs. word_of: emits the word of the pair that
+    begins at a register. Returns whether it emitted the operation."""
     dtype, out = op.result.dtype, [""] * count_of(op.result)
     left = w.needed.of(op.result, len(out))
     pairs = [i for i in left if i % 2 == 0 and is_pair(i)]
@@ -26,7 +27,7 @@ def _in_pairs(w: Writer, op: Op, is_pair: Callable[[int], bool], word_of: Callab
 
 
 def select_in_pairs(w: Writer, op: Op) -> bool:
-    """Pairs of 16 bits that two bytes of a word choose, being zero or not, masked as words."""
+    """A select of 16-bit pairs by comparisons of two bytes of one word with zero, as masks of whole words."""
     flags, a, b = (w.registers[o] for o in op.operands)
 
     def word_of(i: int) -> str:
@@ -41,7 +42,7 @@ def select_in_pairs(w: Writer, op: Op) -> bool:
 
 
 def extreme_in_pairs(w: Writer, op: Op) -> bool:
-    """The minimum or maximum of pairs of 16 bits of which either operand has both in a word."""
+    """The minimum or maximum of 16-bit pairs, if one of the operands has the pair in one word already."""
     a, b = (w.registers[o] for o in op.operands)
     name, pair = f"llvm.{op.name}.v2{op.result.dtype}", f"<2 x {w.llvm(op.result.dtype)}>"
 
@@ -54,7 +55,7 @@ def extreme_in_pairs(w: Writer, op: Op) -> bool:
 
 
 def _neighbours(w: Writer, flags: list[str]) -> bool:
-    """True if these are comparisons of bytes 0 and 1, or 2 and 3, of one word with zero, for one answer."""
+    """Whether two flags are the same comparison with zero of bytes 0 and 1, or 2 and 3, of one word."""
     if len(flags) != 2 or any(flag not in w.words.byte_flags for flag in flags):
         return False
     (word, low, nonzero), (same, high, too) = (w.words.byte_flags[flag] for flag in flags)
@@ -62,9 +63,10 @@ def _neighbours(w: Writer, flags: list[str]) -> bool:
 
 
 def _spread(w: Writer, word: str, low: int, op: Op) -> str:
-    """16 bits of ones for each of two bytes of a word that is not zero: `low` are the bits of the first.
+    """A word with 16 ones for each of two bytes that is not zero, else 16 zeros. low: the bits of the first byte.
 
-    The sum has the upper bit of each byte if any other bit is set; `prmt` repeats the upper bits of bytes.
+    Adding 0x7F to the low seven bits of a byte sets its upper bit unless they are all 0. `prmt` then repeats the upper
+    bits of bytes.
     """
     upper = w.text.here(("upper bits", word), lambda: _upper_bits(w, word))
     return w.template("prmt.b32", [upper, "0", str(0x9988 if low == 0xFF else 0xBBAA)], op)[0]

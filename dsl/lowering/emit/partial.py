@@ -1,7 +1,7 @@
 """Wide accesses whose mask may be on for a part of their elements, as at the ends of rows that start anywhere.
 
-What a thread does if all of its elements are on asks no more than their ends. What else there is stands aside: accesses
-that are off, and those that the mask cuts, which are done element by element.
+A thread whose elements are all on checks only the ends of their masks. The other cases stand in blocks aside: accesses
+that are off, and accesses that the mask cuts, which are done element by element.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dsl.lowering.ops import space_of
 
 
 def whole_flags(w: Writer, mask: Value) -> Flags:
-    """The flags that are all on in a thread whose elements are all on."""
+    """The flags that a thread checks: if all are on, all of its elements are."""
     assert mask.tile.layout is not None
     count, step = count_of(mask), span(w, mask, mask.tile.layout)
     return [f for first in range(0, count, step) for f in ends(w, mask, first, first + step - 1).all]
@@ -37,8 +37,8 @@ def _any(w: Writer, flags: list[str]) -> str:
 class _Access:
     """One access of several elements, the first in register `first`.
 
-    Two i1, computed where the object is made: `whole`, its mask is on throughout; `cut`, it is not, and may be on
-    somewhere. Both are off in a thread that is not the `chosen` one to write.
+    Two i1 are emitted with the object. whole: the mask is on for all elements. cut: it is not, but may be on for some.
+    Both are off in threads other than the `chosen` one.
     """
 
     def __init__(self, w: Writer, mask: Value, first: int, width: int, chosen: str | None):
@@ -59,11 +59,11 @@ def _in_parts(
     elements: Callable[[_Access, list[str]], list[str]],
     kind: str = "i32",
 ) -> list[list[str]]:
-    """Accesses of `width` elements under a mask, and the registers of type `kind` that each gives.
+    """Emits accesses of `width` elements under a mask. Returns the registers of type `kind` that each gives.
 
-    Where all elements are on, `whole(first register)` for each access, side by side: loads are in flight together.
-    Where not, `guarded(access)` for each, under its flag `whole`; then, if any is cut, `elements(access, masks)` for
-    those. With `layout`, of a value that is stored, one of the threads that hold an element acts.
+    If all elements are on: `whole(first register)` for each access, without branches between, so that loads are in
+    flight together. If not: `guarded(access)` for each, under its flag `whole`; then `elements(access, masks)` for the
+    cut ones. layout: of a stored value; one of the threads that hold an element acts.
     """
     firsts = range(0, count_of(mask), width)
     label, part, cut, done = (w.fresh_label(s) for s in ("whole", "part", "cut", "done"))
@@ -97,7 +97,7 @@ def _in_parts(
 
 
 def _phis(w: Writer, kind: str, ways: list[tuple[list[str], str]]) -> list[str]:
-    """Registers that come from one of several blocks."""
+    """Phis of registers that come from several blocks."""
     return [
         w.let(f"phi {kind} " + ", ".join(f"[ {r}, %{label} ]" for r, (_, label) in zip(column, ways, strict=True)))
         for column in zip(*(registers for registers, _ in ways), strict=True)
@@ -105,7 +105,7 @@ def _phis(w: Writer, kind: str, ways: list[tuple[list[str], str]]) -> list[str]:
 
 
 def load_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, fill: list[str], width: int) -> list[str]:
-    """The elements of a load, `fill` where the mask is off."""
+    """A load under a mask. Returns its elements; `fill` where the mask is off."""
     dtype, space = op.result.dtype, space_of(op.operands[0])
     name, single = (access_name(op, "ld", space, n, dtype.bytes) for n in (width, 1))
     places = [address.of(first) if first % width == 0 else "" for first in range(len(fill))]
@@ -146,7 +146,7 @@ def store_partly(w: Writer, op: Op, address: AccessAddress, mask: Value, value: 
 
 
 def source_bytes(w: Writer, op: Op, mask: Value, way: Way) -> list[str]:
-    """How many bytes each asynchronous copy reads: those of its first elements, up to the first whose mask is off."""
+    """How many bytes each asynchronous copy reads: those of the elements whose mask is on, which come first."""
     size, width = op.operands[0].dtype.bytes, way.width
 
     def added(masks: list[str]) -> str:

@@ -1,7 +1,7 @@
-"""Roles of warps, and the barriers of the pipelines between them.
+"""Warp roles, and the mbarriers of the pipelines between them.
 
-Warps behind those of the kernel fetch: one thread of them, since a copy of a box is one instruction. A warp that waits
-asks again and again; the machine lets it sleep meanwhile.
+The producer warps have the highest numbers. One thread of them issues the copies, since a TMA copy is one instruction.
+A waiting warp loops over `try_wait`, during which the hardware may suspend it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from dsl.lowering.ops import operand
 from dsl.lowering.ops.pipelines import base_of, copy_of, is_read_by_threads, rings_of
 
 BARRIER = 8
-"""Bytes of a barrier in shared memory."""
+"""Bytes of an mbarrier."""
 OF_ROLE = 1
-"""Number of the barrier at which the warps of the kernel meet, where others have another role: all threads have met at
-number 0."""
+"""Number of the named barrier of the consumer warps. Barrier 0 is for all threads of the block."""
 
 
 @rule("warp_specialize")
@@ -30,7 +29,8 @@ def _roles(w: Writer, op: Op) -> None:
     threads = w.function.threads
     _begin(w, op)
     warp = w.let(f"lshr i32 {w.head.thread()}, {WARP.bit_length() - 1}")
-    (warp,) = w.template("shfl.sync.idx.b32", [warp, "0", "31", "-1"], op)  # the same in all lanes, as ptxas sees
+    # The number is the same in all lanes anyway; the shuffle lets ptxas see that, so that the branch is uniform.
+    (warp,) = w.template("shfl.sync.idx.b32", [warp, "0", "31", "-1"], op)
     fetches, copying, works, done = (w.fresh_label(s) for s in ("fetch", "copy", "multiply", "end"))
     w.do(f"br i1 {w.let(f'icmp uge i32 {warp}, {w.function.warps}')}, label %{fetches}, label %{works}")
     registers = op.attrs["registers"]
@@ -50,13 +50,13 @@ def _roles(w: Writer, op: Op) -> None:
     w.at(op)
     w.do(f"br label %{done}")
     w.start(done)
-    if _blocks(op) > 1:  # the others may still arrive here
+    if _blocks(op) > 1:  # no block may end while others of the cluster may still arrive at its mbarriers
         w.template("bar.warp.sync", ["-1"], op)
         _meet_cluster(w, op, ".release")
 
 
 def _blocks(op: Op) -> int:
-    """How many blocks fill a pipeline for each other."""
+    """How many blocks of a cluster copy for each other (multicast)."""
     blocks: int = op.attrs.get("blocks", 1)
     return blocks
 
@@ -73,8 +73,8 @@ def _meet_cluster(w: Writer, op: Op, order: str) -> None:
 
 
 def _begin(w: Writer, op: Op) -> None:
-    """The barriers of a pipeline: `full` waits for the thread that fills, `free` for each warp that reads, that of a
-    turn for the warps of a group."""
+    """Initialises the mbarriers of a pipeline. Arrivals: `full` takes one, of the thread that copies; `free` one for
+    each warp that reads, of all blocks that share the copies; a ping-pong barrier one for each warp of a group."""
     pingpong, readers, counts = op.attrs["pingpong"], w.function.warps * _blocks(op), list[tuple[int, int]]()
     for stages in rings_of(op):
         at = len(counts)
@@ -90,23 +90,24 @@ def _begin(w: Writer, op: Op) -> None:
     w.do(f"br label %{met}")
     w.start(met)
     if _blocks(op) > 1:
-        _meet_cluster(w, op, ".relaxed")  # behind the fence, and nothing else has been done
+        _meet_cluster(w, op, ".relaxed")  # `.relaxed` suffices: the fence before it orders the initialisation
     else:
         w.template("bar.sync", ["0"], op)
 
 
 def narrow(w: Writer, number: Value) -> str:
-    """The lower 32 bits of an index."""
+    """The lower 32 bits of an index, i32."""
     register = w.registers[number][0]
     return register if w.index == "i32" else w.let(f"trunc i64 {register} to i32")
 
 
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
-"""Coordinates."""
+"""The least and the greatest TMA coordinate."""
 
 
 def coordinate(w: Writer, first: Value, far: int) -> str:
-    """Coordinates have 32 bits. One that has more is outside of each tensor, as `far` is, not what is left of it."""
+    """A TMA coordinate, i32. An index that needs more bits lies outside of each tensor; it becomes `far`, which does,
+    too. Its lower 32 bits could lie inside."""
     low = narrow(w, first)
     if w.index == "i32":
         return low
@@ -115,7 +116,8 @@ def coordinate(w: Writer, first: Value, far: int) -> str:
 
 
 def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
-    """Waits for the end of a barrier's phase of this number; that before the first is over at the start."""
+    """Waits until the phase with this number has completed. The phase before the first one counts as completed (PTX
+    ISA, mbarrier.try_wait.parity)."""
     parity = w.let(f"and i32 {phase}, 1")
     again, over = w.fresh_label("wait"), w.fresh_label("there")
     w.do(f"br label %{again}")
@@ -143,13 +145,14 @@ def _filled(w: Writer, op: Op) -> None:
 
 
 def _times(w: Writer, number: Value, stages: int) -> str:
-    """How often a number's stage was there before."""
+    """How often the stage of this iteration was used before."""
     return w.let(f"udiv i32 {narrow(w, number)}, {stages}")
 
 
 @rule("pingpong_begin")
 def _turn_begin(w: Writer, op: Op) -> None:
-    """The first group waits for the last one's turn of the number before."""
+    """Waits until the warp group before has ended this iteration. The first group waits for the last group of the
+    iteration before."""
     first = w.head.once(f"zext i1 {w.head.once(f'icmp eq i32 {_group(w)}, 0')} to i32")
     phase = w.let(f"add i32 {narrow(w, op.operands[1])}, {first}")
     _await(w, op, _place_of_turn(w, op, _group(w)), phase)
@@ -157,7 +160,7 @@ def _turn_begin(w: Writer, op: Op) -> None:
 
 @rule("pingpong_end")
 def _turn_end(w: Writer, op: Op) -> None:
-    """It is the next group's turn."""
+    """Lets the next warp group begin."""
     following = w.head.once(f"add i32 {_group(w)}, 1")
     last = w.head.once(f"icmp eq i32 {following}, {op.attrs['groups']}")
     _arrive(w, op, _place_of_turn(w, op, w.head.once(f"select i1 {last}, i32 0, i32 {following}")))
@@ -168,7 +171,7 @@ def _group(w: Writer) -> str:
 
 
 def _place_of_turn(w: Writer, op: Op, group: str) -> str:
-    """The address of the barrier of a group's turns."""
+    """The address of the ping-pong barrier of a group."""
     first = w.let(f"add i32 {shared_base(w, op.operands[0])}, {BARRIER * 2 * op.attrs['stages']}")
     return w.let(f"add i32 {first}, {w.head.once(f'mul i32 {group}, {BARRIER}')}")
 
@@ -182,9 +185,12 @@ def _arrive(w: Writer, op: Op, barrier: str) -> None:
 
 @rule("consumer_release")
 def _release(w: Writer, op: Op) -> None:
-    """All lanes of the warp have read what they read. What they have asked for may come later than they arrive: ptxas
-    13.0 puts the arrival ahead of products by `mma.sync`, and copies overtook `ldmatrix` on an H100. Between reads of
-    threads and writes by the asynchronous proxy there is to be a fence (PTX ISA, "Async proxy")."""
+    """Frees a stage: one lane arrives after all lanes of the warp have read.
+
+    Reads by threads need a fence before writes by the asynchronous proxy (PTX ISA, "Async proxy"). Without it, loads
+    may still be under way at the arrival: ptxas 13.0 moves the arrival ahead of `mma.sync`, and copies overtook
+    `ldmatrix` on an H100.
+    """
     pipeline, number = op.operands
     stages = op.attrs["stages"]
     if is_read_by_threads(op, w.function.body):
@@ -194,13 +200,14 @@ def _release(w: Writer, op: Op) -> None:
     if blocks == 1:
         _arrive(w, op, free)
         return
-    lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")  # the first ones arrive in the blocks of their numbers
+    # Lane i arrives at the mbarrier of block i of the cluster.
+    lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
     (there,) = w.template("mapa.shared::cluster.u32", [free, w.head.once(f"urem i32 {lane}, {blocks}")], op)
     w.template("@mbarrier.arrive.shared::cluster.b64", [there, w.head.once(f"icmp ult i32 {lane}, {blocks}")], op)
 
 
 def _place(w: Writer, pipeline: Value, number: Value, stages: int, first: int) -> str:
-    """The address of the barrier of a number's stage: the first of its kind is the pipeline's barrier `first`."""
+    """The address of the mbarrier for the stage of an iteration. first: the index of the first mbarrier of its kind."""
     stage = w.let(f"urem i32 {narrow(w, number)}, {stages}")
     place = w.let(f"add i32 {shared_base(w, pipeline)}, {w.let(f'mul i32 {stage}, {BARRIER}')}")
     return w.let(f"add i32 {place}, {BARRIER * first}") if first else place
@@ -218,10 +225,10 @@ def _bulk_copy(w: Writer, op: Op) -> None:
         target = w.let(f"add i32 {target}, {op.attrs['at'] * memory.dtype.bytes}")
     place = w.head.once(f"ptrtoint ptr %{map.name} to i64")
     box, own = CopiedBox.of(op), CopiedBox.own(op)
-    far = MOST if box.walks else LEAST  # there is no image before the first one
+    far = MOST if box.walks else LEAST  # of im2col, MOST: coordinates before the first image do not lie outside
     corner = [coordinate(w, axis.first, far) for axis in box.axes]
     blocks, more = _blocks(op), []
-    if blocks > 1:  # a part of so many, that of the block's rank
+    if blocks > 1:  # each block copies one part of the box, by its rank, into the shared memory of all blocks
         part, rank = box.outermost, _rank(w)
         corner[part] = w.let(f"add i32 {corner[part]}, {w.head.once(f'mul i32 {rank}, {own.axes[part].extent}')}")
         target = w.let(f"add i32 {target}, {w.head.once(f'mul i32 {rank}, {own.size * memory.dtype.bytes}')}")

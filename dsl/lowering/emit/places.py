@@ -1,4 +1,4 @@
-"""Places in `.tile` files, as metadata of LLVM IR."""
+"""Places in `.tile` files as debug metadata of LLVM IR."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MAX_COLUMN = 65535
 class DebugInfo:
     """Metadata that carries `.tile` lines into PTX.
 
-    numbered: in place of its line, the number of each operation from 1 on, in the order of `walk`; behind them that of
-    the kernel's head. A line says neither which of its operations an instruction is of, nor, in PTX, through which
-    calls it was inlined.
+    numbered: in place of lines, the numbers of operations, from 1 on in the order of `walk`; the last number is for the
+    start of the kernel. A line does not say which of its operations an instruction belongs to. In PTX, it does not say
+    through which calls it was inlined, either.
     """
 
     def __init__(self, function: Function, numbered: bool = False):
@@ -57,7 +57,7 @@ class DebugInfo:
         return self.files[id(source)]
 
     def of(self, op: Op) -> int | None:
-        """The number of the metadata node of an operation's place, None without one."""
+        """The number of the metadata node for an operation's place; None without a place."""
         if self.numbers is None:
             return None if op.loc is None else self.place(op.loc)
         number = self.numbers[op]
@@ -67,7 +67,7 @@ class DebugInfo:
         return self.known[(number,)]
 
     def place(self, loc: Loc) -> int:
-        """The number of the metadata node of a place; an inlined one hangs below its caller."""
+        """The number of the metadata node for a place. An inlined place refers to that of its caller."""
         key = (id(loc.source), loc.start, id(loc.caller.source) if loc.caller else 0, _chain(loc.caller))
         known = self.known.get(key)
         if known is None:

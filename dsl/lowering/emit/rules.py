@@ -1,4 +1,4 @@
-"""The table of emission rules: one for each operation of `ops/`."""
+"""The table of emission rules, one for each operation of `ops/`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.lowering.ir.plugins import Added
 Rule = Callable[[Writer, Op], None]
 RULES: dict[str, Rule] = {}
 OWN = "own"
-"""The option of a choice `rule.SUBJECT` that is the compiler's rule."""
+"""The option of a choice `rule.SUBJECT` that means the compiler's own rule."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -26,7 +26,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 def emit_op(w: Writer, op: Op) -> None:
     if op.attrs.get("in_place"):
-        return  # its only user reads it where it lies
+        return  # a load that wgmma does itself, from shared memory
     w.at(op)
     added = w.plugins.of("rule", op.name) if w.plugins.added else ()
     mine = _chosen(w, op, added) if added else None
@@ -37,7 +37,7 @@ def emit_op(w: Writer, op: Op) -> None:
 
 
 def _chosen(w: Writer, op: Op, added: Sequence[Added]) -> Added | None:
-    """The rule of a plug-in that emits an operation: the first that says so, unless a choice takes another one."""
+    """The plug-in's rule that emits an operation: the first that fits, unless a choice takes another one; or None."""
     fitting = {each.label: each for each in added if each.fits(op, w.target)}
     if not fitting:
         return None
@@ -48,7 +48,7 @@ def _chosen(w: Writer, op: Op, added: Sequence[Added]) -> Added | None:
 
 
 def _emit_by(w: Writer, op: Op, rule: Added) -> None:
-    """An operation by a plug-in's rule. TileError `plugin` where it gives no value for an element."""
+    """Emits an operation by a plug-in's rule. TileError `plugin` where the rule gives no value for an element."""
     held = count_of(op.result)
     needed = w.needed.of(op.result, held)
     if rule.about["whole"]:
@@ -66,7 +66,7 @@ def _emit_by(w: Writer, op: Op, rule: Added) -> None:
 
 
 def inline(w: Writer, region: Block, arguments: list[str]) -> list[str]:
-    """A region on scalars, with its arguments bound to registers: what it yields."""
+    """Emits a region of scalars with its arguments bound to registers. Returns the registers that it yields."""
     saved = w.text.dbg
     for arg, register in zip(region.args, arguments, strict=True):
         w.registers[arg] = [register]

@@ -1,4 +1,4 @@
-"""Constants, arange and changes of shape: mostly which register is which."""
+"""Constants, arange and changes of shape. Changes of shape only rename registers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsl.lowering.ops import OPS
 
 
 def source_registers(op: Op) -> list[int]:
-    """For every register of the result, the register of the operand (stack: of operand number r // …) it comes from."""
+    """For each register of the result, the register of the operand that it comes from."""
     result = op.result.tile.layout
     source = op.operands[0].tile.layout
     if result is None or source is None:
@@ -25,7 +25,7 @@ def source_registers(op: Op) -> list[int]:
 
 
 def read_registers(op: Op, registers: Iterable[int]) -> set[int]:
-    """The registers of its operands of which an elementwise operation or change of shape makes these of its result."""
+    """The registers of operands from which an elementwise operation or change of shape computes these of its result."""
     if op.spec.elementwise or not op.operands:
         return set(registers)
     picked = source_registers(op)
@@ -51,7 +51,7 @@ def _arange(w: Writer, op: Op) -> None:
 
 
 def plus(w: Writer, part: str, offset: int, disjoint: bool) -> str:
-    """A thread's coordinate joined with a register's."""
+    """A thread's part of a coordinate joined with a register's part."""
     if not offset:
         return part
     if part == "0":
@@ -71,6 +71,7 @@ def _disjoint(layout: Layout) -> bool:
 def _rename(w: Writer, op: Op) -> None:
     picked = source_registers(op)
     packed = w.words.held.get(op.operands[0])
+    # Whole words are renamed as words, if no word is torn apart: that saves unpacking and packing them.
     if packed is not None:
         per = len(picked) // len(packed) if len(picked) == count_of(op.operands[0]) else 0
         groups = [picked[i : i + per] for i in range(0, len(picked), per)] if per else []

@@ -1,4 +1,4 @@
-"""Choices of the emission among forms of one operation."""
+"""Choices of the emission between forms of one operation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsl.lowering.ir.function import Op
 
 
 class Switches:
-    """Such choices, each made once of an operation, however often it is emitted."""
+    """Such choices, each made once for an operation, however often it is emitted."""
 
     def __init__(self, choices: Choices):
         self._choices = choices
@@ -27,7 +27,8 @@ class Switches:
         costs: Costs | None = None,
         unit: str = "",
     ) -> Any:
-        """The first option, or the `rule`'s, or the one that is forced. The subject is the operation's result."""
+        """The chosen option: the forced one, else `rule`, else the first. The default subject is the name of the
+        operation's result."""
         key = kind, op
         if key not in self._taken:
             name = subject(op) if subject else op.result.name or op.name

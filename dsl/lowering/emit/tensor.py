@@ -1,4 +1,4 @@
-"""Products on tensor cores, and the matrix loads and stores of their operands."""
+"""MMAs, and the matrix loads and stores of their operands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = 4  # matrices of one ldmatrix
 
 
 def _registers(w: Writer, value: Value, operand: Operand) -> list[str]:
-    """What an operand of an instruction is given: floats as they are, all else in words."""
+    """The registers of an operand of an MMA: f32 and f64 as they are, everything else in words."""
     return w.registers[value] if operand.type in ("f32", "f64") else w.words.of(value)
 
 
@@ -33,7 +33,7 @@ def _per_register(operand: Operand, dtype: DType) -> int:
 
 @rule("dot")
 def _dot(w: Writer, op: Op) -> None:
-    """One instruction for each repeat along M, N and K; sums go along K in order."""
+    """Emits one instruction for each repeat along M, N and K. Each accumulator adds along K in order."""
     if chosen(op) is not None:
         by_warpgroups(w, op)
         return
@@ -47,12 +47,13 @@ def _dot(w: Writer, op: Op) -> None:
     left, right = _registers(w, a, row["a"]), _registers(w, b, row["b"])
     per = _per_register(row["c"], c.dtype)
     elements = accumulator_registers(spread)
-    # The instruction's words hold neighbours of its fragment, which a layout may have in any registers.
+    # A word of the instruction holds neighbours of its fragment. A layout may have these in any registers; only if they
+    # are aligned are the words used as they are.
     aligned = per == 1 or all(_are_words(registers, per) for along in elements for registers in along)
     held = _registers(w, c, row["c"]) if aligned else w.registers[c]
 
     def given(registers: list[int]) -> list[str]:
-        """The accumulator as the instruction takes it."""
+        """The accumulator in the form that the instruction takes."""
         if aligned:
             return [held[r // per] for r in registers[::per]]
         return w.words.pack([held[r] for r in registers], c.dtype)
@@ -60,7 +61,7 @@ def _dot(w: Writer, op: Op) -> None:
     sums = [[given(registers) for registers in along] for along in elements]
     height, width, depth = len(sums), len(sums[0]), a.tile.shape[1] // instruction.k
     size_a, size_b = row["a"].registers, row["b"].registers
-    # K outermost: the products of one step go to different accumulators, so that none waits for the one before it.
+    # K outermost: the MMAs of one step have different accumulators, so that none waits for the one before it.
     for k in range(depth):
         for i in range(height):
             first = (k * height + i) * size_a
@@ -80,7 +81,7 @@ def _dot(w: Writer, op: Op) -> None:
 
 
 def _are_words(registers: list[int], per: int) -> bool:
-    """True if these, taken `per` at a time, are the elements of words in order."""
+    """Whether these registers, taken `per` at a time, are the elements of whole words in order."""
     firsts = registers[::per]
     return all(r % per == 0 for r in firsts) and registers == [r + i for r in firsts for i in range(per)]
 
@@ -91,7 +92,7 @@ def _split(w: Writer, op: Op) -> None:
 
 
 def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
-    """For each instruction, its first register and how many matrices it moves; what follows the count in its name."""
+    """(first register, number of matrices) of each instruction; and the suffix of its name."""
     bits = word_bits(op)
     total = layout.count >> bits
     step = min(total, MOST)
@@ -99,8 +100,8 @@ def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:
 
 
 def _address(w: Writer, op: Op) -> tuple[SharedAddress, SharedMap]:
-    """Of rows of matrices, which lie as a linear map says. Raises TileError `ir` for a text of the IR, edited behind
-    the pass that has found one."""
+    """The address of rows of matrices, and its linear map. TileError `ir` if there is no map: that happens only if
+    somebody edited the text of the IR behind `lower_matrix_accesses`, which has checked it."""
     address = SharedAddress(w, op, operand(op, "stage"), w.accesses[op].shared)
     if address.map is None:
         message = f"the rows of {op.name} lie at offsets that no linear map says"
@@ -128,10 +129,11 @@ EVEN_BYTES, ODD_BYTES = "25632", "30001"  # selectors of prmt: 0x6420, 0x7531
 
 
 def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
-    """The words of a load of bytes that lie across the rows that `ldmatrix.trans` reads.
+    """The words of a load of bytes across the rows that `ldmatrix.trans` reads.
 
-    It moves pairs: a register has bytes x, x + 1 of the rows of elements 0 and 1 of a word, the next matrix those of
-    the rows of elements 2 and 3. Their even bytes are the word at x, their odd bytes the word at x + 1.
+    The instruction moves pairs of bytes. A register gets bytes x and x + 1 of the rows of elements 0 and 1 of a word,
+    and the register of the next matrix those of elements 2 and 3. The even bytes of both are the word at x, the odd
+    bytes the word at x + 1.
     """
     map = address.map
     assert map is not None

@@ -1,7 +1,6 @@
-"""LLVM IR as text, for one thread: lines, names, labels, places.
+"""LLVM IR of one thread as text: lines, names, labels, places.
 
-Text is written directly: building llvmlite's object tree costs ten times as much as the text, and llvmlite parses text
-anyway.
+The text is written directly. Building llvmlite's object tree costs ten times as much, and llvmlite parses text anyway.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import DType
 
 MAX_VALUES = 200_000
-"""That the code of a thread makes: LLVM takes 5 s and 500 MB for them, and no sample has a tenth."""
+"""Most values of a kernel. LLVM takes 5 s and 500 MB for so many, and no sample has a tenth."""
 Lines = list[Any]
-"""Lines, and lists of them that are filled later."""
+"""Lines, and nested lists of lines that are filled later."""
 
 
 def flat(lines: Lines) -> Iterator[str]:
@@ -30,9 +29,9 @@ def flat(lines: Lines) -> Iterator[str]:
 
 
 class Text:
-    """The body of one function as it grows.
+    """The body of one function while it is written.
 
-    label: of the block that is written now; dbg: what puts an instruction at the line of the operation that is emitted.
+    label: of the current block. dbg: the suffix that gives an instruction the line of the current operation.
     """
 
     def __init__(self, function: Function, numbered: bool = False):
@@ -40,7 +39,7 @@ class Text:
         self.index = f"i{function.index_bits}"
         self.body: Lines = []
         self.lines = self.body
-        self.behind: Lines = []  # blocks that are rarely entered, behind the others
+        self.behind: Lines = []  # rarely entered blocks, which follow all others
         self.label = "entry"
         self.debug = DebugInfo(function, numbered)
         self.dbg = ""
@@ -52,7 +51,7 @@ class Text:
         return f"%v{self._count}"
 
     def at(self, op: Op) -> None:
-        """Following instructions belong to this operation's line. TileError `limit` where there are too many."""
+        """Gives following instructions this operation's line. TileError `limit` for a kernel with too many values."""
         if self._count > MAX_VALUES:
             hint = "smaller tiles, more warps, or loops of the run in place of static ones"
             raise TileError("limit", op.loc, f"a thread's code has more than {MAX_VALUES} instructions", hint)
@@ -63,21 +62,22 @@ class Text:
         self.lines.append(f"  {text}{self.dbg}")
 
     def let(self, text: str) -> str:
-        """A new value. Those that follow each other in the text have numbers, which LLVM reads faster than names."""
+        """Writes an instruction and names its result. Results in the body have consecutive numbers, which LLVM reads
+        faster than names."""
         self._count += 1
         name = f"%{self._count}" if self.lines is self.body else f"%v{self._count}"
         self.lines.append(f"  {name} = {text}{self.dbg}")
         return name
 
     def phi(self, text: str) -> str:
-        """A value that comes from one of several blocks: of no line, but of an operation."""
+        """Writes a phi. It has no source line, and a location only where these are numbers of operations."""
         name = self.name()
         dbg = self.dbg if self.debug.numbers is not None else ""
         self.lines.append(f"  {name} = phi {text}{dbg}")
         return name
 
     def here(self, key: tuple, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once in each stretch of straight code."""
+        """The result of `make`, called once in each basic block for a key."""
         place = (self.label, *key)
         if place not in self._made:
             self._made[place] = make()
@@ -93,7 +93,7 @@ class Text:
 
     @contextmanager
     def aside(self, label: str) -> Iterator[None]:
-        """Meanwhile instructions go to a block behind the others, so that the way that is mostly taken is straight."""
+        """A context that writes to a block behind all others, so that the common path is straight-line code."""
         lines, here, self.lines = self.lines, self.label, self.behind
         self.start(label)
         try:

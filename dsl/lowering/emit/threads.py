@@ -1,4 +1,4 @@
-"""Operations between the threads of a warp: reductions, scans, shuffles, votes."""
+"""Operations between the lanes of a warp: reductions, scans, shuffles, votes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ ALL_LANES = "-1"
 
 
 def shuffle(w: Writer, x: str, dtype: DType, mode: str, lane: str, clamp: str = "31") -> str:
-    """`shfl.sync` of one element of any width, by all lanes."""
+    """`shfl.sync` of one element of any width, by all lanes. The instruction moves 32 bits: smaller elements are
+    widened, and 64 bits take two."""
     bits = w.bits(dtype)
     if dtype is I1:
         wide = w.let(f"zext i1 {x} to i32")
@@ -44,7 +45,7 @@ _REDUX = {"add": "add", "minimum": "min", "maximum": "max", "and": "and", "or": 
 
 
 def _redux(op: Op) -> str | None:
-    """The `redux.sync` that does a reduction over all lanes, or None."""
+    """The name of the `redux.sync` that does a reduction over all lanes; None if there is none."""
     region = op.regions[0]
     dtype = op.operands[0].dtype
     if len(op.operands) != 1 or len(region.ops) != 2 or dtype.name not in ("s32", "u32"):
@@ -58,7 +59,7 @@ def _redux(op: Op) -> str | None:
 
 @rule("reduce", "partial_reduce")
 def _reduce(w: Writer, op: Op) -> None:
-    """Registers pairwise, then lanes by butterfly exchanges; every lane ends with the result."""
+    """Reduces registers pairwise, then lanes by butterfly shuffles. Each lane ends with the result."""
     axis = op.attrs["axis"]
     layout = op.operands[0].tile.layout
     assert layout is not None
@@ -69,7 +70,7 @@ def _reduce(w: Writer, op: Op) -> None:
     dtypes = [o.dtype for o in op.operands]
     region = op.regions[0]
     lanes = [bit for bit, basis in enumerate(layout.lane) if basis & mask]
-    # `redux.sync` joins the lanes of one mask; parts of a warp would need several.
+    # `redux.sync` reduces the lanes of one mask; parts of a warp would need one instruction each.
     redux = _redux(op) if len(lanes) == 5 else None
     if redux is not None:
         costs = {"redux": 1, "shuffles": len(lanes)}
@@ -77,7 +78,7 @@ def _reduce(w: Writer, op: Op) -> None:
         redux = w.switches.of(
             op, "reduction", {"redux": redux, "shuffles": None}, because, costs=costs, unit="exchanges between lanes"
         )
-    stored = op.name == "partial_reduce"  # by one of the lanes
+    stored = op.name == "partial_reduce"  # one lane stores it, so the lanes need not agree
     agree = redux is not None or not lanes or stored or op.attrs.get("commutes", False) or commutes(region)
     done: dict[int, list[str]] = {}
     for key, members in groups.items():
@@ -98,17 +99,18 @@ def _reduce(w: Writer, op: Op) -> None:
 
 
 def _of_first(w: Writer, x: str, dtype: DType, lanes: list[int]) -> str:
-    """The result of the first of the lanes that were joined: each joined its own half first, and unless the function
-    commutes, they differ."""
+    """The result of the first lane. Each lane puts its own half first, so that the results differ unless the function
+    commutes."""
     others = sum(1 << bit for bit in lanes)
     first = "0" if others == 31 else w.head.once(f"and i32 {w.head.thread()}, {31 & ~others}")
     return shuffle(w, x, dtype, "idx", first)
 
 
 def commutes(region: Block) -> bool:
-    """True if a function of two groups of scalars is the same with the groups exchanged, as far as its form shows."""
+    """Whether a function of two groups of scalars gives the same with the groups exchanged, as far as its operations
+    show."""
     half = len(region.args) // 2
-    forms: dict[tuple, int] = {}  # by what an operation does to which forms: the number of its own
+    forms: dict[tuple, int] = {}  # (operation, numbers of its operands, attributes) → number of its result
     ends = []
     for order in (region.args, [*region.args[half:], *region.args[:half]]):
         form = {a: i for i, a in enumerate(order)}
@@ -119,9 +121,8 @@ def commutes(region: Block) -> bool:
             name = op.name
             if op.spec.algebra.commutes:
                 operands.sort()
-            elif (
-                op.spec.algebra.mirror is not None and op.spec.algebra.mirror < name
-            ):  # of two names for one, the first
+            # a < b and b > a are one: the name that comes first stands for both.
+            elif op.spec.algebra.mirror is not None and op.spec.algebra.mirror < name:
                 operands.reverse()
                 name = op.spec.algebra.mirror
             made = (name, *operands, attribute_key(op.attrs))
@@ -131,16 +132,16 @@ def commutes(region: Block) -> bool:
 
 
 def _pairwise(w: Writer, op: Op, registers: list[int]) -> list[str]:
-    """One value of these registers, a power of two of them: halves first, so that few values wait for their partner."""
+    """Reduces these registers, a power of two of them. Depth first, so that few partial results are live."""
     if len(registers) == 1:
         return [w.registers[o][registers[0]] for o in op.operands]
-    # A tree, not a chain: half of the sums are independent, and f32 loses less by it.
+    # A tree, not a chain: half of the additions are independent, and f32 loses less precision.
     half = len(registers) // 2
     return inline(w, op.regions[0], _pairwise(w, op, registers[:half]) + _pairwise(w, op, registers[half:]))
 
 
 def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
-    """A coordinate of the reduced tile as one of the whole tile, 0 along the axis."""
+    """A coordinate of the reduced tile as a coordinate of the whole tile, with 0 along the axis."""
     inner = 1
     for extent in layout.shape[axis + 1 :]:
         inner *= extent
@@ -151,7 +152,7 @@ def _widened(coordinate: int, target: Layout, layout: Layout, axis: int) -> int:
 
 @rule("scan")
 def _scan(w: Writer, op: Op) -> None:
-    """In order through a thread's registers; then, lane bit by lane bit, the upper half takes the lower one's total."""
+    """Scans a thread's registers in order. Then, for each lane bit, the upper half adds the total of the lower half."""
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
     layout = op.operands[0].tile.layout
     assert layout is not None
@@ -197,7 +198,7 @@ def _scan(w: Writer, op: Op) -> None:
 
 
 def _places(layout: Layout, axis: int, bits: int) -> str:
-    """Where the low bits of an axis lie, for an error message."""
+    """Which lane and register bits hold the low bits of an index, for an error message."""
     stride = layout.axis_mask(axis) & -layout.axis_mask(axis)
     out = []
     for bit in range(bits):
@@ -207,8 +208,8 @@ def _places(layout: Layout, axis: int, bits: int) -> str:
 
 
 def _first_lane_bit(layout: Layout, stride: int, bits: int) -> int | None:
-    """The first of the lane bits that count elements `stride` apart, where so many neighbouring ones do and nothing
-    else does: each register would need a lane of its own."""
+    """The first of `bits` neighbouring lane bits that count elements `stride` apart; None if there are not so many, or
+    if registers or warps count them, too. Each register would then need another lane."""
     low = [i for i, b in enumerate(layout.lane) if b == stride]
     first = low[0] if low else 0
     if bits and (not low or any(layout.lane[first + k : first + k + 1] != (stride << k,) for k in range(bits))):
@@ -219,7 +220,8 @@ def _first_lane_bit(layout: Layout, stride: int, bits: int) -> int | None:
 
 @rule("shuffle")
 def _shuffle(w: Writer, op: Op) -> None:
-    """One `shfl.sync` an element, or a renaming of registers; else an error that says where the bits lie."""
+    """One `shfl.sync` for each element, or a renaming of registers. TileError `layout` if neither is enough; the hint
+    says which bits hold the index."""
     layout = op.operands[0].tile.layout
     assert layout is not None
     axis, mode, width, distance = (op.attrs[k] for k in ("axis", "mode", "width", "distance"))
@@ -259,7 +261,7 @@ def _shuffle(w: Writer, op: Op) -> None:
         elif w.bits(given) < 32:
             amount = w.let(f"zext {llvm} {amount} to i32")
         lane = w.let(f"shl i32 {amount}, {first}") if first else amount
-    segment = (~((width << first) - 1)) & 31  # lane bits that name the segment
+    segment = (~((width << first) - 1)) & 31  # the lane bits that select the segment of `width` lanes
     if mode == "idx" and first:  # the low lane bits are this lane's own
         own = w.head.once(f"and i32 {w.head.thread()}, {(1 << first) - 1}")
         lane = w.let(f"or i32 {lane}, {own}")

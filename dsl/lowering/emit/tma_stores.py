@@ -1,4 +1,4 @@
-"""Stores of boxes of shared memory, which one thread begins."""
+"""TMA stores of shared memory, each issued by one thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LANES = WARP.bit_length() - 1
 
 @rule("tma_store")
 def _bulk_store(w: Writer, op: Op) -> None:
-    """One lane stores what its warp holds, atom by atom, or one thread the whole tile."""
+    """Stores a tile, one swizzle atom after the other: one lane of each warp for its warp, or one thread for all."""
     memory, place, mask = op.operands[0], operand(op, "place"), operand(op, "mask")
     assert place is not None and place.tile.layout is not None
     map, box, size, layout = map_of(op), CopiedBox.of(op), memory.dtype.bytes, place.tile.layout
@@ -30,7 +30,8 @@ def _bulk_store(w: Writer, op: Op) -> None:
     firsts = [basis & ~inside for basis in layout.warp] if is_of_warps else []
 
     def moved(weights: tuple[int, ...]) -> str:
-        """What the number of the warp adds, a weight an axis, of columns one for their atom."""
+        """What the warp's number adds: its first element's coordinates, each times the weight of its axis. The last
+        weight is for the swizzle atom of a column."""
         return w.head.linear((0,) * LANES + tuple(_weighed(first, shape, run, weights) for first in firsts))
 
     others = w.head.thread() if not is_of_warps else w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
@@ -45,7 +46,9 @@ def _bulk_store(w: Writer, op: Op) -> None:
     for axis in box.axes:
         away = moved(tuple(int(other == axis.along) for other in range(len(shape))))
         corner.append(w.let(f"add i32 {narrow(w, axis.first)}, {away}"))
-        if w.index != "i32":  # no box may begin ahead of the first element: what is far outside is not stored
+        # A box whose index needs more than 32 bits lies outside of the tensor, and is not stored. `coordinate` has no
+        # value for it here.
+        if w.index != "i32":
             wide = w.let(f"sext i32 {narrow(w, axis.first)} to i64")
             same = w.let(f"icmp eq i64 {wide}, {w.registers[axis.first][0]}")
             alone = w.let(f"and i1 {same}, {alone}")
@@ -59,7 +62,8 @@ def _bulk_store(w: Writer, op: Op) -> None:
 
 
 def _weighed(element: int, shape: tuple[int, ...], run: int, weights: tuple[int, ...]) -> int:
-    """The coordinates of an element of a tile, each times a weight."""
+    """The sum of an element's coordinates, each times the weight of its axis, with the last axis split into a column of
+    its atom and the atom."""
     at = [element // pitch % extent for pitch, extent in zip(row_major(shape), shape, strict=True)]
     return sum(coordinate * weight for coordinate, weight in zip(at, weights, strict=True))
 

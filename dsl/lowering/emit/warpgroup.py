@@ -1,6 +1,7 @@
-"""Products of warp groups: one asm for all instructions of a stage, and one for the wait, with the sums tied.
+"""wgmma: one asm for all instructions of a stage, and one for the wait. Both have the accumulators as tied operands.
 
-The first one begins with a fence and ends with a commit; between the two nothing takes the sums (`place_waits`).
+The first asm begins with a fence and ends with a commit. Nothing uses the accumulators between the two asms
+(`place_waits`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ADDRESS = (1 << 18) - 1  # of shared memory in a descriptor (PTX ISA, "Matrix De
 
 @rule("mma_group")
 def by_warpgroups(w: Writer, op: Op) -> None:
-    """acc + a @ b, whose operands' loads are `in_place`; of several b and acc one behind the other."""
+    """acc + a @ b, with loads that wgmma does itself; `mma_group` has several adjacent b and acc."""
     groups, layout = chosen(op), op.results[0].tile.layout
     assert groups is not None and layout is not None
     spread = product(op.attrs["instruction"], layout, op.operands[0].tile.shape[1])
@@ -43,7 +44,7 @@ def by_warpgroups(w: Writer, op: Op) -> None:
         left = [descriptor(w, load_of(op.operands[0]), groups.left, bases)]
     right = descriptor(w, load_of(op.operands[1]), groups.right, ())
     totals = op.operands[1 + len(op.results) :]
-    # A product alone needs no zeros in registers, which were 64 moves an iteration of attention.
+    # A product that starts at 0 passes no zeros in registers: these were 64 moves in an iteration of attention.
     alone, over = constant_of(totals[0]) == 0, bool(op.attrs.get("from_zero"))
     held = [] if alone else [w.registers[total][r] for total in totals for r in order]
     made = w.calls.asm(of_stage(groups, alone or over, over), [*left, right, *held])
@@ -56,7 +57,7 @@ def by_warpgroups(w: Writer, op: Op) -> None:
 
 @rule("mma_wait")
 def _wait(w: Writer, op: Op) -> None:
-    """All products before; the sums are there."""
+    """Waits for all products before. Its results are the accumulators, ready to use."""
     held = [register for sums in op.operands for register in w.registers[sums]]
     made = w.calls.asm(of_wait("b32" if op.operands[0].dtype.name == "s32" else "f32", len(held)), held)
     each = len(made) // len(op.results)
@@ -66,8 +67,8 @@ def _wait(w: Writer, op: Op) -> None:
 
 @cache
 def of_stage(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction:
-    """All products of a stage: each one adds to the sums of all, in the same registers. alone: from 0 on; over: in the
-    registers of other sums."""
+    """The asm of all wgmma instructions of a stage, which add to one accumulator. alone: the first one starts at 0.
+    over: in the registers of another accumulator, which are an operand, too."""
     fence, commit = instruction("wgmma.fence.sync.aligned"), instruction("wgmma.commit_group.sync.aligned")
     in_registers = groups.left is None
     row = instruction(f"wgmma.mma_async.sync.aligned.{groups.name}{'.registers' * in_registers}")
@@ -93,16 +94,18 @@ def of_stage(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction
 
 @cache
 def of_wait(register: str, count: int) -> Instruction:
-    """The wait for all products before, which so many sums go through: what uses them comes behind it."""
+    """The asm of the wait. The accumulators are its in-out operands, `count` registers: so their uses come behind
+    it."""
     wait = instruction("wgmma.wait_group.sync.aligned").filled(n="0")
     return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
 
 
 def descriptor(w: Writer, load: Op, atoms: Panels, bases: tuple[int, ...]) -> str:
-    """Of the part of a stage that a thread's group multiplies. bases: bytes that each bit of its number adds."""
+    """The matrix descriptor of the part of a stage that a thread's warp group multiplies, i64. bases: the bytes that
+    each bit of the thread's number adds."""
     memory, stage = load.operands[0], operand(load, "stage")
     address = shared_base(w, memory)
-    if w.function.number("cluster", 1) > 1:  # it holds the block's rank, too, above what a descriptor has of it
+    if w.function.number("cluster", 1) > 1:  # in a cluster, upper bits of the address hold the block's rank
         address = w.head.once(f"and i32 {address}, {ADDRESS}")
     if atoms.base:
         address = w.let(f"add i32 {address}, {atoms.base}")

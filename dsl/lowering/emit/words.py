@@ -1,4 +1,4 @@
-"""The registers of values: one of each element, or 32-bit words of several small ones."""
+"""The registers of values: one for each element, or 32-bit words of several small elements."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dsl.lowering.ir.types import I1, DType
 
 
 def count_of(value: Value) -> int:
-    """Registers a thread holds of a value."""
+    """How many elements of a value a thread holds; 1 for a scalar."""
     layout = value.tile.layout
     return 1 if layout is None else layout.count
 
 
 class Registers(dict[Value, list[str]]):
-    """The LLVM names of each value's elements in this thread. Of a value that is held in words, they are made anew
-    wherever they are asked for."""
+    """Value → the LLVM names of its elements in this thread. A value that is held in words is unpacked at each use:
+    unpacked elements must dominate their uses, and a use may stand in any block."""
 
     def __init__(self, words: Words):
         super().__init__()
@@ -29,10 +29,10 @@ class Registers(dict[Value, list[str]]):
 class Words:
     """What is known of words with several elements.
 
-    registers: of values; held: of values that matrix instructions give and take, the words alone.
-    packed: elements that came or were made as one word. halves: of two bytes that did, the word, and its bits below
-    them. bytes: the word that a byte is of, and its bits there.
-    byte_flags: the same of the byte that a comparison with zero is of; true if it asks for not zero.
+    registers: the elements of values. held: the words of values that matrix instructions take and give.
+    packed: elements → the word that they came from. halves: two bytes → their word, and the number of bits below them.
+    bytes: a byte → its word, and a mask of its bits.
+    byte_flags: a comparison of a byte with zero → the word, the mask, and whether it tests for not zero.
     """
 
     def __init__(self, text: Text):
@@ -45,7 +45,7 @@ class Words:
         self.byte_flags: dict[str, tuple[str, int, bool]] = {}
 
     def of(self, value: Value) -> list[str]:
-        """The registers of a value as `pack` makes them, its first elements in the lowest bits."""
+        """The words of a value, as `pack` makes them: first elements in the lowest bits."""
         known = self.held.get(value)
         return known if known is not None else self.pack(self.registers[value], value.dtype)
 
@@ -62,7 +62,8 @@ class Words:
                 (only,) = elements
                 return [into_carrier(text, only, dtype, "i16") if llvm != "i8" else let(f"zext i8 {only} to i16")]
             whole, below = self.halves.get(tuple(elements), ("", 0))
-            if whole:  # joined byte by byte, an epilogue that stores two bytes a thread has 2 instructions a byte more
+            # Joined byte by byte, an epilogue that stores two bytes a thread takes 2 instructions a byte more.
+            if whole:
                 return [let(f"trunc i32 {let(f'lshr i32 {whole}, {below}') if below else whole} to i16")]
             return [let(f"bitcast <2 x i8> {self._vector(elements, 'i8')} to i16")]
         if bits == 64:
@@ -113,7 +114,7 @@ class Words:
         return out
 
     def apart(self, word: str, llvm: str, bits: int = 8) -> list[str]:
-        """The elements of a word, which are that word again where they are asked for together."""
+        """The elements of a word. `pack` of all of them together gives the word again."""
         count = 32 // bits
         many = self.text.let(f"bitcast i32 {word} to <{count} x {llvm}>")
         elements = [self.text.let(f"extractelement <{count} x {llvm}> {many}, i32 {k}") for k in range(count)]

@@ -1,4 +1,4 @@
-"""The operations of the tile IR, by family. There is no list of their names elsewhere."""
+"""The operations of the tile IR, by family. No other list has their names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Loops, branches, and what ends a region.
+"""Loops, branches, and the ends of regions.
 
-A value that goes through the regions of an operation has several names: what it starts as (an operand, of loops), an
-argument of each region (of loops), what the end of each region hands on, and a result.
+A value that goes through the regions of an operation has several names: the start (an operand, of loops), an argument
+of each region (of loops), an operand at the end of each region, and a result.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ def _infer_if(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return list(attrs["types"])
 
 
-# A loop: start, stop, step, carried …; carried … with a region for the condition and one for the body.
+# Operands of `for`: start, stop, step, carried values. Of `while`: carried values; its regions are condition and body.
 row("for", (3, None), _infer_for, "unroll", operands="whole whole whole tile", control=Control("counts", 3))
 row("while", (0, None), _infer_carried, control=Control("repeats"))
 row("if", 1, _infer_if, "types", operands="flag", control=Control("chooses", 1))
 row("yield", (0, None), nothing, control=Control("ends"))
-# Ends a condition region: the flag, then what the body gets.
+# Ends a condition region. Operands: the flag, then the arguments of the body.
 row("condition", (1, None), nothing, operands="flag tile", control=Control("ends", 1))
 row("assert", 1, nothing, "message line", operands="flag", acts="checks")
 row("print", (0, 16), nothing, "format", acts="prints")
-# Each warp records here that something begins, or that it ends: a line of the table of marks (`passes/marks.py`).
+# Each warp records the begin or the end of something here (`passes/marks.py`).
 row("mark", 0, nothing, "number begins kind name line", acts="records")
 
 
 def handed_on(region: Block) -> list[Value]:
-    """What the end of a region hands on: to the next region or iteration, and to what is behind."""
+    """The values that the end of a region hands on, to the next region or iteration and to the results."""
     end = region.ops[-1]
     return end.operands[end.spec.control.leading :]
 
@@ -59,14 +59,15 @@ def names(op: Op) -> Iterator[tuple[Value, ...]]:
 
 
 def started(op: Op) -> Iterator[tuple[Value, Value]]:
-    """Of a loop, what each value that it carries starts as, and that value as the body has it."""
+    """(start, argument of the body) of each value that a loop carries."""
     yield from zip(op.operands[op.spec.control.leading :], op.regions[-1].args[op.spec.control.counters :], strict=True)
 
 
 def parting(op: Op) -> Value | None:
-    """The tile by which threads part at an operation, each for its own elements; None where all stay together.
+    """The condition of a branch or loop of single threads: a tile, by which each thread decides for its own elements.
+    None where all threads of the block stay together.
 
-    It is known before a branch, and behind the first region of a loop in each iteration.
+    The condition of a branch is known before it. That of a loop is known behind its first region, in each iteration.
     """
     if not op.spec.control.flows or op.spec.control.counters or op.spec.control.concurrent:
         return None

@@ -1,4 +1,4 @@
-"""What operands and attributes of operations may be: kinds by name, which rows state and the verifier asks for."""
+"""Kinds of operands and attributes, by name. Rows of operations name them, and the verifier checks them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.tensor_cores import Mma
 
 INDEX_64 = DTYPES["s64"]
-"""The widest that an index may be."""
+"""The widest type of an index."""
 MOST = 1 << 31
-"""Numbers of attributes are below it."""
+"""Limit of numbers in attributes: these are less."""
 MAX_TILE = 1 << 20
-"""Elements of a tile."""
+"""Most elements of a tile."""
 
 
 def _of(*types: type) -> Callable[[Value], bool]:
@@ -42,7 +42,7 @@ OPERANDS: dict[str, tuple[Callable[[Value], bool], str]] = {
     "writable": (_of(TensorType, SharedType), "a tensor or a shared tile"),
     "memory": (_of(TensorType, SharedType, TableType), "a tensor, a shared tile or a table"),
 }
-"""What a value may be, and in words."""
+"""Kind of operand → (check, what is expected, in words)."""
 
 Reads = Callable[[Any], bool]
 
@@ -71,7 +71,7 @@ def _is_shape(value: Any) -> bool:
 
 
 def _rows(count: int) -> Reads:
-    """Tuples of so many whole numbers each."""
+    """Checks for a tuple of tuples of `count` whole numbers."""
     whole = _each(lambda each: type(each) is int and abs(each) < MOST, (tuple,))
     return _each(lambda row: whole(row) and len(row) == count, (tuple,))
 
@@ -88,7 +88,7 @@ SHAPE: tuple[Reads, str] = (_is_shape, f"extents from 1 on, {MAX_TILE} elements 
 
 
 def _is_warpgroups(value: Any) -> bool:
-    """The instruction's name, how many along K, and how each operand lies (`warpgroup.py`)."""
+    """(name of the instruction, steps along K, how the left operand lies, how the right one lies): `warpgroup.py`."""
     if not isinstance(value, tuple) or len(value) != 4:
         return False
     name, steps, left, right = value
@@ -104,8 +104,9 @@ def words_or_none(*known: str) -> tuple[Reads, str]:
     return _or_none(_is_word(*known)), "none, or one of " + ", ".join(known)
 
 
+# Attribute → (check, what is expected, in words).
 ATTRIBUTES: dict[str, tuple[Reads, str]] = {
-    # ---- those that rows name ----
+    # ---- attributes that rows require ----
     "axis": WHOLE,
     "axes": WHOLES,
     "shape": SHAPE,
@@ -151,7 +152,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "width": (_or_none(lambda value: _is_whole(value, 1)), "none, or a whole number from 1 on"),
     "distance": (_or_none(lambda value: _is_whole(value)), "none, or a whole number from 0 on"),
     "blocks": COUNT,
-    # ---- those that some operations have more ----
+    # ---- attributes that some operations have besides ----
     "ahead": FLAG,
     "anew": FLAG,
     "base": WHOLE,
@@ -184,11 +185,11 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
 }
 
 OF_PRODUCTS = {"shape": (_or_none(lambda value: isinstance(value, str)), 'none, or an instruction\'s: "m16n8k16"')}
-"""Those of products that are called like others."""
+"""Attributes of matrix products whose names mean something else in other operations."""
 
 
 def flaw_of_kinds(op: Op) -> str | None:
-    """What is wrong with the operands and attributes that an operation has, each by itself."""
+    """What is wrong with an operand or an attribute, each checked by itself; None if nothing is."""
     for name, value in op.attrs.items():
         reads, what = (op.spec.product and OF_PRODUCTS.get(name)) or ATTRIBUTES.get(name, ANY)
         if not reads(value):
@@ -204,7 +205,7 @@ def flaw_of_kinds(op: Op) -> str | None:
 
 
 def _flaw_of_named(op: Op) -> str | None:
-    """The same of operands that the attribute `has` names, of which some may be left out."""
+    """The same for operands that the attribute `has` names; some of these may be absent."""
     has, known = op.attrs["has"], op.spec.named
     if len(has) != len(op.operands) or len(set(has)) != len(has):
         return f"'has' names each of its {len(op.operands)} operands, once"
@@ -223,8 +224,8 @@ def _flaw_of_named(op: Op) -> str | None:
 
 
 def _flaw_of_elements(op: Op) -> str | None:
-    """Places, a mask and what is moved are of one shape; what is moved has the type of the memory. A store by TMA goes
-    from places in atoms to as many of the tensor."""
+    """Offsets, mask and moved tile have one shape, and the moved tile has the dtype of the memory. A TMA store goes
+    from places in swizzle atoms to as many elements of the tensor, in another shape."""
     by_name = dict(zip(op.attrs["has"], op.operands, strict=True))
     places = by_name.get("offset") or by_name.get("place")
     of_places = ("value", "other", "expected", "source", *(["mask"] if "offset" in by_name else []))
@@ -243,14 +244,14 @@ def _flaw_of_elements(op: Op) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """A value of an attribute, for people."""
+    """A value of an attribute as text for a message, at most 60 characters."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return f"{value!r:.60}" if isinstance(value, int | float | str | tuple | list) else str(value)[:60]
 
 
 def flaw_of_number(value: int | float | bool, dtype: DType) -> str | None:
-    """Why a number is none of an element type."""
+    """Why a number does not fit an element type; None if it does."""
     if dtype is I1:
         return None if isinstance(value, bool) or value in (0, 1) else f"{value} is no i1"
     if dtype.is_int:
@@ -258,6 +259,3 @@ def flaw_of_number(value: int | float | bool, dtype: DType) -> str | None:
         is_whole = isinstance(value, bool) or type(value) is int
         return None if is_whole and low <= value <= high else f"{shown(value)} is no {dtype}"
     return None
-
-
-"""What an attribute may be, and in words."""

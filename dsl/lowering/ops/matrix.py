@@ -1,4 +1,4 @@
-"""Products on tensor cores."""
+"""Matrix products on tensor cores."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def _infer_dot(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 def product_of(op: Op, layout: Layout) -> Product:
-    """How a product is spread in the layout that its result has."""
+    """The layouts of a product's operands, given that of its result. TileError `layout` if its instruction cannot have
+    that one."""
     instruction = op.attrs["instruction"]
     spread = product(instruction, layout, op.operands[0].tile.shape[1])
     if spread is None:
@@ -53,14 +54,14 @@ def _place_dot(a: Placing, op: Op) -> Placed:
 
 
 def _along_dot(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
-    """Rows are those of the left operand, columns those of the right one; along k it sums."""
+    """Rows come from the left operand and columns from the right one; along k, elements are added."""
     left, right, total = op.operands
     if left is right or (value is left and axis == 1) or (value is right and axis == 0):
         return None
     return {left if axis == 0 else right: axis, total: axis, op.result: axis}
 
 
-# a, b, accumulator
+# Operands: a, b, accumulator.
 row(
     "dot",
     3,
@@ -79,15 +80,15 @@ def _infer_dots(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 def factors_of(op: Op, result: Value) -> tuple[Value, Value, Value]:
-    """a, b and the accumulator of one of the sums of a product, or of several."""
+    """(a, b, accumulator) of one result of a `dot` or an `mma_group`."""
     left, *others = op.operands
     number, count = op.results.index(result), len(others) // 2
     return left, others[number], others[count + number]
 
 
-# a, several b, as many accumulators: products of warp groups by the same instructions, as their columns lie together.
+# Operands: a, several b, as many accumulators. One wgmma instruction computes them all, as their columns are adjacent.
 row("mma_group", (5, None), _infer_dots, "instruction")
-# Of products of warp groups, before: the sums, which are there behind it.
+# Waits for all wgmma products before. Operands and results: the accumulators, which are ready behind it.
 row(
     "mma_wait", (1, None), lambda o, a: [each.type for each in o], acts="awaits", placement=Placement(alike),
     access=MemoryAccess(waits="wait for products"),

@@ -1,7 +1,7 @@
-"""Accesses to memory, and what orders them.
+"""Accesses to memory, and the operations that order them.
 
-Operands: a tensor with a tile of element offsets; a shared tile with an optional stage and a tile of element offsets in
-it; optional operands are named by the attribute `has`, in the order given.
+Operands are a tensor and a tile of element offsets, or a shared tile, an optional stage and a tile of element offsets
+within it. The attribute `has` names the operands, in order: some are optional.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def operand(op: Op, name: str) -> Value | None:
 
 
 def leave_out(op: Op, *names: str) -> None:
-    """Takes operands of these names from a memory operation."""
+    """Removes the operands of these names from a memory operation."""
     kept = [(name, value) for name, value in zip(op.attrs["has"], op.operands, strict=True) if name not in names]
     op.attrs["has"] = [name for name, _ in kept]
     op.operands = [value for _, value in kept]
@@ -47,14 +47,15 @@ def _infer_atomic(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type
 
 _KINDS = {"reads": ("read",), "writes": ("write",), "updates": ("read", "write")}
 BONDS = ("acquire", "release")
-"""Kinds of effects that touch nothing, but order what others do."""
+"""Kinds of effects that touch no memory, but order what others do."""
 _BONDS_OF = {"acquire": ("acquire",), "release": ("release",), "acq_rel": BONDS}
 
 
 def of_instruction(op: Op) -> list[AccessEffect]:
-    """What the row of its instruction says, each of the operand that is in that space.
+    """The effects in the row of the operation's instruction, each with the operand in its memory space.
 
-    An order says something to other blocks: not in shared memory, nor where its scope is the block.
+    Acquire and release count only if they concern other blocks: not in shared memory, and not with the scope of the
+    block.
     """
     becomes = op.spec.becomes
     rows = _kinds_of(becomes if isinstance(becomes, str) else becomes(op))
@@ -67,7 +68,7 @@ def of_instruction(op: Op) -> list[AccessEffect]:
 
 @cache
 def _kinds_of(name: str) -> tuple[tuple[ptx_templates.Effect, tuple[str, ...]], ...]:
-    """The effects of an instruction's row, each with its kinds."""
+    """The effects in an instruction's row, each with its kinds."""
     found = []
     for by in instruction(name).effects:
         bonds = _BONDS_OF.get(by.order, ()) if by.space == "global" and by.scope != "cta" else ()
@@ -83,7 +84,7 @@ _PARAM = ptx_templates.Effect("reads", space="param", order="constant")
 
 
 def _load_effects(op: Op) -> list[AccessEffect]:
-    """A table is read by LLVM's own load."""
+    """LLVM's own load reads a table, so there is no row of an instruction."""
     table = op.operands[0]
     return [AccessEffect("read", table, "param", _PARAM)] if space_of(table) == "param" else of_instruction(op)
 
@@ -100,29 +101,29 @@ _SCOPES = {"block": "cta", "gpu": "gpu", "system": "sys"}
 
 
 def atomic_row(op: Op, action: str = "exch.b32") -> str:
-    """The row of an atomic that does this."""
+    """The name of the row of an atomic with this action."""
     return f"atom.{op.attrs['order']}.{_SCOPES[op.attrs['scope']]}.{space_of(op.operands[0])}.{action}"
 
 
 def writes(op: Op) -> bool:
-    """True if an operation writes memory."""
+    """Whether an operation writes memory."""
     return any(e.kind == "write" for e in op.spec.access.effects(op))
 
 
 def only_copies(op: Op) -> bool:
-    """Whether what an operation writes, if anything, is there later: it is a copy."""
+    """Whether all writes of an operation complete later, as those of copies do."""
     effects = op.spec.access.effects(op)
     return all(e.by.completion != "at once" for e in effects if e.kind == "write")
 
 
 def by_threads(op: Op) -> bool:
-    """Whether an operation accesses memory, each thread its own elements, which lie at offsets."""
+    """Whether an operation accesses memory such that each thread accesses its own elements at offsets."""
     return op.spec.access.touches and "offset" in op.attrs["has"]
 
 
 def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
-    """The offsets of an access, and its stage if it is in one. What a copy reads is at its source, what a store by TMA
-    writes at its target."""
+    """The offsets of an access, and its stage or None. A copy reads at its `source`, and a TMA store writes at its
+    `target`."""
     if op.spec.leaves:
         there = operand(op, "place" if effect.space == "shared" else "target")
         assert there is not None
@@ -137,8 +138,8 @@ def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
 
 
 def commutes(op: Op, used: Collection[Value]) -> str | None:
-    """What an access does, if those that do the same need no order among themselves: the action of an atomic whose
-    result nothing uses, or "store" of stores that say so."""
+    """What an access does, if accesses that do the same need no order among themselves; else None. That holds for
+    atomics whose result is unused (their action), and for stores with `order=none` ("store")."""
     action = op.attrs.get("action")
     if action is not None and action not in ("exchange", "cas") and op.result not in used:
         return str(action)
@@ -146,19 +147,18 @@ def commutes(op: Op, used: Collection[Value]) -> str | None:
 
 
 def counts_iterations(op: Op) -> bool:
-    """True of an atomic that needs no order among its own iterations in a loop of threads, each of which goes its own:
-    one without an order, whose action leaves the same in memory however they come. What it sees is what is there
-    then."""
+    """Whether an atomic needs no order among its own iterations in a loop of single threads: it is relaxed, and its
+    action leaves the same in memory in any order. Its result is whatever memory holds at that time."""
     return op.attrs.get("action") not in (None, "exchange", "cas") and op.attrs.get("order") == "relaxed"
 
 
 def subject_of(op: Op) -> str:
-    """An access as the subject of a choice: `x.load`."""
+    """The name of an access as the subject of a choice: `x.load`."""
     return f"{op.operands[0].name}.{op.name}"
 
 
 def moved_by(op: Op) -> Value:
-    """The tile that an access brings or takes."""
+    """The tile that an access loads or stores."""
     value = op.results[0] if op.results else operand(op, "value")
     assert value is not None
     return value
@@ -179,26 +179,26 @@ def _place_copy(a: Placing, op: Op) -> Placed:
 
 
 def _place_bulk_store(a: Placing, op: Op) -> Placed:
-    """By one thread, unless `lower_copies` finds that the warps can do it."""
+    """One thread issues the store, unless `lower_copies` finds that each warp can."""
     tiles = [o.tile.shape if isinstance(o.type, TileType) else () for o in op.operands]
     return [Layout.of_one(shape, a.warps) if shape else None for shape in tiles], []
 
 
 def _exchange_load(a: Exchanging, op: Op) -> bool:
-    """A volatile load of global memory that other blocks may write meanwhile: each thread could read another value."""
+    """A volatile load of global memory: other blocks may write meanwhile, and each thread could read another value."""
     changing = op.attrs["cache"] == "volatile" and space_of(op.operands[0]) == "global"
     return changing and a.share(op, one_thread=True)
 
 
 def _takes(needs: str, **named: str) -> dict[str, Any]:
-    """The operands of an access by name, and those that it always has; `corner` and `tap` stand for one an axis."""
+    """The kinds of named operands, and which are always there. `corner` and `tap` stand for one operand an axis."""
     return {"named": {"memory": "writable", **named}, "needs": ("memory", *needs.split())}
 
 
 BOX = {"corner": "index", "tap": "index"}
 _PLACED = {"offset": "places", "stage": "index", "mask": "flag"}
 _WHOLE = {"there": "flag"}
-"""Of a box whose mask is left out: whether it is accessed at all."""
+"""For a TMA box without a mask: whether it is accessed at all."""
 ACCESS = Placement(alike, place=_place_access)
 _SAME_AXES = ElementFacts(along=same_axis)
 
@@ -228,12 +228,13 @@ row(
 )  # fmt: skip
 row(
     "copy", (4, 14), nothing, "has cache bytes", becomes="cp.async.ca.shared.global.4",
-    access=MemoryAccess(of_instruction, under_mask="falls"),  # it reads some bytes, from the first on
+    access=MemoryAccess(of_instruction, under_mask="falls"),  # `cp.async` can read only the first bytes of a vector
     placement=Placement(place=_place_copy),
     **_takes("offset tensor", **_PLACED | {"memory": "shared", "tensor": "tensor", "source": "places"}, **BOX),
 )  # fmt: skip
-# What lies at `place` of a shared tile goes to `target` of a tensor, in boxes: `corner` says where it begins along each
-# axis of the tensor, whose edges clip it; mask: a scalar, whether it is stored at all. Who holds `place` stores.
+# Stores the elements at `place` of a shared tile to `target` of a tensor, in TMA boxes. `corner`: where the box begins
+# along each axis of the tensor; the edges of the tensor clip it. mask: a scalar, whether to store at all. The threads
+# that hold `place` issue the store.
 row(
     "tma_store", (5, 10), nothing, "has box at", becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
     access=MemoryAccess(of_instruction), placement=Placement(place=_place_bulk_store),
@@ -247,15 +248,16 @@ def _synchronizes(name: str, becomes: str, waits: str = "", attrs: str = "") -> 
 
 
 _synchronizes("tma_commit", "cp.async.bulk.commit_group")
-# All but so many groups of TMA stores have read what they store.
+# Waits until all but the newest `groups` groups of TMA stores have read their shared memory.
 _synchronizes("tma_wait", "cp.async.bulk.wait_group.read", "wait for stores", "groups")
-# What a thread has written in shared memory is before what TMA stores read behind the next barrier.
+# Orders a thread's writes of shared memory before the reads of TMA stores behind the next barrier.
 _synchronizes("tma_fence", "fence.proxy.async.shared::cta")
-# own: the compiler made it, so no text has an access to it, and barriers between those are the compiler's in any case.
+# Attribute `own`: the compiler made the tile. The kernel's text does not access it, so even with `barriers manual` the
+# compiler inserts the barriers between its accesses.
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", acts="allocates")
 _synchronizes("commit", "cp.async.commit_group")
 _synchronizes("wait", "cp.async.wait_group", "wait for copies", "groups")
 _synchronizes("barrier", "bar.sync", "barrier of the {scope}", "scope")
-# The launches in front have ended; as far as this block goes, the next one may start (`passes/overlap.py`).
+# Waits for the launches in front; lets the next launch start, as far as this block goes (`passes/overlap.py`).
 _synchronizes("wait_for_launches", "griddepcontrol.wait", "wait for launches")
 _synchronizes("let_next_start", "griddepcontrol.launch_dependents")

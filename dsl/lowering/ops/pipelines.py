@@ -1,15 +1,15 @@
-"""Warps with roles of their own, and the pipelines between them.
+"""Warp roles, and the pipelines between them.
 
-A pipeline is a ring that one role fills, and another one reads. What goes through it has numbers, from 0 on; number e
-lies in stage e mod stages. Each stage has two barriers in shared memory: `full`, which the bytes of copies complete,
-and `free`, at which each warp arrives that has read a number. The value of a pipeline is the tile that these lie in.
-Where groups of warps take turns at a part of each number's iteration, `pingpong` barriers more tell them when.
+A pipeline is a ring of stages that producer warps fill and consumer warps read. Iteration e uses stage e mod stages,
+from 0 on. Each stage has two mbarriers in shared memory. `full` completes when all bytes of its copies have arrived.
+Each warp arrives at `free` when it has read an iteration. The value of a pipeline is the shared tile of these
+mbarriers. With ping-pong, there are `pingpong` more, by which warp groups take turns in each iteration.
 
-Loops around that one may have pipelines, too, whose barriers are in the same tile, so many (`base`) behind its start;
-`outer` are their stages.
+Loops around may have pipelines, too. Their mbarriers are in the same tile, `base` behind its start, and `outer` has
+their stages.
 
-Where the attribute `blocks` stands, so many blocks of a cluster copy for each other: each its part of a box to the same
-place of all of them; `full` waits for the bytes of all parts, `free` for the warps of all blocks.
+With the attribute `blocks`, so many blocks of a cluster copy for each other: each block copies its part of a TMA box to
+the same place of all of them. `full` then waits for the bytes of all parts, and `free` for the warps of all blocks.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from dsl.ptx_templates import instruction
 
 
 def rings_of(roles: Op) -> tuple[int, ...]:
-    """The stages of each pipeline, the innermost loop's first."""
+    """The stages of each pipeline, that of the innermost loop first."""
     return (roles.attrs["stages"], *roles.attrs.get("outer", ()))
 
 
 def base_of(op: Op) -> int:
-    """How many barriers stand ahead of those of an operation's pipeline."""
+    """How many mbarriers lie before those of an operation's pipeline."""
     base: int = op.attrs.get("base", 0)
     return base
 
 
 def is_read_by_threads(release: Op, body: Block) -> bool:
-    """Whether threads read what this pipeline brings, and not products of warp groups alone, where it lies."""
+    """Whether threads read the data of this pipeline. Otherwise only wgmma does, through the asynchronous proxy, and
+    needs no fence."""
     ops = walk(body)
     boxes = [
         op
@@ -49,14 +50,14 @@ def is_read_by_threads(release: Op, body: Block) -> bool:
 
 
 def copy_of(op: Op) -> str:
-    """The instruction that copies a box of so many axes."""
+    """The name of the instruction of a TMA copy."""
     mode = "im2col" if "walks" in op.attrs else "tile"
     name = f"cp.async.bulk.tensor.{len(op.attrs['box'])}d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
     return f"{name}.multicast::cluster" if "blocks" in op.attrs else name
 
 
 def _effects(op: Op) -> list[AccessEffect]:
-    """Of the box in the tensor and in the tile."""
+    """The read of the box in the tensor, and the write in the shared tile."""
     tensor = operand(op, "tensor")
     assert tensor is not None
     of: dict[str | None, Value] = {"global": tensor, "shared": op.operands[0]}
@@ -64,31 +65,32 @@ def _effects(op: Op) -> list[AccessEffect]:
     return [AccessEffect(kinds[by.action], of[by.space], by.space or "", by) for by in instruction(copy_of(op)).effects]
 
 
-# The regions are done at the same time: the first by one thread of `producers` warps behind the others, the second by
-# the warps of the kernel. Operand: the pipeline between them.
+# The regions run at the same time: the first by one thread of the `producers` warps behind the others, the second by
+# the consumer warps. Operand: the pipeline between them.
 row(
     "warp_specialize", 1, nothing, "stages producers registers pingpong", operands="shared",
     control=Control("parallel", 1),
 )  # fmt: skip
-# A box of a tensor to the stage of a number, `at` elements behind its start; one index an axis for its first element.
+# Copies a TMA box of a tensor to the stage of an iteration, `at` elements behind its start. `corner`: the index of its
+# first element along each axis.
 row(
     "tma_copy", (4, 12), nothing, "has box at", access=MemoryAccess(_effects, at_pipeline="fill"),
     named={"memory": "shared", "stage": "index", "tensor": "tensor", "pipeline": "shared", **BOX},
     needs=("memory", "stage", "tensor", "pipeline"),
 )  # fmt: skip
-# pipeline, number: the stage is free, and is full again when so many bytes have come.
+# Operands of these: pipeline, iteration. Waits until the stage is free; it is full again when `bytes` have arrived.
 row(
     "producer_acquire", 2, nothing, "bytes stages", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for a free stage", at_pipeline="fill"),
 )  # fmt: skip
-# pipeline, number: it is there.
+# Waits until the stage of the iteration is full.
 row(
     "consumer_wait", 2, nothing, "stages", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for a full stage", at_pipeline="wait"),
 )  # fmt: skip
-# pipeline, number: this warp has read it.
+# This warp has read the stage of the iteration.
 row("consumer_release", 2, nothing, "stages", operands="shared index", acts="synchronizes")
-# pipeline, number: one group of warps after the other does what stands between. Of so many groups, each has a barrier
+# One warp group after the other runs the operations between the two. Each of the `groups` warp groups has an mbarrier
 # behind those of the stages.
 row(
     "pingpong_begin", 2, nothing, "stages groups", operands="shared index", acts="synchronizes",

@@ -1,8 +1,8 @@
-"""How layouts go through operations: what the rules of a row get and give.
+"""How layouts go through operations: the signatures of the rules in a row.
 
-`spread` says what an operation makes of one of its values having a layout; `takes` which layout an operand has where
-the operation is done in one; `place` in which layouts it is done; `exchange` what becomes of it where it crosses
-threads.
+`spread`: given the layout of one value of an operation, the layouts of its other values. `takes`: the layout of an
+operand, given the layout in which the operation is done. `place`: the layouts in which the operation is done.
+`exchange`: replaces an operation that moves elements between threads.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from dsl.lowering.layouts.layout import Layout
 
 
 class Placing(Protocol):
-    """A function whose values have got their layouts, and is made anew with them."""
+    """A function that is rebuilt with the layouts of its values."""
 
     warps: int
     layouts: Mapping[Value, Layout]
 
     def chosen(self, value: Value) -> Layout | None:
-        """The layout of a value where the operation stands."""
+        """The layout of a value at the place of the operation."""
 
     def of_branch(self, value: Value) -> Layout | None:
-        """The layout that a branch of threads around gives a value."""
+        """The layout that a surrounding branch of single threads gives a value."""
 
     def is_cheap(self, value: Value) -> bool:
-        """True if a value is computed again in any layout."""
+        """Whether a value is computed again in another layout, not converted."""
 
     def access_layout(self, op: Op) -> Layout:
-        """The layout that makes an access of memory wide and coalesced."""
+        """The layout that makes a memory access wide and coalesced."""
 
     def widest(self, op: Op, layout: Layout | None) -> Layout | None:
-        """The same threads' elements in the order in which most are accessed at once."""
+        """The layout with the same elements in each thread, in the order that gives the widest access."""
 
     def copy_layout(self, op: Op) -> Layout:
         """The layout of an asynchronous copy."""
@@ -48,40 +48,40 @@ Place = Callable[[Placing, Op], Placed]
 
 
 class Exchanging(Protocol):
-    """A function whose values have layouts, and in which what crosses warps becomes accesses of shared memory. Each
-    says whether it has replaced the operation."""
+    """A function in which data that crosses warps goes through shared memory. Each method returns whether it replaced
+    the operation."""
 
     def reduce(self, op: Op) -> bool:
-        """Each warp reduces its part, and all parts are reduced in registers."""
+        """Each warp reduces its part; then all parts are reduced in registers."""
 
     def convert(self, op: Op) -> bool:
-        """The operand in the layout that is the attribute `layout`."""
+        """Converts the operand to the layout in the attribute `layout`."""
 
     def share(self, op: Op, one_thread: bool = False) -> bool:
-        """One thread does an access for all that need its result (and is marked with `one_thread`)."""
+        """One thread does an access for all that need its result. one_thread: mark the access so."""
 
 
 Exchange = Callable[[Exchanging, Op], bool]
 
 
 def alike(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
-    """Operands and results lie in one layout."""
+    """All operands and results have one layout."""
     values = (*op.operands, *op.results)
     return [(v, layout) for v in values if isinstance(v.type, TileType) and v.type.shape]
 
 
 def apart(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
-    """One value's layout says nothing of the others'."""
+    """The layout of one value does not determine that of another."""
     return []
 
 
 def same(op: Op, value: Value, layout: Layout) -> Layout:
-    """Operands lie as the result does."""
+    """Operands have the layout of the result."""
     return layout
 
 
 def in_one(op: Op, layout: Layout | None) -> Placed:
-    """The operation is done in one layout, of which each operand takes its own."""
+    """The layouts of an operation that is done in one layout, from which those of its operands follow."""
     operands = [
         op.spec.placement.takes(op, o, layout)
         if layout is not None and isinstance(o.type, TileType) and o.tile.shape
@@ -92,7 +92,7 @@ def in_one(op: Op, layout: Layout | None) -> Placed:
 
 
 def plain(a: Placing, op: Op) -> Placed:
-    """Where the first result was given a layout, else where the first operand is."""
+    """Done in the layout of its first result that has one, else in that of its first operand."""
     for result in op.results:
         if result in a.layouts:
             return in_one(op, a.chosen(result))

@@ -1,6 +1,6 @@
-"""What is stated of an operation: operands, attributes, result types, effects on memory.
+"""The row of an operation: operands, attributes, result types, effects on memory, rules for layouts and facts.
 
-Verification, dead-code removal, ordering and barrier insertion read these rows.
+The verifier, dead-code removal and barrier insertion read these rows, so no pass has a list of operations.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsl.lowering.ops.placing import Exchange, Place, Spread, Takes, alike, apar
 
 
 class Mismatch(Exception):
-    """Operands that an operation does not take. The message is for the user; hint: what would be taken."""
+    """Operands that an operation does not take. The message is for the user. hint: what the operation takes."""
 
     def __init__(self, message: str, hint: str | None = None):
         super().__init__(message)
@@ -30,11 +30,11 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AccessEffect:
-    """One access to memory: which memory, which way, and `by` what the row of its instruction says of it (order, scope,
-    proxy, completion). Of a `copy` they happen between its issue and a `wait`.
+    """One access to memory. by: the effect in the row of its instruction (order, scope, proxy, completion). Effects of
+    a `copy` happen between its issue and a `wait`.
 
-    An "acquire" or a "release" touches nothing itself. What its threads read there orders all that the block does to
-    global memory with what other blocks do (PTX ISA 8, "Memory Consistency Model").
+    An "acquire" or a "release" touches nothing itself. It orders the block's accesses of global memory with those of
+    other blocks (PTX ISA 8, "Memory Consistency Model").
     """
 
     kind: str  # "read", "write", "acquire" or "release"
@@ -44,7 +44,7 @@ class AccessEffect:
 
 
 class Makes(Protocol):
-    """What a rule that folds asks of the builder: other values to be made, and what is known (None: nothing yet)."""
+    """The part of the builder that folding rules use. facts: None as long as nothing is known."""
 
     facts: Analysis | None
 
@@ -52,27 +52,27 @@ class Makes(Protocol):
         """The result of a pure operation."""
 
     def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
-        """A number, in each element of a shape."""
+        """A constant tile, or a scalar."""
 
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
-        """The elements of a value under another shape."""
+        """The value in another shape."""
 
 
 Picks = Callable[[Op, Layout, Layout], list[int] | None]
-"""For each register of the result in its layout, that of the operand in its own; None where threads would exchange."""
+"""For each register of the result, the register of the operand that it equals; None where elements change threads."""
 
 Infer = Callable[[Sequence[Value], dict[str, Any]], list[Type]]
 Effects = Callable[[Op], list[AccessEffect]]
 
 Fold = Callable[[Makes, Sequence[Value], dict[str, Any]], Value | None]
-"""The value that an operation on these operands, with these attributes, need not compute."""
+"""A value that equals an operation on these operands, with these attributes; None if the operation is needed."""
 FactsOf = Callable[[Analysis, Op, tuple[int, ...]], Facts]
-"""What holds of the elements of the result, which has this shape."""
+"""The facts of the result, which has this shape."""
 Along = Callable[[Op, Value, int], dict[Value, int] | None]
-"""Of a value of an operation and one of its axes: that axis of the other values that have it; None where the operation
-mixes elements along it."""
+"""Given a value of an operation and one of its axes: value → the same axis there; None where the operation mixes
+elements along it."""
 Form = Callable[[Forms, Op], Any]
-"""Which of the ways to tell a value by others is this operation's."""
+"""Calls the method of `Forms` that describes this operation's result by its operands."""
 
 
 def untouched(op: Op) -> list[AccessEffect]:
@@ -84,14 +84,14 @@ def untouched(op: Op) -> list[AccessEffect]:
 class Control:
     """The regions of an operation, and how values go through them (`ops/control.py`).
 
-    kind: what it does with its regions:
+    kind: what the operation does with its regions:
         "counts": the body runs for each number of a range;
-        "repeats": the first one says whether the second one runs, again and again;
+        "repeats": the first region decides whether the second one runs, again and again;
         "chooses": one of them runs;
-        "parallel": they run at the same time, by other threads each;
-        "joins": it makes one element of two;
-        "ends": the operation has none, and ends one.
-    leading: operands ahead of those that go through regions: bounds, a condition.
+        "parallel": they run at the same time, each by other threads;
+        "joins": the region makes one element of two;
+        "ends": the operation has no region; it ends one.
+    leading: the number of operands before those that go through regions: bounds, a condition.
     """
 
     kind: Literal["", "counts", "repeats", "chooses", "parallel", "joins", "ends"] = ""
@@ -99,32 +99,32 @@ class Control:
 
     @cached_property
     def regions(self) -> int:
-        """How many."""
+        """The number of regions."""
         return {"counts": 1, "joins": 1, "repeats": 2, "chooses": 2, "parallel": 2}.get(self.kind, 0)
 
     @cached_property
     def flows(self) -> bool:
-        """Values go through its regions, from iteration to iteration or by one way of several."""
+        """Whether values go through its regions, from iteration to iteration or by one of several ways."""
         return self.kind in ("counts", "repeats", "chooses", "parallel")
 
     @cached_property
     def loops(self) -> bool:
-        """Its regions run again and again; it may be left behind each but the last."""
+        """Whether its regions run again and again. The loop may end behind each region but the last."""
         return self.kind in ("counts", "repeats")
 
     @cached_property
     def concurrent(self) -> bool:
-        """Its regions run at the same time, by other threads each."""
+        """Whether its regions run at the same time, each by other threads."""
         return self.kind == "parallel"
 
     @cached_property
     def counters(self) -> int:
-        """Arguments of its regions ahead of those that are carried."""
+        """The number of region arguments before the carried ones."""
         return 1 if self.kind == "counts" else 0
 
     @cached_property
     def ends(self) -> bool:
-        """It ends a region."""
+        """Whether it ends a region."""
         return self.kind == "ends"
 
 
@@ -133,14 +133,11 @@ class MemoryAccess:
     """What an operation does to memory, and what its threads wait for.
 
     effects: its accesses to memory.
-    kind: it moves a tile between memory and registers, each thread its own elements: it is a "read", a "write" or an
-        "update", which is both.
-    under_mask: how a mask may change within several elements that it still moves at once, as `Facts` calls it: "convex"
-        where the ends tell whether all are on, "falls" where they only go off, "same" where it may not.
-    waits: what its threads wait for, in words that its attributes complete.
-    at_pipeline: what it does at a pipeline with a number: "fill" it; "wait" for it; "begin" or "end" a turn of a group
-    of
-        warps.
+    kind: "read", "write", or "update" (both), if each thread moves its own elements between memory and registers.
+    under_mask: how a mask may change within the elements of one wide access, in the words of `Facts`: "convex" if the
+        ends tell whether all are on, "falls" if flags may only go off, "same" if it may not change.
+    waits: what its threads wait for, as text with its attributes as fields.
+    at_pipeline: what it does in a pipeline: "fill" a stage, "wait" for one, "begin" or "end" a warp group's turn.
     """
 
     effects: Effects = untouched
@@ -151,7 +148,7 @@ class MemoryAccess:
 
     @cached_property
     def touches(self) -> bool:
-        """It accesses memory."""
+        """Whether it accesses memory."""
         return self.effects is not untouched
 
 
@@ -159,11 +156,11 @@ class MemoryAccess:
 class Placement:
     """How layouts go through an operation (`ops/placing.py`).
 
-    spread: what it makes of one of its values having a layout; takes: the layout that an operand has where the
-        operation is done in one; place: the layouts in which it is done.
-    anywhere: it can be done in every layout, if it is pure.
-    exchange: what becomes of it where it crosses threads.
-    picks: each register of its result is one of its operand, and which.
+    spread: the layouts of other values that follow from that of one; takes: the layout of an operand where the
+        operation is done in a given one; place: the layouts in which it is done.
+    anywhere: it can be done in any layout, if it is pure.
+    exchange: its replacement where elements change threads.
+    picks: for operations that only rename registers, which register of the operand each one is.
     """
 
     spread: Spread = apart
@@ -176,20 +173,21 @@ class Placement:
 
 @dataclass(frozen=True)
 class Algebra:
-    """What an operation makes of numbers, and the laws that hold of it.
+    """What an operation computes, and the laws that hold for it.
 
-    computes: the number that it makes of numbers.
-    fold: the value that it need not compute.
-    commutes: its two operands may change places; mirror: they may, and it is called so then.
-    sums: it adds to a sum, its operand of this number (any one: None), and this operation joins parts of that sum.
-    idempotent: a number that it joins twice is as if joined once.
-    starts: the number of a type which, joined with another one, gives that; None where it is not known.
-    unordered: it joins elements in an order that the language leaves open.
-    masks: of masks, it is on where "all" are, or where "any" is.
-    keeps: its operand in another type: its "number", or its "bits".
-    rounds: to whole numbers, as conversions call it: "rn", "rz", "rp" or "rm".
-    lowest: of a float, what it makes of -∞, if that is a number.
-    divides: it divides integers, which takes tens of instructions where the divisor is no constant.
+    computes: the result for constants.
+    fold: finds a value that equals the operation.
+    commutes: its two operands may be swapped; mirror: they may, and the operation then has this name (< and >).
+    sums: (operand, name): it adds to its operand of that number (None: to any one), and the operation `name` joins
+        partial results.
+    idempotent: joining a number twice is the same as joining it once.
+    starts: the neutral number of a type; None where it is not known.
+    unordered: it reduces elements in an order that the language leaves open.
+    masks: the result is on where "all" masks are, or where "any" is.
+    keeps: it is its operand in another type, with the same "number" or the same "bits".
+    rounds: it rounds to whole numbers, in this mode of conversions: "rn", "rz", "rp" or "rm".
+    lowest: the result for -∞, if that is a number.
+    divides: it divides integers, which takes tens of instructions unless the divisor is constant.
     """
 
     computes: Compute | None = None
@@ -209,17 +207,17 @@ class Algebra:
 
 @dataclass(frozen=True)
 class ElementFacts:
-    """What is known of the elements of an operation's result without running it.
+    """What is known of the elements of an operation's result at compile time.
 
     facts: divisibility, runs and ranges.
-    form: which of the ways to tell a value by others is its.
-    along: how an axis goes through it. Where there is none, no axis does.
-    remainder: a value and a constant by which it is divided, if it is what is left over.
-    kind: "number": each element is the attribute `value`; "equal": of a scalar operand, all elements are equal;
-        "places": each element is its own place along the only axis, whose extent is the attribute `extent`.
-    reshapes: the elements are those of the operand, under another shape.
-    of_grid: what it tells of the grid along its attribute `axis`: the number of the "block", how many "blocks"; or the
-        number of its "cluster", and its "rank" there.
+    form: the method of `Forms` that describes the result by its operands.
+    along: how an axis goes through it; None if no axis does.
+    remainder: (value, constant) if the result is value % constant.
+    kind: "number": each element is the attribute `value`. "equal": all elements are equal if the operand is a scalar.
+        "places": each element is its own index along the only axis, whose extent is the attribute `extent`.
+    reshapes: it has the elements of its operand in another shape.
+    of_grid: a number of the grid along its attribute `axis`: of the "block", the count of "blocks"; or the number of
+        the "cluster", and the "rank" of the block in it.
     """
 
     facts: FactsOf | None = None
@@ -232,7 +230,7 @@ class ElementFacts:
 
     @cached_property
     def splat(self) -> bool:
-        """Without operands that are tiles, its elements are all the same."""
+        """Whether all elements are equal, unless an operand is a tile."""
         return self.kind in ("number", "equal")
 
 
@@ -241,21 +239,21 @@ Acts = Literal["", "allocates", "checks", "records", "prints", "synchronizes", "
 
 @dataclass(frozen=True)
 class OpSpec:
-    """The facts of one operation: what it takes and gives, and five parts.
+    """The row of one operation: what it takes and gives, and five parts.
 
-    arity: number of operands, or (least, most); None where `infer` checks by itself.
+    arity: the number of operands, or (least, most); most is None for any number.
     infer: result types from operands and attributes; raises Mismatch.
-    attrs: names of the attributes it must carry.
-    operands: what each may be, a kind of `ops/kinds.py`; the last one is of all that follow.
-    named, needs: the same for operands that the attribute `has` names, and which of them it always has.
+    attrs: names of the attributes that it must have.
+    operands: the kind of each operand (`ops/kinds.py`); the last kind is that of all further operands.
+    named, needs: the same for operands that the attribute `has` names, and which of them are always there.
     symbol: how a program writes it, if it has no name there.
     elementwise: register i of the result comes from register i of the operands, all in one layout.
-    becomes: the instruction that it is, as `dsl.ptx_templates` calls it, of several one: their rows differ in nothing
-        that is asked here. Where operands or attributes tell which, it is a function of the operation.
-    acts: what it does that is no access to memory and needs no region, because of which it is never removed or merged:
-        it "allocates" a tile in shared memory; it "checks" a condition, and does nothing else; it "records" the time,
-        for a timeline; it "prints"; it "synchronizes" threads or accesses; it "awaits" products of warp groups;
-        all lanes of a warp "meet" at it; it "runs text" of which nothing is known.
+    becomes: the name of its instruction in `dsl.ptx_templates`. Of several instructions, any one: their rows have the
+        same effects. A function of the operation, if operands or attributes decide.
+    acts: an effect other than on memory, for which it is never removed or merged: it "allocates" a tile in shared
+        memory, "checks" a condition and does nothing else, "records" the time for a timeline, "prints", "synchronizes"
+        threads or accesses, "awaits" wgmma products, "meets" (all lanes of a warp run it together), or "runs text" of
+        which nothing is known.
     """
 
     name: str
@@ -277,22 +275,22 @@ class OpSpec:
 
     @cached_property
     def keep(self) -> bool:
-        """It does something that is no access to memory: it is never removed or merged."""
+        """Whether it has an effect other than on memory: it is never removed or merged."""
         return bool(self.acts) or self.control.flows or self.control.ends
 
     @cached_property
     def pure(self) -> bool:
-        """It does nothing but make its results."""
+        """Whether it only computes its results."""
         return not self.access.touches and not self.keep and not self.control.regions
 
     @cached_property
     def allocates(self) -> bool:
-        """It makes a tile in shared memory."""
+        """Whether it makes a tile in shared memory."""
         return self.acts == "allocates"
 
     @cached_property
     def product(self) -> bool:
-        """It is a product of matrices on tensor cores, whose instruction it carries: a, b, accumulator."""
+        """Whether it is a matrix product on tensor cores: a, b, accumulator. Its attribute `instruction` says which."""
         return "instruction" in self.attrs
 
     @cached_property
@@ -301,22 +299,22 @@ class OpSpec:
 
     @cached_property
     def joins_lanes(self) -> bool:
-        """All lanes of a warp arrive at it together."""
+        """Whether all lanes of a warp must run it together."""
         return self._row is not None and self._row.convergent
 
     @cached_property
     def joint(self) -> bool:
-        """The lanes of a warp access memory together, each for others too."""
+        """Whether the lanes of a warp access memory together, each also for others."""
         return (self.joins_lanes or self.leaves) and self.access.touches
 
     @cached_property
     def in_flight(self) -> bool:
-        """A copy into shared memory: its accesses happen later, until its threads wait for their groups of such."""
+        """Whether it is a copy into shared memory: its accesses happen later, until its threads wait for its group."""
         return self._completes_by("commit group")
 
     @cached_property
     def leaves(self) -> bool:
-        """A store of a box out of shared memory: the same, by other groups. One lane does it for those of its warp."""
+        """Whether it is a TMA store: the same, with other groups. One lane issues it for all of its warp."""
         return self._completes_by(_STORES)
 
     def _completes_by(self, groups: str) -> bool:
@@ -325,8 +323,8 @@ class OpSpec:
 
     @cached_property
     def orders(self) -> str | None:
-        """What it puts in order: "threads" (a barrier); of copies in flight it ends a "group" or awaits the "end", of
-        stores in flight it ends "stores" or awaits "their end"."""
+        """What it orders: "threads" (a barrier); a "group" of copies ends, or it waits for the "end" of groups; a group
+        of TMA "stores" ends, or it waits for "their end"; None if nothing."""
         effects = self._row.effects if self._row is not None else ()
         found = (_ORDERS.get((e.action, e.completion == _STORES)) for e in effects)
         return next((each for each in found if each is not None), None)
@@ -350,7 +348,7 @@ def row(
     access: MemoryAccess = MemoryAccess(), placement: Placement = Placement(), algebra: Algebra = Algebra(),
     elements: ElementFacts = ElementFacts(),
 ) -> None:  # fmt: skip
-    """States an operation. All values of an elementwise one have one layout, and the same axes."""
+    """Declares an operation. All values of an elementwise one have one layout and the same axes."""
     if elementwise:
         placement = replace(placement, spread=alike)
         elements = replace(elements, along=same_axis)
@@ -361,7 +359,7 @@ def row(
 
 
 def same_axis(op: Op, value: Value, axis: int) -> dict[Value, int]:
-    """All tiles of one shape have the axis."""
+    """The axis is the same in all tiles of this shape."""
     tiles = (v for v in (*op.operands, *op.results) if isinstance(v.type, TileType))
     return {v: axis for v in tiles if v.shape == value.shape}
 
@@ -372,5 +370,5 @@ def nothing(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 
 def same_types(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    """A result for each operand, of its type."""
+    """One result for each operand, with its type."""
     return [o.tile for o in operands]

@@ -1,4 +1,4 @@
-"""What the threads of a warp or a block do together: reductions, scans, shuffles, votes, exchanges."""
+"""Operations between the threads of a warp or a block: reductions, scans, shuffles, votes, layout conversions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _infer_scan(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
 
 def _infer_shuffle(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     extent, width = operands[0].shape[axis_of(operands[0], attrs)], attrs["width"]
-    if width is None or width & (width - 1) or width > extent:  # of more than a warp, registers may be renamed
+    if width is None or width & (width - 1) or width > extent:  # may exceed a warp: then registers are renamed
         raise Mismatch(f"groups of {width} along an axis of {extent}: a power of two up to it")
     if (attrs["distance"] is None) != (len(operands) == 2):
         raise Mismatch("the distance is an operand or an attribute")
@@ -81,12 +81,12 @@ def _reducible(a: Placing, op: Op) -> Layout:
     shape = op.operands[0].tile.shape
     wanted = a.layouts.get(op.results[0])
     if wanted is not None and axis == len(shape) - 1 and all(a.is_cheap(o) for o in op.operands):
-        return stacked(wanted, shape[axis])  # made anew where the result is wanted: each thread joins its own
+        return stacked(wanted, shape[axis])  # the operands are cheap: each thread computes all that it reduces
     return Layout.default(shape, a.warps)
 
 
 def _scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
-    """All of `axis` inside a warp, neighbours first in registers: what a scan without shared memory needs."""
+    """A layout with all of `axis` inside a warp, neighbours first in registers: a scan then needs no shared memory."""
     rest = [e if i != axis else 1 for i, e in enumerate(shape)]
     lanes = [1] * len(shape)
     lanes[axis] = min(WARP, shape[axis])
@@ -101,7 +101,7 @@ def _scan_layout(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
             left //= lanes[i]
             rows[i] = min(count, rest[i] // lanes[i])
             count //= rows[i]
-    lanes[axis] *= left  # what is left over holds copies
+    lanes[axis] *= left  # lanes that are left over hold copies
     rows[axis] *= count
     return Layout.blocked(shape, tuple(vector), tuple(lanes), tuple(rows))
 
@@ -118,7 +118,7 @@ def _place_scan(a: Placing, op: Op) -> Placed:
 
 
 def _place_vote(a: Placing, op: Op) -> Placed:
-    """The lanes of a warp have 32 neighbours; of a ballot, whose bit i is the i-th of them, in order."""
+    """The lanes of a warp must hold 32 neighbours. For a ballot, in order: bit i of the result is the i-th of them."""
     (layout,), _ = plain(a, op)
     default = Layout.default(op.result.tile.shape, a.warps)
     if layout is not None and (
@@ -129,7 +129,7 @@ def _place_vote(a: Placing, op: Op) -> Placed:
 
 
 def _vote_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
-    """One for each 32 neighbours in row-major order."""
+    """32 neighbours in row-major order have one result."""
     same, left = [], WARP
     for extent in reversed(shape):
         same.append(min(extent, left))

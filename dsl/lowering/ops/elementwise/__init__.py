@@ -1,4 +1,4 @@
-"""Operations of which register i of the result comes from register i of the operands: each file here states some."""
+"""Elementwise operations: register i of the result depends only on register i of the operands. Each file has some."""
 
 from __future__ import annotations
 

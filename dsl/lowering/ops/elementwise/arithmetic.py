@@ -1,4 +1,4 @@
-"""Sums, products, and what is made of them."""
+"""Arithmetic: sums, differences, products, quotients of floats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes
 
 
 def _without_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """a - a % n is a // n * n, of which the divisor is seen."""
+    """a - a % n becomes a // n * n, which shows that the result is a multiple of n."""
     a, rest = operands
     if rest.op is not None and rest.op.name == "mod" and rest.op.operands[0] is a:
         divisor = rest.op.operands[1]
@@ -23,7 +23,7 @@ def _without_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[N
 
 
 def _divided_and_back(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """Multiples of n divided by n, times n."""
+    """a // n * n is a, if a is a multiple of n."""
     if builder.facts is None:
         return None
     for quotient, factor in (operands, reversed(operands)):
@@ -63,6 +63,7 @@ def _sum_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 def _product_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, b = (an.of(o) for o in op.operands)
     low = high = None
+    # Only for factors that are not negative: with signs, each of four products could be the least.
     if a.low is not None and b.low is not None and a.low >= 0 and b.low >= 0:
         low = a.low * b.low
         high = None if a.high is None or b.high is None else a.high * b.high
@@ -72,7 +73,7 @@ def _product_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 def multiple(
     op: Op, shape: tuple[int, ...], a: Facts, b: Facts, factor: int, low: int | None, high: int | None
 ) -> Facts:
-    """Of `a` times what `b` says, which is a multiple of `factor`."""
+    """The facts of `a` times a multiple of `factor`, of which `b` has the facts."""
     every = min(a.every * factor, ANY)
     same = tuple(min(x, y) for x, y in zip(a.same, b.same, strict=True))
     facts = Facts(every, (1,) * len(shape), (every,) * len(shape), same, low, high)

@@ -1,4 +1,4 @@
-"""Operations on the bits of integers, and on truth values."""
+"""Operations on bits of integers, and on flags."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes
 
 
 def _surely(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """Truth, or anything."""
+    """true | x is true."""
     return next((v for v, number in zip(operands, numbers, strict=True) if number is True and v.dtype is I1), None)
 
 
 def _true(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """Truth, and the other."""
+    """true & x is x."""
     return neutral(1, 1)(builder, operands, numbers) if operands[0].dtype is I1 else None
 
 
 MOST_FLAGS = 16
-"""Values of a conjunction that are looked at: masks have two to six."""
+"""Most flags of a conjunction that are compared: masks have two to six."""
 
 
 def _parts(mask: Value) -> list[Value]:
-    """The flags that a mask is made of, none where it is one; those of a broadcast mask are those of the narrow one."""
+    """The flags that a mask joins; none if it is a single flag. A broadcast mask has the flags of the narrow one."""
     op = mask.op
     if op is None or not op.operands or not (op.spec.algebra.masks == "all" or op.spec.elements.splat):
         return []
@@ -38,7 +38,7 @@ def _parts(mask: Value) -> list[Value]:
 
 
 def _flags(mask: Value) -> set[Value]:
-    """The flags that are all on where a mask is on."""
+    """All flags that are on where a mask is on."""
     found, todo = set[Value](), [mask]
     while todo and len(found) < MOST_FLAGS:
         value = todo.pop()
@@ -64,7 +64,8 @@ def _has(mask: Value, other: Value) -> bool:
 
 
 def _had(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """A mask, and flags that it has: `v[j : j + 64]` is masked by the end of v, and a load of it may say so again."""
+    """mask & flags is mask, if the mask has these flags already: `v[j : j + 64]` is masked by the end of v, and a load
+    of it may test that again."""
     a, b = operands
     if a.dtype is not I1 or not a.tile.shape:
         return None
@@ -72,7 +73,7 @@ def _had(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -
 
 
 def _bit_of_number(builder: Makes, value: Value) -> tuple[Value, Value] | None:
-    """Of `bits & number != 0`: the bits, and the number, if it is a scalar."""
+    """(bits, number) of a flag `bits & number != 0` with a scalar number; else None."""
     test = value.op
     if test is None or test.name != "ne" or constant_of(test.operands[1]) != 0:
         return None
@@ -87,7 +88,8 @@ def _bit_of_number(builder: Makes, value: Value) -> tuple[Value, Value] | None:
 
 
 def _no_bit(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """bits & number != 0 and a scalar condition is bits & (number or 0) != 0: one choice for all elements."""
+    """bits & number != 0 and a scalar condition: becomes bits & (number or 0) != 0. One select then serves all
+    elements."""
     for flags, condition in (operands, operands[::-1]):
         op, found = condition.op, _bit_of_number(builder, flags)
         if op is None or found is None or op.name != "broadcast" or op.operands[0].tile.shape:
@@ -113,7 +115,7 @@ def _and_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _low_bits(op: Op) -> tuple[Value, int] | None:
-    """i & n - 1 of a power of two n is i % n."""
+    """i & (n - 1) is i % n for a power of two n."""
     mask = constant_of(op.operands[1])
     if mask is None or mask < 0 or int(mask) & int(mask) + 1:
         return None
@@ -145,7 +147,7 @@ elementwise("not", 1, "an integer or i1", symbol="~", algebra=Algebra(fold=_fold
 
 
 def _distance(op: Op) -> int | None:
-    """A constant distance by which a number of 32 bits is shifted."""
+    """The constant distance of a shift, if it is less than 32; else None."""
     amount = constant_of(op.operands[1])
     return int(amount) if amount is not None and 0 <= amount < 32 else None
 
@@ -153,7 +155,7 @@ def _distance(op: Op) -> int | None:
 def _left_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     a, b = (an.of(o) for o in op.operands)
     amount = _distance(op)
-    factor = 1 << amount if amount is not None and amount < 30 else 1
+    factor = 1 << amount if amount is not None and amount < 30 else 1  # divisors end at `ANY`, 2^30
     return multiple(op, shape, a, b, factor, 0 if a.low is not None and a.low >= 0 else None, None)
 
 

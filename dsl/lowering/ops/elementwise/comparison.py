@@ -1,4 +1,4 @@
-"""Comparisons and choices."""
+"""Comparisons, minimum and maximum, and `select`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 def _decided(name: str, a: Facts, b: Facts) -> bool | None:
-    """The outcome of a comparison that is the same for all values within the ranges, or None."""
+    """The result of a comparison if it is the same for all values within the known ranges; else None."""
     if name in ("gt", "le"):  # b < a
         a, b = b, a
     below = a.high is not None and b.low is not None and a.high < b.low
@@ -46,7 +46,7 @@ def _decided(name: str, a: Facts, b: Facts) -> bool | None:
 
 
 def _always(name: str, facts: Analysis, a: Value, b: Value) -> bool:
-    """True if an order of indices is known to hold, whatever the dims are."""
+    """Whether an order of indices holds whatever the dims are."""
     if name in ("gt", "ge"):
         a, b = b, a
     return name not in ("eq", "ne") and facts.bounds.not_above(a, b, int(name in ("lt", "gt")))
@@ -61,7 +61,7 @@ def _order_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
     for i in range(len(shape)):
         group = min(left.same[i], right.same[i])
         forward, backward = min(left.run[i], right.same[i]), min(left.same[i], right.run[i])
-        # first | left run and the bound a multiple of the group: all of the group, or none of it
+        # If runs of `left` begin at a multiple of the group and the bound is one, a group is all on or all off.
         group = max(group, min(forward, start_of(left, i, forward), right.every))
         if name == "ge":
             forward, backward = backward, forward
@@ -103,7 +103,7 @@ def _extreme_facts(an: Analysis, op: Op, shape: tuple[int, ...]) -> Facts:
 
 
 def _extreme(dtype: DType, end: int) -> int | float | bool | None:
-    """The least (end 0) or the greatest (1) value of a type; an index has as many bits as the variant says."""
+    """The least (end 0) or the greatest (end 1) value of a type; None for an index, whose width differs by variant."""
     if dtype.is_float:
         return (-inf, inf)[end]
     number = int_range(dtype)[end]

@@ -1,6 +1,4 @@
-"""How an operation of elements is stated: its arity, the types that it takes, its rules; and what the language calls it
-and how it is computed, if it is a function there.
-"""
+"""Declarations of elementwise operations: arity, types, rules; for functions of the language, also name and emission."""
 
 from __future__ import annotations
 
@@ -26,33 +24,35 @@ CLASSES: dict[str, Callable[[DType], bool]] = {
 
 
 class Writes(Protocol):
-    """What the emission of an element asks of the writer: instructions, each with the name of what it makes."""
+    """The part of the writer that the emission of an element uses. Each method writes an instruction and returns the
+    name of its result."""
 
     def let(self, text: str) -> str:
-        """What an instruction of LLVM makes."""
+        """The result of an LLVM instruction."""
 
     def intrinsic(self, name: str, result: str, arguments: Iterable[tuple[str, str]]) -> str:
-        """What an intrinsic makes, of arguments with their LLVM types."""
+        """The result of an LLVM intrinsic; arguments are (LLVM type, value)."""
 
     def template(self, name: str, inputs: list[str], op: Op | None = None) -> list[str]:
-        """What an instruction of `dsl.ptx_templates` makes, of the registers of its operands."""
+        """The results of an instruction of `dsl.ptx_templates`."""
 
     def bits(self, dtype: DType) -> int:
-        """Of a type, as this function stores it."""
+        """The bits of a type; an index has 32 or 64 by variant."""
 
 
 Element = Callable[[Writes, Op, DType, str, list[str]], str]
-"""One element as LLVM IR: writer, operation, element type of the first operand, its LLVM type, operands → result."""
+"""Emits one element: (writer, operation, dtype of the first operand, its LLVM type, operands) → result."""
 
 
 @dataclass(frozen=True)
 class LanguageFunction:
-    """An operation that the language calls by its name.
+    """An operation that is a function of the language.
 
-    usage, means: for documents. of: the types that it takes. emit: one element as LLVM IR. meaning: all elements in
-    numpy, from what the language says and not from `emit`: the name of a function there, or a function of the element
-    type and of arrays. bound: how far the hardware may be from that, relative and absolute, where it approximates.
-    numbers: of constants, in schedules. on_host: examples compute it as `meaning` does, in float64.
+    usage, means: for documents. of: the class of types that it takes. emit: one element as LLVM IR.
+    meaning: all elements in numpy, written from the definition of the language and not from `emit`: the name of a numpy
+        function, or a function of the dtype and of arrays.
+    bound: the relative and the absolute error that the hardware may have, where it approximates.
+    numbers: computes it of constants, in schedules. on_host: examples compute it by `meaning`, in float64.
     """
 
     name: str
@@ -67,7 +67,7 @@ class LanguageFunction:
     on_host: bool = False
 
     def compute(self, dtype: DType, *arrays: Any) -> Any:
-        """Its meaning."""
+        """Computes `meaning`."""
         if isinstance(self.meaning, str):
             import numpy as np
 
@@ -82,7 +82,7 @@ class LanguageFunction:
 
     @property
     def error(self) -> str:
-        """How far the hardware may be from what it means, in words; nothing where it is not."""
+        """The error that the hardware may have, in words; "" if it has none."""
         words = ("relative", "absolute")
         parts = [f"{word} 2^{log2(each):g}" for word, each in zip(words, self.bound or (), strict=False) if each]
         return ", ".join(parts).replace("-", "−")
@@ -97,19 +97,19 @@ def function(
     on_host: bool | None = None, shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(),
     elements: ElementFacts = ElementFacts(),
 ) -> None:  # fmt: skip
-    """States an operation that the language calls by its name. On the host it is there if it takes floats alone."""
+    """Declares a function of the language. By default, it exists on the host if it takes only floats."""
     on_host = of in ("a float", "f32") if on_host is None else on_host
     FUNCTIONS[name] = LanguageFunction(name, arity, of, usage, means, emit, meaning, bound, numbers, on_host)
     elementwise(name, arity, of, shortcuts=shortcuts, algebra=algebra, elements=elements)
 
 
 def suffix(llvm: str) -> str:
-    """How the names of LLVM's intrinsics end for a type."""
+    """The suffix of LLVM's intrinsics for a type."""
     return {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(llvm, llvm)
 
 
 def intrinsic(name: str) -> Element:
-    """The elements of an operation that is an LLVM intrinsic of its type."""
+    """The emission of an operation that is an LLVM intrinsic."""
 
     def emit(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
         return w.intrinsic(f"llvm.{name}.{suffix(llvm)}", llvm, [(llvm, v) for v in x])
@@ -118,7 +118,8 @@ def intrinsic(name: str) -> Element:
 
 
 def intrinsic_of_f32(name: str) -> Element:
-    """Of 16 bits by way of f32, where it is exact or rounded such that rounding again is rounding once."""
+    """The same, with 16-bit floats computed in f32. The intrinsic must be exact there, or round such that the second
+    rounding does not change the result."""
     plain = intrinsic(name)
 
     def emit(w: Writes, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
@@ -132,16 +133,16 @@ def intrinsic_of_f32(name: str) -> Element:
 
 Number = int | float | bool | None
 Shortcut = Callable[[Makes, Sequence[Value], Sequence[Number]], Value | None]
-"""What an operation on integers need not compute, of which these operands are these constants (None: not constant)."""
+"""A value that equals an operation on integers, or None: (builder, operands, their constants or None) → value."""
 
 
 def elementwise(
     name: str, arity: int, of: str, result: DType | None = None, *, symbol: str = "",
     shortcuts: Sequence[Shortcut] = (), algebra: Algebra = Algebra(), elements: ElementFacts = ElementFacts(),
 ) -> None:  # fmt: skip
-    """States an operation: all operands are of one type in class `of`; the result has that type or `result`.
+    """Declares an operation: all operands have one type of the class `of`; the result has that type, or `result`.
 
-    Of integers it folds constants if it `computes`, and by `shortcuts`.
+    On integers, it folds constants if its algebra `computes` them, and by `shortcuts`.
     """
     if algebra.fold is None and (algebra.computes is not None or shortcuts):
         algebra = replace(algebra, fold=_of_integers(name, shortcuts))
@@ -187,14 +188,14 @@ def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
 
 
 def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
-    """Comparisons alone: the machine's rounding is the machine's business."""
+    """Folds comparisons only: other operations round as the hardware does, which is not repeated here."""
     compute = OPS[name].algebra.computes
     numbers = [constant_of(v) for v in operands]
     if compute is None or None in numbers:
         return None
     try:
         is_comparison = OPS[name].infer(operands, attrs)[0].dtype is I1
-    except Mismatch:  # which the operation is told when it is made
+    except Mismatch:  # reported when the operation is built
         return None
     if not is_comparison:
         return None
@@ -203,7 +204,7 @@ def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict
 
 
 def neutral(left: int | None, right: int) -> Shortcut:
-    """As the left or the right operand these numbers leave the other one as it is."""
+    """The other operand, if the left one is `left` or the right one is `right`, like x + 0."""
 
     def shortcut(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
         if left is not None and numbers[0] == left:
@@ -214,10 +215,10 @@ def neutral(left: int | None, right: int) -> Shortcut:
 
 
 def absorbing(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """0 makes it 0."""
+    """0, if one operand is 0."""
     return next((v for v, number in zip(operands, numbers, strict=True) if number == 0), None)
 
 
 def same_operands(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """Of one value twice it is that value."""
+    """x, if both operands are x."""
     return operands[0] if operands[0] is operands[1] else None

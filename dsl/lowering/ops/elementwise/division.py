@@ -1,4 +1,4 @@
-"""Division of integers, rounded down, and what is left over."""
+"""Division of integers, rounded down, and remainders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _nothing_left(builder: Makes, operands: Sequence[Value], numbers: Sequence[N
 
 
 def _below(builder: Makes, value: Value, number: Number) -> bool:
-    """Whether a value is known to be 0 or more, and less than a number."""
+    """Whether 0 <= value < number is known."""
     if builder.facts is None or number is None:
         return False
     facts = builder.facts.of(value)
@@ -31,23 +31,23 @@ def _below(builder: Makes, value: Value, number: Number) -> bool:
 
 
 def _nothing(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """i // 32 of an i below 32."""
+    """i // 32 is 0 for 0 <= i < 32."""
     a = operands[0]
     return builder.constant(0, a.dtype, a.tile.shape) if _below(builder, a, numbers[1]) else None
 
 
 def _all_of_it(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """i % 32 of an i below 32."""
+    """i % 32 is i for 0 <= i < 32."""
     return operands[0] if _below(builder, operands[0], numbers[1]) else None
 
 
 def _whole_and_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> tuple[Value, Value] | None:
-    """Of a tile that is a scalar and something else, added up: the scalar, if the divisor divides it, and the rest."""
+    """(scalar, other) of a tile that is the sum of a scalar and another tile, if the divisor divides the scalar."""
     total, divisor = operands[0].op, numbers[1]
     if builder.facts is None or not divisor or total is None or total.name != "add":
         return None
     if not total.result.tile.shape or total.result.dtype.kind != "index":
-        return None  # other sums wrap around
+        return None  # sums of other types may wrap around, and then the divisor does not divide the scalar's part
     for whole, rest in (total.operands, total.operands[::-1]):
         made = whole.op
         if made is None or not made.spec.elements.splat or not made.operands or made.operands[0].tile.shape:
@@ -58,7 +58,7 @@ def _whole_and_rest(builder: Makes, operands: Sequence[Value], numbers: Sequence
 
 
 def _scalar_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """(32 n + a) // 32 is n + a // 32, of which n is one number."""
+    """(32 n + a) // 32 becomes n + a // 32, where n is a scalar: its division is done once."""
     found = _whole_and_rest(builder, operands, numbers)
     number = numbers[1]
     if found is None or number is None:
@@ -70,13 +70,13 @@ def _scalar_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[N
 
 
 def _rest_apart(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-    """(32 n + a) % 32 is a % 32."""
+    """(32 n + a) % 32 becomes a % 32."""
     found = _whole_and_rest(builder, operands, numbers)
     return None if found is None else builder.value("mod", found[1], operands[1])
 
 
 def _group(a: Facts, b: Facts, axis: int, extent: int) -> int:
-    """Along `axis`, how many neighbours of a run divide by one positive number `b` without passing a multiple of it."""
+    """Along `axis`, how many neighbours of a run have one quotient by `b`, which must be one positive number."""
     if b.same[axis] != extent or b.low is None or b.low < 0:
         return 1
     return min(a.run[axis], a.start[axis], b.every)

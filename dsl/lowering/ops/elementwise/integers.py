@@ -52,7 +52,7 @@ function(
 
 
 def _without_sign(x: Any) -> tuple[Any, int]:
-    """The bits, and how many."""
+    """The bits of integers as unsigned numbers, and how many bits."""
     import numpy as np
 
     x = np.asarray(x)

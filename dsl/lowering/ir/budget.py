@@ -1,7 +1,7 @@
-"""What one variant of a kernel may cost to build: one account of steps and operations, for all that multiplies.
+"""The budget for building one variant of a kernel: steps and operations, counted for everything that multiplies.
 
-Loops of constants, `def`s that call one another twice, tuples of tuples and `unroll` all end here, and none of them
-has a limit of its own. Samples stay below a fiftieth of it.
+It limits loops of constants, `def`s that call one another twice, tuples of tuples and `unroll`; none of these has a
+limit of its own. Samples use less than a fiftieth of it.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from dsl.lowering.ir.location import Loc, TileError
 
 MAX_STEPS = 500_000
-"""Expressions that are evaluated and elements of tuples that are made when compiling."""
+"""Most evaluated expressions and elements of tuples of a compilation."""
 MAX_OPERATIONS = 60_000
-"""Operations of a kernel's IR."""
+"""Most operations of a kernel's IR."""
 
 
 class Exhausted(TileError):
-    """A budget that is spent: what comes after says nothing."""
+    """The budget is spent. Errors that follow it are meaningless."""
 
 
 class Budget:
-    """Counts down; TileError `limit` at the place that asks for more than is left."""
+    """Counts down. TileError `limit` at the place that needs more than is left."""
 
     __slots__ = ("given", "operations", "steps")
 

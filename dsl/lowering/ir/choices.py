@@ -1,8 +1,8 @@
-"""Choices: each decision among candidates that are all right goes through `Choices.choose`, which keeps a record.
+"""Choices: each decision between candidates that are all correct goes through `Choices.choose`, which records it.
 
-A choice has a key, made of names: `swizzle.sa`, `vector.x.load`, `pass.simplify`; where several have one key, they are
-numbered in the order in which they are met: `vector.x.load[1]`. What is forced, by a `choose` line of a schedule, by
-`tune choose` or by `--choose`, names a key, all of one key (`vector.x.load`), or all of a kind (`vector`).
+A choice has a key made of names: `swizzle.sa`, `vector.x.load`, `pass.simplify`. If several choices have one key, they
+are numbered in order: `vector.x.load[1]`. A `choose` line of a schedule, `tune choose` and `--choose` force options.
+They name one choice, all choices with one key (`vector.x.load`), or all of a kind (`vector`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from dsl.lowering.ir.plugins import About, Opening, Plugins, current
 ON_OFF = {"on": True, "off": False}
 PLAIN = re.compile(r"[A-Za-z_]\w*|\d+(, \d+)*")
 RULE = "rule"
-"""Who took an option that nothing forced."""
+"""`by` of an option that nothing forced."""
 TUNED = "tuned"
-"""Who forces an option of a `tune choose` set: never one that may be wrong, since a race can pass a trial."""
+"""`by` of an option of a `tune choose` set. It never is an unsafe option: a race can pass a trial."""
 Costs = Mapping[str, float] | Callable[[], Mapping[str, float]]
 Reason = str | Callable[[], str]
 
 
 @dataclass(slots=True)
 class Forced:
-    """An option that is forced. by: who does it, for people. must: it is an error if no choice takes it; else whoever
-    forces it looks at `met`."""
+    """A forced option. by: who forces it, for messages. must: it is an error if no choice takes it. Otherwise the code
+    that forces it reads `met`."""
 
     option: str
     by: str
@@ -41,11 +41,13 @@ class Forced:
 
 @dataclass(slots=True)
 class Choice:
-    """A decision. stem, number: its key; rule: the option that the compiler takes by itself; by: who took `taken`;
-    is_property: a line of the schedule with a word of its own did.
+    """A decision.
 
-    costs: of options, in `unit`, as the deciding code weighs them. unsafe: options that are right only if the user
-    knows better. line: the schedule's line that takes an option, with `{option}`, if it is not `choose KEY: OPTION`.
+    stem, number: its key. rule: the option that the compiler takes by default. by: who took `taken`. is_property: a
+    schedule line with a keyword of its own did.
+    costs: of options, in `unit`, as the deciding code weighs them. unsafe: options that are correct only if the user
+    knows more than the compiler. line: the schedule line that takes an option, with `{option}`, if it is not
+    `choose KEY: OPTION`. added: options of plug-ins.
     """
 
     stem: str
@@ -73,7 +75,7 @@ class Choice:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether someone else than the rule decided."""
+        """Whether the option was forced or pinned, not taken by the rule."""
         return self.by != RULE
 
     @property
@@ -85,15 +87,15 @@ class Choice:
         return self._because() if callable(self._because) else self._because
 
     def override(self, option: str, key: str) -> str:
-        """The line of a schedule that takes an option."""
+        """The schedule line that takes an option."""
         own = self.line is not None and not self.is_pinned and key == self.stem and option not in self.added
         return self.line.format(option=option) if own and self.line is not None else choose_line(key, option)
 
 
 @dataclass(slots=True)
 class Choices:
-    """What is forced of one kernel's choices, by key, and those that were made. plugins: whose options they have, too,
-    and what else the kernel is compiled with."""
+    """The forced options of one kernel, by key, and the choices made so far. plugins: what the kernel is compiled with;
+    they may add options."""
 
     forced: dict[str, Forced] = field(default_factory=dict)
     made: list[Choice] = field(default_factory=list)
@@ -116,11 +118,12 @@ class Choices:
         line: str | None = None,
         opening: Opening | None = None,
     ) -> Any:
-        """The value of the option that is taken: `rule`, or the one that is forced.
+        """The value of the taken option: the forced one, else `rule`.
 
-        options: values by name, all of them right here but for `unsafe` ones. pinned: the line of the schedule that
-        `rule` stands in, if it is no rule's. line: how a schedule says it, if not by `choose`. costs, because may be
-        functions: they are asked for when someone looks. opening: what plug-ins are told that may add options.
+        options: values by name, all of them correct here except `unsafe` ones. pinned: the schedule line that says
+        `rule`, if one does. line: how a schedule says it, if not by `choose`. costs and because may be functions, which
+        are called only when somebody reads them. opening: what plug-ins that may add options know.
+        TileError `choice` if a tune set forces an unsafe option.
         """
         added: tuple[str, ...] = ()
         if opening is not None and (by_plugins := self.plugins.of("option", kind)):
@@ -134,7 +137,7 @@ class Choices:
         self.counts[stem] = number + 1
         taken, by = rule, RULE if pinned is None else str(pinned)
         if self.forced:
-            for key in (f"{stem}[{number}]", stem, kind):
+            for key in (f"{stem}[{number}]", stem, kind):  # the narrowest key wins
                 forced = self.forced.get(key)
                 if forced is not None and forced.option in options:
                     if forced.by == TUNED and forced.option in unsafe:
@@ -155,13 +158,13 @@ class Choices:
         return options[taken]
 
     def wished(self, kind: str, subject: str) -> Forced | None:
-        """What is forced of the next choice with this key, whether or not the choice has such an option."""
+        """The option that is forced for the next choice with this key, even if the choice will not have it."""
         stem = f"{kind}.{subject}"
         keys = (f"{stem}[{self.counts[stem]}]", stem, kind)
         return next((self.forced[key] for key in keys if key in self.forced), None)
 
     def keyed(self) -> dict[str, Choice]:
-        """The choices that were made by key, in order. A number stands where several have one key."""
+        """Key → choice, in order. Keys have numbers if several choices share one."""
         single = {stem for stem, count in self.counts.items() if count == 1}
         return {made.stem if made.stem in single else f"{made.stem}[{made.number}]": made for made in self.made}
 
@@ -173,13 +176,14 @@ class Choices:
             forced.must = False
 
     def excuse(self, *keys: str) -> None:
-        """Lines of a schedule with these keys are for other calls of the kernel, in which there is such a choice."""
+        """Accepts schedule lines with these keys although no choice has them: other calls of the kernel have such a
+        choice."""
         for key in keys:
             if key in self.forced and self.forced[key].loc is not None:
                 self.forced[key].must = False
 
     def check_met(self) -> None:
-        """TileError `choice` for what is forced and that no choice took."""
+        """TileError `choice` for a forced option that no choice took."""
         for key, forced in self.forced.items():
             if forced.must and not forced.met:
                 raise unmet(key, forced.option, self.keyed(), forced.loc)
@@ -187,14 +191,14 @@ class Choices:
 
 @dataclass(slots=True)
 class Asked:
-    """Options that are asked for of many kernels, by key: each is to be met in one of them at least."""
+    """Options that are requested of many kernels, by key. Each must be taken in at least one of them."""
 
     options: dict[str, str] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
     made: dict[str, Choice] = field(default_factory=dict)
 
     def note(self, choices: Choices) -> None:
-        """The choices of a kernel that was compiled with the options."""
+        """Records the choices of a kernel that was compiled with the options."""
         if self.options:
             self.made |= choices.keyed()
             self.met |= {key for key, forced in choices.forced.items() if forced.met}
@@ -207,7 +211,7 @@ class Asked:
 
 
 def unmet(key: str, option: str, made: Mapping[str, Choice], loc: Loc | None = None) -> TileError:
-    """The error for a key that no choice has, or an option that those of the key do not have."""
+    """The error for a key that no choice has, or for an option that the choices with the key do not have."""
     mine = [choice for name, choice in made.items() if key in keys_of(name, choice)]
     if mine:
         known = list(dict.fromkeys(each for choice in mine for each in choice.options))
@@ -221,12 +225,12 @@ def unmet(key: str, option: str, made: Mapping[str, Choice], loc: Loc | None = N
 
 
 def choose_line(key: str, option: str) -> str:
-    """The line of a schedule that forces an option."""
+    """The schedule line that forces an option."""
     return f"choose {key}: {option}" if PLAIN.fullmatch(option) else f'choose {key}: "{option}"'
 
 
 def drawn(made: Mapping[str, Choice], random: Random, share: float) -> dict[str, str]:
-    """Other right options for about this share of the choices, by key."""
+    """Random other safe options for about this share of the choices, by key."""
     found: dict[str, str] = {}
     for key, choice in made.items():
         others = [each for each in choice.options if each != choice.taken and each not in choice.unsafe]
@@ -236,12 +240,12 @@ def drawn(made: Mapping[str, Choice], random: Random, share: float) -> dict[str,
 
 
 def keys_of(name: str, choice: Choice) -> tuple[str, ...]:
-    """The keys under which a choice can be forced, the narrowest first."""
+    """The keys that can force a choice, the narrowest first."""
     return tuple(dict.fromkeys((name, f"{choice.stem}[{choice.number}]", choice.stem, choice.kind)))
 
 
 def is_key(name: str) -> bool:
-    """Whether a name of a schedule or a caller is a choice's key: one has a dot."""
+    """Whether a name is the key of a choice: keys have a dot, and names of properties have none."""
     return "." in name
 
 

@@ -1,4 +1,4 @@
-"""What an operation need not compute, by its row: with the run-time's own meaning of integers."""
+"""Constants: which values are constant, and what operations compute of constants, with the kernel's integer types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsl.lowering.ir.types import DType, int_range
 
 
 def constant_of(value: Value) -> int | float | bool | None:
-    """The number that a value is, through changes of shape; None if it is not constant."""
+    """The number that a value is, also through changes of shape; None if it is not constant."""
     op = value.op
     while op is not None and op.spec.elements.reshapes:
         op = op.operands[0].op
@@ -19,13 +19,13 @@ def constant_of(value: Value) -> int | float | bool | None:
 
 
 def is_zero_of_bits(value: Value) -> bool:
-    """Whether each bit of a value is 0, as of what copies leave where they have nothing: -0.0 has a sign."""
+    """Whether all bits of a value are 0, as in the zeros that copies write where their mask is off. Not so for -0.0."""
     number = constant_of(value)
     return number == 0 and copysign(1, number) > 0
 
 
 def wrap(value: int, dtype: DType) -> int | None:
-    """`value` as the type stores it; None for an index that would not fit 32 bits (its width is not known yet)."""
+    """`value` as the type stores it. None for an index that does not fit 32 bits, since its width is not known yet."""
     low, high = int_range(dtype)
     if low <= value <= high:
         return value
@@ -36,10 +36,10 @@ def wrap(value: int, dtype: DType) -> int | None:
 
 
 Compute = Callable[..., Any]
-"""From integers (of i1 truth values) to the result, before it wraps around; None where it has none."""
+"""Integers (i1: bools) → the result before it wraps around; None where there is none."""
 
 
 def computed(computes: Compute | None, numbers: Sequence[int | float], dtype: DType) -> int | None:
-    """What an operation makes of these numbers, as a result of this type; None where that is not known here."""
+    """The result of an operation on these numbers, as a value of this type; None where that is not known."""
     result = None if computes is None else computes(*numbers)
     return None if result is None else wrap(result, dtype)

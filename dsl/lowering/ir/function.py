@@ -1,6 +1,6 @@
-"""The tile IR: SSA, MLIR-shaped. Operations with operands, results, attributes and regions of one block each.
+"""The tile IR: SSA, shaped like MLIR. Operations have operands, results, attributes and regions of one block each.
 
-What an operation means, needs and does to memory is stated once, in `ops/`.
+`ops/` states what an operation means, needs and does to memory.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dsl.lowering.ir.types import DType, SharedType, TensorType, TileType, Type
 
 
 class Value:
-    """A result of an operation or an argument of a block. `name` is what the user called it, if anything.
+    """A result of an operation or an argument of a block. name: the user's name for it, or None.
 
-    `tile` is the type of a value that is known to be a tile or a scalar. `origin` is the value that this one equals,
-    of the IR before the pass that made it: see `stands_for`.
+    tile: the type, for values that are known to be tiles or scalars. origin: the value that this one replaces, in the
+    IR before the pass that made this one (see `stands_for`).
     """
 
     __slots__ = ("in_turn", "name", "op", "origin", "type")
@@ -34,15 +34,16 @@ class Value:
         self.in_turn = False
 
     def stands_for(self, old: Value, in_turn: bool = False) -> Value:
-        """This value is what `old` was, which a rewriter replaces or makes once more, and has its name.
+        """Marks this value as the replacement or a copy of `old`; it takes the name.
 
-        `in_turn`: it is so in some of the iterations, and others are in the rest, in the order in which they are done.
+        in_turn: it replaces `old` in some iterations of a loop only. Other values replace it in the others, in the
+        order of iterations.
         """
         self.name, self.origin, self.in_turn = old.name, old, in_turn
         return self
 
     def take_name(self, equal: Value) -> None:
-        """Is called what an equal value is that it takes the place of, if nothing else: schedules name it so."""
+        """Takes the name of an equal value that it replaces, unless it has one: lines of schedules use that name."""
         if self.name is None:
             self.name = equal.name
 
@@ -60,7 +61,7 @@ class Value:
 
 
 if not TYPE_CHECKING:
-    Value.tile = Value.type  # asked for so often that a property took a twentieth of a compile
+    Value.tile = Value.type  # an alias: as a property, it took a twentieth of the compile time
 
 
 class Block:
@@ -100,7 +101,8 @@ class Op:
 
 
 def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
-    """The scalar integers that a `for` carries: at its start, in its body, what the next iteration has, behind it."""
+    """(start, argument of the body, value for the next iteration, result) of each scalar integer that a `for`
+    carries."""
     body = loop.regions[0]
     ends = body.ops[-1].operands
     for start, inside, following, behind in zip(loop.operands[3:], body.args[1:], ends, loop.results, strict=True):
@@ -110,13 +112,13 @@ def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a barrier stands before an access, or does not any more: which accesses need one in between.
+    """Why a barrier stands before an access, or was removed: the two accesses that need one between them.
 
-    earlier, later: the accesses. earlier_iteration: the earlier one is of an iteration before of a loop around both.
-    scope: "warp" or "block": how far apart the threads are that meet. doubt: why it is not known that they do; "" if
-    they do. order: "acquire" or "release", if they meet not in memory, but because of what other blocks see.
-    superfluous: it is gone, as others order the two. by: those that stand between them.
-    once: it stands before a loop, for accesses in it.
+    earlier, later: the accesses. earlier_iteration: the earlier one is of an earlier iteration of a loop around both.
+    scope: "warp" or "block", by the distance of the threads that meet. doubt: why it is not known that they meet; "" if
+    it is. order: "acquire" or "release", if the reason is what other blocks see and not an element.
+    superfluous: the barrier was removed, as others order the two accesses. by: those others.
+    once: the barrier stands before a loop, for accesses inside.
     """
 
     earlier: Op
@@ -159,9 +161,9 @@ def in_line(op: Op) -> str:
 
 @dataclass(slots=True)
 class Parameter:
-    """What a caller passes: a tensor (with named or literal dims), a scalar or a table.
+    """A parameter of a kernel: a tensor (with named or literal dims), a scalar or a table.
 
-    `value` is None for an absent optional tensor.
+    value: None for an absent optional tensor.
     """
 
     kind: str  # "tensor", "scalar", "table"
@@ -180,10 +182,10 @@ class Parameter:
 
 @dataclass(slots=True)
 class FunctionWorkspace:
-    """Memory that each launch provides, so that its blocks can meet: `each` elements for a block of the grid.
+    """Memory that the launcher provides, for communication between blocks: `each` elements for a block of the grid.
 
-    zero: it holds zeros at each launch, which must leave it so; else nothing that a block may read before some block of
-    the launch has written it. align: bytes that its address is a multiple of.
+    zero: it holds zeros before each launch, and the launch must leave zeros. Otherwise its contents are undefined until
+    a block of the launch writes them. align: its address is a multiple of so many bytes.
     """
 
     name: str
@@ -195,20 +197,20 @@ class FunctionWorkspace:
 
 
 def stride_name(tensor: str, axis: int) -> str:
-    """The stride of a strided tensor, in elements, as divisors and the header's conditions name it."""
+    """The name of a stride (in elements) of a strided tensor, in divisors and in conditions of the header."""
     return f"{tensor}.stride{axis}"
 
 
 Said = TypeVar("Said", int, str, Loc, tuple[Any, ...])
 Attribute = bool | int | str | Loc | dict[str, bool | int | str | Loc | tuple[Any, ...]]
-"""What a property of a schedule says: of the kernel, or of subjects by name."""
+"""The value of a schedule property: one for the kernel, or one for each subject by name."""
 Tree = bool | int | float | str | None | list["Tree"]
 """An expression that a launch evaluates: a number, a name, or an operation and its operands."""
 
 
 @dataclass(slots=True)
 class Function:
-    """One kernel variant. `body`'s arguments are, pointers of tensors, their strides, scalars and tables, dims; then
+    """One variant of a kernel. Arguments of `body`: pointers of tensors, their strides, scalars and tables, dims,
     workspaces."""
 
     name: str
@@ -226,15 +228,15 @@ class Function:
     choices: Choices = field(default_factory=Choices)
     reasons: dict[Op, Reason] = field(default_factory=dict)  # of barriers, those that others made superfluous too
     grid: list[Tree] = field(default_factory=list)  # its extents, as the trees that a launch evaluates
-    constants: dict[str, Any] = field(default_factory=dict)  # what names in those trees mean that are no dims
+    constants: dict[str, Any] = field(default_factory=dict)  # values of names in those trees that are no dims
     workspaces: list[FunctionWorkspace] = field(default_factory=list)  # of the launch, not of the caller
-    deals: int = 0  # how often a pass has given blocks other work: a block's values are not those of the stage before
-    facts: object = None  # what `facts_of` found; see there
-    holds: set[str] = field(default_factory=set)  # what passes have made of it: see `Pass` in passes/__init__.py
+    deals: int = 0  # how often a pass gave blocks other work: a block's values then differ from those before the pass
+    facts: object = None  # the cache of `facts_of`
+    holds: set[str] = field(default_factory=set)  # what passes have established: see `Pass` in passes/__init__.py
     loc: Loc | None = None
     in_branches: frozenset[str] = frozenset()  # names that branches define, which constants may leave out
-    written_out: set[str] = field(default_factory=set)  # counters of loops that `unroll NAME: all` has left none of
-    void: list[tuple[str, Loc]] = field(default_factory=list)  # those that the schedule names and this variant has not
+    written_out: set[str] = field(default_factory=set)  # counters of loops that `unroll NAME: all` removed
+    void: list[tuple[str, Loc]] = field(default_factory=list)  # names in the schedule that this variant does not have
 
     def number(self, name: str, default: int = 0) -> int:
         """An attribute that is a number."""
@@ -249,13 +251,13 @@ class Function:
         return value
 
     def by_subject(self, name: str, kind: type[Said]) -> dict[str, Said]:
-        """An attribute that says something of several subjects."""
+        """An attribute that has a value for each of several subjects."""
         value = self.attrs.get(name, {})
         assert isinstance(value, dict), name
         return {subject: said for subject, said in value.items() if isinstance(said, kind)}
 
     def workspace(self, name: str, dtype: DType, each: int, zero: bool = False) -> Value:
-        """A new workspace, whose name is made one that no parameter has."""
+        """Adds a workspace. Its name gets underscores until no parameter, dim or workspace has it."""
         taken = {p.name for p in self.params} | {w.name for w in self.workspaces} | set(self.dims)
         while name in taken:
             name += "_"
@@ -266,22 +268,22 @@ class Function:
 
     @property
     def threads(self) -> int:
-        """Among which tiles are spread."""
+        """The threads over which tiles are distributed."""
         return WARP * self.warps
 
     @property
     def launched(self) -> int:
-        """Threads of a block, those of warps with other roles too."""
+        """The threads of a block, producer warps included."""
         return self.threads + WARP * self.number("producers")
 
     @property
     def laid_out(self) -> Collection[str]:
-        """The names of values whose layouts the schedule says."""
+        """The names of values whose layouts the schedule determines."""
         return {*self.pins, *self.instructions}
 
     @property
     def scheduled(self) -> Collection[str]:
-        """The names of values that the schedule says something of."""
+        """The names of values that the schedule has a line about."""
         said = (key.partition("[")[0].partition(".") for key in self.choices.forced)
         return {*self.laid_out, *(subject for kind, _, subject in said if kind == "recompute" and subject)}
 
@@ -301,12 +303,12 @@ def _walk(block: Block, found: list[Op]) -> None:
 
 
 def parents(block: Block) -> dict[Op, Op]:
-    """The operation that each one of a block stands in, but for those of the block itself."""
+    """Operation inside a region → the operation around it."""
     return {inner: op for op in walk(block) for region in op.regions for inner in region.ops}
 
 
 def blocks_of(block: Block) -> Iterator[Block]:
-    """A block, and those in it."""
+    """A block and the blocks inside it."""
     yield block
     for op in block.ops:
         for inner in op.regions:
@@ -314,7 +316,7 @@ def blocks_of(block: Block) -> Iterator[Block]:
 
 
 def put(body: Block, op: Op, ops: list[Op]) -> None:
-    """Puts these where an operation of a body stands, or of a block in it."""
+    """Replaces an operation, anywhere in a body, by `ops`."""
     for block in blocks_of(body):
         if op in block.ops:
             at = block.ops.index(op)
@@ -323,7 +325,7 @@ def put(body: Block, op: Op, ops: list[Op]) -> None:
 
 
 def uses(block: Block) -> dict[Value, list[Op]]:
-    """Who uses each value (an op once for each operand place)."""
+    """Value → the operations that use it, one entry for each operand."""
     out: defaultdict[Value, list[Op]] = defaultdict(list)
     for op in walk(block):
         for operand in op.operands:
@@ -332,7 +334,7 @@ def uses(block: Block) -> dict[Value, list[Op]]:
 
 
 def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
-    """Every use of a key becomes its (final) replacement."""
+    """Replaces each use of a key; replacements of replacements are followed to the end."""
 
     def final(value: Value) -> Value:
         while value in mapping:
@@ -346,7 +348,7 @@ def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
 
 
 def clone(block: Block, arguments: list[Value], into: list[Op]) -> list[Value]:
-    """The operations of a region appended to `into` with its arguments replaced; what its end yields."""
+    """Appends a copy of a region's operations to `into`, with its arguments replaced. Returns what it yields."""
     mapping: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
     for op in block.ops[:-1]:
         into.append(_copy(op, mapping))
@@ -373,10 +375,10 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
 
 
 class Rewriter:
-    """Rebuilds a function's blocks op by op: `visit(op)` emits replacements through `emit` and maps the old results.
+    """Rebuilds the blocks of a function, operation by operation. `visit(op)` emits replacements with `emit`, maps the
+    old results, and returns True. Other operations are kept, with mapped operands.
 
-    What `visit` does not handle is copied with its operands mapped. This is the skeleton of every pass that changes
-    operations rather than attributes.
+    It is the base of passes that replace operations.
     """
 
     def __init__(self) -> None:
@@ -391,7 +393,7 @@ class Rewriter:
         return op
 
     def block(self, block: Block, visit: Callable[[Op], bool]) -> Block:
-        """A copy of `block` with each op through `visit`; the same argument values."""
+        """A new block of the rewritten operations, with the same argument values."""
         outer, self.out = self.out, Block(block.args)
         for op in block.ops:
             if not visit(op):

@@ -1,4 +1,4 @@
-"""Where a piece of a `.tile` file stands, and the one error that points there."""
+"""Places in `.tile` files, and the error that points to one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Source:
 
     @property
     def starts(self) -> list[int]:
-        """Offset of the first character of every line."""
+        """The offset of the first character of each line."""
         if not self._starts:
             self._starts = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
         return self._starts
@@ -34,7 +34,7 @@ class Source:
 
 
 class Loc(NamedTuple):
-    """The characters `start … end` of a source; `caller` is the place of the inlined call that led here."""
+    """The characters `start … end` of a source. caller: the place of the call that was inlined to get here, or None."""
 
     source: Source
     start: int
@@ -51,7 +51,7 @@ class Loc(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What stands there, on one line."""
+        """The source text, on one line."""
         return " ".join(self.source.text[self.start : self.end].split())
 
     def to(self, other: Loc) -> Loc:
@@ -61,12 +61,12 @@ class Loc(NamedTuple):
         return Loc(self.source, self.start, self.end, caller)
 
     def under(self, caller: Loc | None) -> Loc:
-        """This place in what `caller` calls, if anything; one that has a caller keeps it."""
+        """This place, inlined from `caller`; a place that has a caller keeps it."""
         return self if caller is None or self.caller is not None else self.called_from(caller)
 
     @property
     def callers(self) -> list[Loc]:
-        """The places of the inlined calls, innermost first."""
+        """The places of the inlined calls, the innermost first."""
         out = []
         caller = self.caller
         while caller is not None:
@@ -80,19 +80,16 @@ class Loc(NamedTuple):
 
 
 def printable(text: str) -> str:
-    """`text` without control characters: what comes from files must not steer a terminal."""
+    """`text` without control characters: text of files must not control a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 MAX_CALLERS = 4
-"""Inlined calls that an error shows."""
+"""Most inlined calls that an error shows."""
 
 
 class TileError(Exception):
-    """A mistake in a `.tile` file: code, place, what was found, what was expected, a hint.
-
-    `errors` of a group (see `Errors`) are several of these.
-    """
+    """A mistake in a `.tile` file: code, place, message, hint. errors: the single errors of a group (see `Errors`)."""
 
     def __init__(self, code: str, loc: Loc | None, message: str, hint: str | None = None):
         super().__init__(message)
@@ -103,7 +100,7 @@ class TileError(Exception):
         return [self]
 
     def render(self) -> str:
-        """The error as text: one head line, the source line underlined, the inlined calls, the hint."""
+        """The error as text: the message, the underlined source line, the inlined calls, the hint."""
         out = []
         if self.loc is None:
             out.append(f"error[{self.code}]: {self.message}")
@@ -153,10 +150,10 @@ def _quote(loc: Loc) -> list[str]:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """A "did you mean" hint, or None. Names of one or two letters are near to too much: only their case may differ."""
+    """A "did you mean" hint, or None. Names of one or two letters resemble too many others: only case may differ."""
     from difflib import get_close_matches
 
-    names = sorted({k for k in known if isinstance(k, str)})  # a set has another order in each process
+    names = sorted({k for k in known if isinstance(k, str)})  # sorted: the order of a set differs between processes
     same = [k for k in names if k.lower() == name.lower()]
     near = same or (get_close_matches(name[:80], names, n=1, cutoff=0.66) if len(name) > 2 else [])
     near = near or ([k for k in names if k.startswith(name)] if len(name) > 1 else [])

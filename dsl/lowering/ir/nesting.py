@@ -1,4 +1,4 @@
-"""How deep a kernel's blocks may be nested once its functions are inlined, and room for those who walk them."""
+"""Limits for nested blocks of a kernel with its functions inlined, and for the recursion of walks through them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MAX_REGIONS = 256
-"""Regions in regions: branches and loops of the run, those of inlined functions included."""
+"""Most nested regions: run-time branches and loops, those of inlined functions included."""
 RECURSION_LIMIT = 12_000
 
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Room for nested syntax and nested regions; nesting itself is limited by a located error."""
+    """Raises Python's recursion limit for nested syntax and regions. Located errors limit the nesting itself."""
     old = sys.getrecursionlimit()
     sys.setrecursionlimit(max(old, RECURSION_LIMIT))
     try:

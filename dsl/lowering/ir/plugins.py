@@ -1,7 +1,7 @@
-"""What files of the user's add to the compiler, as data: each place that may be added to asks here.
+"""Additions to the compiler by files of the user, as data. Each extensible place looks here.
 
-A `Plugins` rides on the program, and from there on the choices of each function; what is compiled with one knows of no
-other. `dsl/kernels/plugin_files.py` makes it of files, `dsl/plugin.py` is what these import.
+A `Plugins` is part of a program and of the choices of each function. Kernels that are compiled with one do not see any
+other. `dsl/kernels/plugin_files.py` builds it from files; `dsl/plugin.py` is the module that these import.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from dsl.lowering.ir.time_limit import Overdue, limited
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Something that a file adds. kind: "option", "pass", "directive", "rule", "semantics" or "instructions"; name: of
-    the pass or directive, the kind of choices, the operation, the form, the file; call: the user's function; about:
-    what else it says."""
+    """One addition of a file.
+
+    kind: "option", "pass", "directive", "rule", "semantics" or "instructions". name: of the pass or directive, the kind
+    of choices, the operation, the form, or the file. call: the user's function. about: its other arguments.
+    """
 
     kind: str
     name: str
@@ -31,11 +33,11 @@ class Added:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, *arguments: Any) -> Any:
-        """The user's function. What it raises is told as a mistake in its file: TileError `plugin`."""
+        """Calls the user's function. An exception becomes TileError `plugin` at a line of its file."""
         return self._guarded(self.call, arguments)
 
     def fits(self, *arguments: Any) -> bool:
-        """Whether what it says of `when` holds, if it says so."""
+        """Whether its condition `when` holds; True without one."""
         when = self.about.get("when")
         return when is None or self._guarded(lambda *given: bool(when(*given)), arguments)
 
@@ -44,25 +46,25 @@ class Added:
             return call(*arguments)
 
     def wrong(self, message: str, hint: str | None = None) -> TileError:
-        """The error for what it gave."""
+        """The error for a wrong result of the user's function."""
         return TileError("plugin", self.loc, f"'{self.label}' {message}", hint)
 
     @property
     def label(self) -> str:
-        """What the user's function is called."""
+        """The name of the user's function."""
         return str(getattr(self.call, "__name__", type(self.call).__name__))
 
     @property
     def place(self) -> str:
-        """`mine.py:12`, for people."""
+        """`mine.py:12`, for messages."""
         return f"{Path(self.loc.source.name).name}:{self.loc.line}"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Plugins:
-    """All that some files add. files: their paths; digests: SHA-256 of each by its name, 12 hexadecimal digits.
+    """All additions of some files. files: their paths. digests: name → 12 hexadecimal digits of its SHA-256.
 
-    added: in the order of the files. instructions: rows by name, as `dsl.ptx_templates` has them.
+    added: in the order of the files. instructions: name → row, as in `dsl.ptx_templates`.
     """
 
     files: tuple[str, ...] = ()
@@ -78,7 +80,7 @@ class Plugins:
         object.__setattr__(self, "by_name", found)
 
     def of(self, kind: str, name: str) -> tuple[Added, ...]:
-        """What is added of a kind under a name."""
+        """The additions of a kind with this name."""
         return self.by_name.get((kind, name), ())
 
     def every(self, *kinds: str) -> list[Added]:
@@ -90,13 +92,13 @@ _given: Callable[[], Plugins] = lambda: NONE  # noqa: E731 (its type is said)
 
 
 def current() -> Plugins:
-    """What programs, and texts of the IR, are compiled with that nobody names plug-ins for: those of the command line,
-    which are read when they are first asked for."""
+    """The plug-ins of the command line. Programs and texts of the IR for which nobody names plug-ins use them. They are
+    read at the first call."""
     return _given()
 
 
 def give(plugins: Callable[[], Plugins]) -> None:
-    """Says what `current` is from here on: a command's line does, once, before any file is read."""
+    """Sets `current` for the process. A command calls it once, before it reads any file."""
     global _given
     _given = plugins
 
@@ -108,7 +110,7 @@ _reading: list[tuple[Source, list[Added]]] = []
 
 @contextmanager
 def reading(source: Source) -> Iterator[list[Added]]:
-    """Meanwhile, what functions of `dsl.plugin` are told is added to this list."""
+    """A context in which functions of `dsl.plugin` add to this list."""
     _reading.append((source, []))
     try:
         yield _reading[-1][1]
@@ -117,14 +119,14 @@ def reading(source: Source) -> Iterator[list[Added]]:
 
 
 def add(kind: str, name: str, call: Callable[..., Any], line: int, about: Mapping[str, Any] | None = None) -> None:
-    """Adds something of the file that is being read; of a module that is imported in another way, nothing."""
+    """Adds something of the file that is being read. Does nothing for a module that is imported in another way."""
     if _reading:
         source, found = _reading[-1]
         found.append(Added(kind, name, call, of_line(source, line), about or {}))
 
 
 def of_line(source: Source, number: int) -> Loc:
-    """A whole line."""
+    """The place of a whole line, without the white space around it."""
     number = max(1, min(number, len(source.starts)))
     text, start = source.line(number), source.starts[number - 1]
     return Loc(source, start + len(text) - len(text.lstrip()), start + max(len(text.rstrip()), 1))
@@ -132,8 +134,8 @@ def of_line(source: Source, number: int) -> Loc:
 
 @contextmanager
 def guarded(loc: Loc, what: str) -> Iterator[None]:
-    """The user's code: what it raises, and that it does not end, is told as a mistake in its file, TileError `plugin`.
-    what: of which function it is."""
+    """A context for the user's code: an exception, or no end in time, becomes TileError `plugin` at a line of its file.
+    what: the name of the function, for the message."""
     try:
         with limited():
             yield
@@ -142,12 +144,12 @@ def guarded(loc: Loc, what: str) -> Iterator[None]:
     except Overdue as overdue:
         message = f"{what} did not end in {time_limit.SECONDS:g} seconds"
         raise TileError("plugin", line_in(overdue, loc), message, "that is the limit of one call") from None
-    except (Exception, SystemExit) as error:  # which would end the command, with a status of its own
+    except (Exception, SystemExit) as error:  # SystemExit, too: a plug-in must not end the command with its own status
         raise raised(error, loc, what) from error
 
 
 def line_in(error: BaseException, loc: Loc) -> Loc:
-    """The line of the file of `loc` that an exception came through last, else `loc`."""
+    """The last line in the file of `loc` that an exception came through, else `loc`."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == loc.source.name:
@@ -157,7 +159,7 @@ def line_in(error: BaseException, loc: Loc) -> Loc:
 
 
 def raised(error: BaseException, loc: Loc, what: str) -> TileError:
-    """An exception of a plug-in's code: the line of the file that it came through last, else `loc`."""
+    """The error for an exception of a plug-in, at the last line of its file that the exception came through."""
     loc = line_in(error, loc)
     if isinstance(error, SyntaxError) and error.filename == loc.source.name:
         loc = of_line(loc.source, error.lineno or 1)
@@ -171,8 +173,11 @@ def raised(error: BaseException, loc: Loc, what: str) -> TileError:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceOption:
-    """One more option of a choice. cost: in the choice's unit, where the compiler cannot weigh the value itself; less
-    than the rule's own wins. preferred: it is taken whatever it costs. because: why, for `dsl why`."""
+    """One more option of a choice.
+
+    cost: in the choice's unit, where the compiler cannot weigh the value itself. An option that costs less than the
+    rule's wins. preferred: it is taken whatever it costs. because: the reason, for `dsl why`.
+    """
 
     name: str
     value: Any
@@ -183,8 +188,8 @@ class ChoiceOption:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A choice that is about to be made. subject: as in its key; options: values by name; rule: which the compiler
-    takes; costs: in `unit`, of options that are weighed. of: what the choice is of, see docs/plugins.md."""
+    """A choice that is about to be made. subject: as in its key. options: name → value. rule: the option that the
+    compiler takes. costs: option → cost in `unit`, where known. of: the subject of the choice, see docs/plugins.md."""
 
     subject: str
     options: Mapping[str, Any]
@@ -196,16 +201,16 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a choice that is open to plug-ins says to them. of: what it is of; check: what is wrong with a value, ""
-    if nothing; weigh: the deciding code's own cost of a value, None where that is not known."""
+    """What a choice tells plug-ins. of: its subject. check: what is wrong with a value, "" if nothing. weigh: the cost
+    of a value by the deciding code, None if that is not known."""
 
     of: Any
     check: Callable[[Any], str]
     weigh: Callable[[Any], float | None] | None = None
 
     def widened(self, about: About, by: Sequence[Added], is_pinned: bool) -> tuple[About, str]:
-        """The choice with the options of plug-ins, and why the rule takes one of them; "" if it does not. Raises
-        TileError `plugin` for an option that is none."""
+        """The choice with the options of plug-ins, and why the rule takes one of these; "" if it does not. TileError
+        `plugin` for an invalid option."""
         options, costs, rule, why = dict(about.options), dict(about.costs), about.rule, ""
         about = replace(about, options=MappingProxyType(dict(options)), costs=MappingProxyType(dict(costs)))
         for each in by:
@@ -248,15 +253,15 @@ OPEN = {
     "tile_columns": "the kernel's `Function`",
     "convert_layout": "a value that changes layout: `.value`, `.layout`, `.op`, `.warps`",
 }
-"""The kinds of choices that plug-ins may add options to, and what `About.of` is there."""
+"""Kinds of choices that plug-ins may add options to → their `About.of`, in words."""
 
 
 # ---- rows of instructions ----
 
 
 def instruction_rows(added: Added, file: Source, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows of a file of a plug-in's, by name. TileError `plugin` for one that is wrong, that there is already, or
-    that does more than compute."""
+    """The rows of instructions in a plug-in's file, by name. TileError `plugin` for a row that is wrong, exists
+    already, or has effects."""
     from dsl import ptx_templates
 
     def wrong(message: str, name: str = "", hint: str | None = None) -> TileError:

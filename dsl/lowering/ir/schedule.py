@@ -1,4 +1,4 @@
-"""What lines of a schedule say of a function's values: layouts, instructions, swizzles."""
+"""Schedule lines about values of a function: layouts, instructions, swizzles."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dsl.lowering.layouts.layout import Layout, LayoutError
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A `layout` line of a schedule: rows by key, the place of the line. See `resolve_pin`."""
+    """A `layout` line of a schedule: key → row, and the place of the line. See `resolve_pin`."""
 
     parts: dict[str, Any]
     loc: Loc
 
     @property
     def is_of_product(self) -> bool:
-        """True if it says how warps share a product, and leaves the rest to the instruction."""
+        """Whether it only says how warps share a product, and leaves the rest to the instruction."""
         return "warps" in self.parts and self.parts.keys() <= {"warps", "contiguous"}
 
 
@@ -33,8 +33,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class SwizzlePin:
-    """A `swizzle` line of a schedule: how many bits of a byte offset move, the lowest of them, and how far above it
-    lies the lowest of those that move them. None: no swizzle."""
+    """A `swizzle` line of a schedule. bits: (number of bits of a byte offset that move, the lowest of them, distance to
+    the bits that move them); None for no swizzle."""
 
     bits: tuple[int, int, int] | None
     loc: Loc
@@ -47,7 +47,8 @@ WANTED = {
 
 
 def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
-    """A schedule's layout line for a tile of `shape`: blocked (vector, lanes, warps) or raw (register, lane, warp)."""
+    """The layout of a schedule line for a tile of `shape`: blocked (vector, lanes, warps) or raw (register, lane,
+    warp). TileError `layout` if it does not fit."""
 
     def fail(message: str, hint: str | None = None) -> TileError:
         return TileError("layout", pin.loc, message, hint)
@@ -95,7 +96,7 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
 
 
 def extents_of(pin: Pin, key: str, rank: int) -> tuple[int, ...]:
-    """A row of powers of two of a layout line, one an axis; ones where it is not given."""
+    """A row of a layout line: one power of two for each axis; ones if the line does not have it. TileError `layout`."""
     row = pin.parts.get(key, [1] * rank)
     if len(row) != rank:
         raise TileError("layout", pin.loc, f"'{key}' has {len(row)} extents; the tile has rank {rank}")

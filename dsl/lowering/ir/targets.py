@@ -1,4 +1,4 @@
-"""The GPUs that PTX is made for: one row a target."""
+"""The GPUs that the compiler has as targets, one row each."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from dsl.lowering.ir.location import TileError
 WARP = 32
 """Threads of a warp, its lanes (PTX ISA, "Special registers: WARP_SZ")."""
 MOST_REGISTERS = 255
-LEAST_REGISTERS = 24  # that ptxas gives a thread, from sm_80 on: a lower cap is raised to it
-"""32-bit registers of a thread, at most (CUDA C++ Programming Guide, table of compute capabilities)."""
+"""Most 32-bit registers of a thread (CUDA C++ Programming Guide, table of compute capabilities)."""
+LEAST_REGISTERS = 24
+"""Least registers that ptxas gives a thread, from sm_80 on: it raises a lower cap to that."""
 MOST_THREADS = 1024
-"""Of a block (the same)."""
+"""Most threads of a block (the same table)."""
 RESERVED_SHARED = 1024
-"""Bytes of shared memory that the system takes of each block (the same, compute capability 8.0 to 12.0)."""
+"""Bytes of shared memory that the system takes for each block (the same table, compute capability 8.0 to 12.0)."""
 
 WARPS_AT_WORK = 8
-"""Of a multiprocessor: two for each of its four schedulers, so that one computes while the other waits. Registers never
-forbid as many: eight warps of 255 registers a thread fit."""
+"""Warps that a multiprocessor should have: two for each of its four schedulers, so that one computes while the other
+waits. Registers never forbid that: eight warps of 255 registers a thread fit."""
 
 Version = tuple[int, int]
-"""Of PTX: major, minor."""
+"""A PTX version: major, minor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """arch: as `.target` spells it. ptx: the least PTX version that knows it. chip: a device of this kind, and sms: how
-    many multiprocessors it has, for schedules evaluated without one; the emulator pretends to be it. The others: what a
-    multiprocessor holds, bytes of shared memory, threads, blocks and 32-bit registers.
+    """A target.
+
+    arch: as in `.target`. ptx: the first PTX version that has it. chip, sms: a device of this kind and its number of
+    multiprocessors. The emulator pretends to be it, and schedules are evaluated for it where there is no device.
+    Others: what a multiprocessor holds: bytes of shared memory, threads, blocks, 32-bit registers.
     """
 
     arch: str
@@ -42,29 +45,29 @@ class Target:
 
     @property
     def number(self) -> int:
-        """Compute capability, ten times: 90 of `sm_90a`."""
+        """The compute capability times ten: 90 for `sm_90a`."""
         return int(self.arch.removeprefix("sm_").rstrip("af"))
 
     @property
     def shared(self) -> int:
-        """Dynamic shared memory that a block may opt in to, bytes."""
+        """Bytes of dynamic shared memory that a block may opt in to."""
         return self.shared_per_sm - RESERVED_SHARED
 
     def cap(self, asked: int, threads: int) -> int:
-        """Of the registers of a thread, where a schedule asks for so many: no more than a block of so many threads
-        has, or no launch would find room."""
+        """The register cap of a thread, if a schedule requests `asked`: no more than a block of so many threads has, as
+        no launch would fit otherwise."""
         return min(asked, self.each(threads))
 
     def each(self, threads: int, blocks: int = 1) -> int:
-        """Registers of a thread where a multiprocessor has so many blocks of so many."""
+        """Registers of a thread if a multiprocessor has so many blocks of so many threads; in steps of 8."""
         return self.registers // (threads * blocks) // 8 * 8
 
     def has_enough(self, threads: int, shared: int) -> bool:
-        """Whether a multiprocessor that has as many blocks as their shared memory allows has WARPS_AT_WORK of them."""
+        """Whether a multiprocessor with as many blocks as fit its shared memory has WARPS_AT_WORK warps."""
         return self.blocks(shared) * threads >= WARPS_AT_WORK * WARP
 
     def blocks(self, shared: int) -> int:
-        """Of so many bytes each that a multiprocessor's shared memory holds."""
+        """How many blocks with so many bytes of dynamic shared memory fit a multiprocessor."""
         return self.shared_per_sm // (shared + RESERVED_SHARED)
 
 
@@ -72,10 +75,10 @@ def row(
     arch: str, ptx: Version, chip: str, sms: int, shared_kib: int, threads: int, blocks: int,
     accelerated: Version | None = None, family: Version | None = None,
 ) -> list[Target]:  # fmt: skip
-    """An architecture, with its targets `sm_90a` and `sm_100f`, if PTX has them from these versions on.
+    """The targets of an architecture: also `sm_90a` and `sm_100f`, if PTX has them from these versions on.
 
-    The PTX of an `a` target runs on this architecture alone, that of an `f` target on the later ones of its family too
-    (PTX ISA 9.0, 11.1.2 ".target").
+    PTX for an `a` target runs only on this architecture, PTX for an `f` target also on later ones of its family (PTX
+    ISA 9.0, 11.1.2 ".target").
     """
     versions = {"": ptx, "a": accelerated, "f": family}
     return [
@@ -103,7 +106,7 @@ TARGETS = {
 
 
 def target(arch: str) -> Target:
-    """The row of `arch`; TileError without one."""
+    """The row of `arch`; TileError `target` if there is none."""
     if arch not in TARGETS:
         raise TileError("target", None, f"unknown target '{arch}'", "known: " + ", ".join(TARGETS))
     return TARGETS[arch]

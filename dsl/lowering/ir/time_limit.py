@@ -1,4 +1,4 @@
-"""A limit of time for calls of the user's code, in whatever thread they are made."""
+"""A time limit for calls of the user's code, in any thread."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 SECONDS = 20.0
-"""That one call of a plug-in may take. The slowest pass of the compiler's own takes 0.3 s of the largest sample."""
+"""Limit of one call of a plug-in. The compiler's slowest pass takes 0.3 s for the largest sample."""
 AGAIN = 1.0
-"""Seconds after which a call is interrupted once more, where it has caught the first time."""
+"""Seconds after which a call is interrupted again, if it caught the first interrupt."""
 
 TURNS = 1000
-"""Of the thread, in which an interrupt that is on its way arrives: the first one is enough."""
+"""Times that a thread yields so that a pending interrupt arrives; the first one is usually enough."""
 
 
 class Overdue(Exception):
@@ -41,8 +41,8 @@ _watcher: threading.Thread | None = None
 
 @contextmanager
 def limited(seconds: float | None = None) -> Iterator[None]:
-    """Ends what is done within after so many seconds, SECONDS without: raises Overdue, whose traceback has the line
-    that it was at. What waits in code that is not Python's ends when that does."""
+    """A context that ends after so many seconds (default: SECONDS) with Overdue, whose traceback has the interrupted
+    line. Code that waits outside of Python is interrupted when it returns."""
     global _watcher
     call = _Call(SECONDS if seconds is None else seconds)
     with _changed:
@@ -62,7 +62,7 @@ def limited(seconds: float | None = None) -> Iterator[None]:
 
 
 def _end(call: _Call) -> None:
-    """A call has ended. An interrupt that comes at that moment means nothing any more."""
+    """Ends a call, and swallows an interrupt that arrives at that moment."""
     call.end = math.inf
     while call in _calls:
         try:
@@ -92,7 +92,8 @@ def _watch() -> None:
 
 
 def _interrupt(thread: int) -> None:
-    """In the main thread as Ctrl-C does, which ends a wait, too; else before the next step of Python's."""
+    """Interrupts a thread: the main one by SIGINT, which also ends a wait; others before their next Python
+    instruction."""
     if _is_ended_by_a_signal(thread):
         signal.pthread_kill(thread, signal.SIGINT)
     else:
@@ -105,6 +106,6 @@ def _is_ended_by_a_signal(thread: int) -> bool:
 
 
 def _raise_in(thread: int) -> None:
-    """One at most is on its way, and none is taken back: CPython would go on looking for it at each call, and under a
-    profiler 3.11 never comes out of that."""
+    """Raises _Interrupt in a thread. At most one is pending, and it is never withdrawn: CPython would look for it at
+    each call, and under a profiler Python 3.11 hangs there."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupt))

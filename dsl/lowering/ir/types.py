@@ -14,7 +14,7 @@ from dsl.lowering.layouts.layout import Layout
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """One element: its name in the language, its width in bits, what it is, and its spelling in LLVM."""
+    """An element type: its name in the language, its bits, its kind, and its name in LLVM."""
 
     name: str
     bits: int
@@ -31,12 +31,12 @@ class DType:
 
     @property
     def has_fractions(self) -> bool:
-        """A float, or one of FP8."""
+        """Whether it is a float or FP8."""
         return self.is_float or self.name in ("e4m3", "e5m2")
 
     @property
     def is_int(self) -> bool:
-        """An integer on which arithmetic is done: signed, unsigned or index."""
+        """Whether it is an integer with arithmetic: signed, unsigned or index."""
         return self.kind in ("signed", "unsigned", "index")
 
     @property
@@ -71,8 +71,8 @@ I1, S32, S64, U32, U64 = (DTYPES[n] for n in ("i1", "s32", "s64", "u32", "u64"))
 F16, BF16, F32, F64, INDEX = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "index"))
 
 
-# Types that only tensor cores take: no arithmetic. e4m3 and e5m2 lie in memory, too; elements of less than 8 bits exist
-# in 32-bit words alone.
+# Types that only tensor cores take, without arithmetic. e4m3 and e5m2 can be in memory, too. Elements of less than 8
+# bits exist only in 32-bit words.
 OPERAND_TYPES = {
     d.name: d
     for d in (
@@ -86,7 +86,7 @@ OPERAND_TYPES = {
 }
 TF32 = OPERAND_TYPES["tf32"]
 FP8 = (OPERAND_TYPES["e4m3"], OPERAND_TYPES["e5m2"])
-"""Of those types the ones that lie in memory, too, and that other floats are converted to and from."""
+"""Those of these types that can be in memory, and that other floats can be converted to and from."""
 DTYPES |= {d.name: d for d in FP8}
 
 
@@ -96,11 +96,11 @@ _ELSEWHERE = {
     "bfloat16": "bf16", "int8": "s8", "int16": "s16", "int32": "s32", "int64": "s64", "uint8": "u8",
     "uint16": "u16", "uint32": "u32", "uint64": "u64", "i8": "s8", "i16": "s16", "i32": "s32", "i64": "s64",
 }  # fmt: skip
-"""What other languages call the types."""
+"""Names of types in other languages, for hints."""
 
 
 def type_hint(name: str, more: Iterable[str] = ()) -> str:
-    """Which type was meant by `name`; `more` are type parameters."""
+    """A hint at the type that was meant by `name`. more: type parameters."""
     known = [*(n for n in DTYPES if n != "index"), *more]
     meant = _ELSEWHERE.get(name.lower())
     return f"did you mean '{meant}'?" if meant else closest(name, known) or "types: " + ", ".join(known)
@@ -110,11 +110,11 @@ _FLOATS = {
     "f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023),
     "e4m3": (4, -6, 8), "e5m2": (3, -14, 15),
 }  # fmt: skip
-"""Digits of a float, the exponent of its least normal number, and that of its greatest one."""
+"""Float → (bits of its significand, exponent of the least normal number, exponent of the greatest number)."""
 
 
 def greatest(dtype: DType) -> float:
-    """The greatest finite number of a float type; e4m3 has a NaN where the next one below 2^9 would be."""
+    """The greatest finite number of a float type. e4m3 has a NaN in the place of the number next to 2^9."""
     digits, _, exponent = _FLOATS[dtype.name]
     return (2.0 - 2.0 ** ((2 if dtype.name == "e4m3" else 1) - digits)) * 2.0**exponent
 
@@ -129,7 +129,7 @@ def nearest_number(value: int | float, dtype: DType) -> float:
     """
     if isinstance(value, float) and (dtype is F64 or not isfinite(value)):
         return value
-    return _nearest(value, dtype) if value else float(value)  # whose sign an equal key would lose
+    return _nearest(value, dtype) if value else float(value)  # not cached: 0.0 and -0.0 would be one key
 
 
 @lru_cache(1024)
@@ -144,7 +144,7 @@ def _nearest(value: int | float, dtype: DType) -> float:
 
 
 def int_range(dtype: DType) -> tuple[int, int]:
-    """Least and greatest value of an integer type; `index` as its narrow form."""
+    """The least and the greatest value of an integer type; of `index`, with 32 bits."""
     if dtype.kind == "bool":
         return 0, 1
     if dtype.kind == "unsigned":
@@ -154,9 +154,9 @@ def int_range(dtype: DType) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TileType:
-    """A tile in registers; a scalar has the shape `()` and is the same in every thread.
+    """A tile in registers. A scalar has the shape `()` and is the same in each thread.
 
-    `layout` is None before layouts are assigned.
+    layout: None before layouts are assigned, and for scalars.
     """
 
     shape: tuple[int, ...]
@@ -191,10 +191,10 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class SharedType:
-    """A tile in shared memory. With `ring`, the first extent counts stages and indices wrap around it.
+    """A tile in shared memory. ring: the first extent counts stages, and indices wrap around it.
 
-    swizzle: pairs (bit, mask): where that bit of a byte offset is set (in a stage of a ring, else in the tile), the
-    offset is XORed with the mask, whose bits are lower.
+    swizzle: pairs (bit, mask). If that bit of a byte offset (in a stage of a ring, else in the tile) is set, the offset
+    is XORed with the mask, whose bits are lower.
     """
 
     shape: tuple[int, ...]
@@ -212,7 +212,7 @@ class SharedType:
 
 @dataclass(frozen=True, slots=True)
 class TableType:
-    """A small array by value in the kernel's parameter space."""
+    """A small array that is passed by value, in the kernel's parameter space."""
 
     length: int
     dtype: DType

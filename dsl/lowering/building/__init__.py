@@ -1,1 +1,1 @@
-"""Building IR and verifying it; loops in closed form, and iterations made once more."""
+"""Building and verifying IR; loops in closed form; copies of iterations."""

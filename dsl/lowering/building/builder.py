@@ -1,4 +1,4 @@
-"""Makes operations: infers types, folds what is constant, shares what is equal."""
+"""Builds operations: infers types, folds constants, shares equal operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsl.lowering.ops import OPS, Mismatch
 
 
 def attribute_key(attrs: dict[str, Any]) -> tuple:
-    """Attributes as a hashable key; 0.0 and -0.0 are equal numbers and different attributes."""
+    """Attributes as a hashable key. 0.0 and -0.0 are equal numbers but different attributes, so floats go by `repr`."""
 
     if not attrs:
         return ()
@@ -30,24 +30,24 @@ def attribute_key(attrs: dict[str, Any]) -> tuple:
 
 
 MAX_TILE = 1 << 20
-"""Elements of a tile in registers."""
+"""Most elements of a tile in registers."""
 COPIED = 6
-"""2^this entries of a table are copied in the time of one step of the budget."""
+"""log2 of the table entries that count as one step of the budget: copying so many takes about the time of a step."""
 
 
 class Builder:
-    """Appends operations to `block`. Equal pure operations in one block, or in a block around it, become one.
+    """Appends operations to `block`. Equal pure operations in a block and the blocks around it are shared.
 
-    With `facts`, operations that ranges and divisors decide are folded too.
+    facts: if given, operations that ranges and divisors decide are folded, too.
     """
 
     def __init__(self, loc: Loc, facts: Analysis | None = None):
         self.block = self.outermost = Block()
-        self.place: tuple[Loc, Loc | None] = loc, None  # of what follows, and of the call that it is inlined for
+        self.place: tuple[Loc, Loc | None] = loc, None  # of the next operations, and of the call that is inlined
         self.facts = facts
         self.budget = Budget()
-        self._shared: list[dict[tuple, Value]] = [{}]  # by region: what is known in it, from outside it too
-        self._spare: list[tuple[Op, list[Op]]] = []  # what may turn out to be unused, and what goes with it
+        self._shared: list[dict[tuple, Value]] = [{}]  # for each open region, the values that it can share
+        self._spare: list[tuple[Op, list[Op]]] = []  # operations that may turn out unused, and those that go with them
 
     @property
     def loc(self) -> Loc:
@@ -56,12 +56,12 @@ class Builder:
 
     @property
     def depth(self) -> int:
-        """How many regions deep: 1 in the function's own block."""
+        """The depth of nested regions: 1 in the function's own block."""
         return len(self._shared)
 
     @contextmanager
     def region(self, block: Block) -> Iterator[Block]:
-        """Operations go to `block` meanwhile."""
+        """A context in which operations go to `block`. TileError `limit` for too many nested regions."""
         if self.depth > MAX_REGIONS:
             message = f"branches and loops are nested more than {MAX_REGIONS} deep, functions inlined"
             raise TileError("limit", self.loc, message, "one 'if' can test several conditions with 'and'")
@@ -76,7 +76,8 @@ class Builder:
 
     @contextmanager
     def at_top(self) -> Iterator[None]:
-        """Operations go to the function's own block meanwhile, before the loops and branches that are being built."""
+        """A context in which operations go to the function's own block, before the loops and branches that are being
+        built."""
         inner, self.block = self.block, self.outermost
         try:
             yield
@@ -84,7 +85,7 @@ class Builder:
             self.block = inner
 
     def op(self, name: str, operands: Sequence[Value] = (), regions: Sequence[Block] = (), /, **attrs: Any) -> Op:
-        """A new operation; TileError of code 'type' if it does not take these operands."""
+        """Appends a new operation. TileError `type` if it does not take these operands."""
         spec = OPS[name]
         try:
             types = spec.infer(operands, attrs)
@@ -96,12 +97,13 @@ class Builder:
         return made
 
     def access(self, name: str, operands: Mapping[str, Value | None], /, **attrs: Any) -> Op:
-        """An operation whose operands have names, which its attribute `has` lists; those that are None are left out."""
+        """Appends an operation with named operands, which its attribute `has` lists. Operands that are None are left
+        out."""
         given = {name: value for name, value in operands.items() if value is not None}
         return self.op(name, list(given.values()), has=list(given), **attrs)
 
     def value(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
-        """The result of a pure operation: folded, shared or new."""
+        """The result of a pure operation, which is folded, shared or new."""
         key = (name, operands, attribute_key(attrs))
         known = self._shared[-1].get(key)
         if known is None:
@@ -113,7 +115,7 @@ class Builder:
         return known
 
     def own(self, value: Value) -> Value:
-        """`value` as one that nothing shares which is only equal to it: made anew unless it has just been made."""
+        """A value equal to `value` that no other use shares: a copy, unless `value` has just been built."""
         op = value.op
         if op is None or not op.spec.pure:
             return value
@@ -128,13 +130,15 @@ class Builder:
         return value
 
     def spare(self, op: Op, others: Sequence[Op] = ()) -> None:
-        """`leave_out_unused` is to take the operation away if nothing uses it, and `others` with it."""
+        """Lets `leave_out_unused` remove an operation if nothing uses it, and `others` with it."""
         self._spare.append((op, list(others)))
 
     def leave_out_unused(self, body: Block) -> set[Op]:
-        """Of what `own` has made anew, what nothing else uses goes: `p, q = dot(x, y), dot(x, z)` makes both before
-        either has its name, and directives would see four products. So does the load of a part of memory that a def was
-        given and only stores to. Gives what is gone."""
+        """Removes unused operations of `spare` and returns them.
+
+        `p, q = dot(x, y), dot(x, z)` builds both products before either has its name, so `own` copies them, and
+        directives would see four. A load of a part of memory that a def only stores to is removed, too.
+        """
         users, gone = uses(body), set[Op]()
         for op, others in reversed(self._spare):
             if all(user in gone for result in op.results for user in users.get(result, ())):
@@ -154,7 +158,7 @@ class Builder:
         return self.constant(value, INDEX)
 
     def broadcast(self, value: Value, shape: tuple[int, ...]) -> Value:
-        """`value` as a tile of `shape`, numpy's way (axes are added in front)."""
+        """`value` broadcast to `shape` by the rules of numpy: new axes come first."""
         have = value.tile.shape
         if have == shape:
             return value
@@ -165,14 +169,14 @@ class Builder:
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
         if value.tile.shape == shape:
             return value
-        if not shape or not value.tile.shape:  # a scalar is no tile of one element
+        if not shape or not value.tile.shape:  # scalars are no tiles of one element: they have no layout
             if not value.tile.shape:
                 return self.value("broadcast", value, shape=shape)
             raise TileError("type", self.loc, f"{value.tile} cannot become a scalar")
         return self.value("reshape", value, shape=shape)
 
     def same_shape(self, values: Sequence[Value]) -> list[Value]:
-        """The values broadcast to their common shape; TileError if they have none."""
+        """The values broadcast to their common shape. TileError `shape` if they have none."""
         shapes = {value.tile.shape for value in values}
         if len(shapes) == 1:
             return list(values)

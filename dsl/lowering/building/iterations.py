@@ -1,4 +1,4 @@
-"""Iterations of a loop made once more: what is done in several of them at once, or in a loop of its own."""
+"""Copies of iterations of a loop, and values that loops carry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsl.lowering.ops import OPS
 
 
 def several_iterations(op: Op, body: Block, type: TileType, factor: int, step: int) -> Block:
-    """The body of a loop that does `factor` iterations of another one at once."""
+    """The body of a loop that does `factor` iterations of `op` in one."""
     main = Block([Value(type, name=body.args[0].name), *(Value(a.type, name=a.name) for a in body.args[1:])])
     values = main.args[1:]
     for i in range(factor):
@@ -28,8 +28,8 @@ def several_iterations(op: Op, body: Block, type: TileType, factor: int, step: i
 
 
 def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | None]) -> list[Value]:
-    """Lets loops in one another, the outermost first, carry values from iteration to iteration; gives them as the
-    innermost one has them. What it hands on is for `hand_on`."""
+    """Lets nested loops, the outermost first, carry values from iteration to iteration. Returns them as arguments of
+    the innermost body. `hand_on` must then set what iterations hand on."""
     for loop in loops:
         args = [Value(v.type, name=n) for v, n in zip(states, names, strict=True)]
         loop.operands += states
@@ -40,14 +40,14 @@ def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | No
 
 
 def hand_on(loops: Sequence[Op], following: Sequence[Value]) -> None:
-    """What the innermost loop's next iteration has of what was last made to be carried."""
+    """Sets what an iteration of the innermost loop hands on for the values of the last `carry`."""
     for loop in reversed(loops):
         loop.regions[0].ops[-1].operands += following
         following = loop.results[len(loop.results) - len(following) :]
 
 
 def known_iterations(loop: Op) -> int | None:
-    """How many iterations a loop has, where that is known."""
+    """The number of iterations of a loop; None if it is not constant."""
     start, stop, step = (constant_of(v) for v in loop.operands[:3])
     if start is None or stop is None or not step:
         return None

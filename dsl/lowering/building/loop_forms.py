@@ -1,8 +1,8 @@
-"""Scalars that loops count, as linear forms of the numbers of their iterations.
+"""Scalars that loops count, as linear forms of iterations.
 
-What a loop carries and adds the same to in each iteration is its start + step · iteration; behind the loop, start +
-step · the number of iterations. So a counter, a stage of a ring that goes on from tile to tile and one that runs ahead
-of it are told apart, or are known to be one, whatever they are called and however loops are nested or unrolled.
+A carried value to which each iteration adds the same is start + step · iteration; behind the loop, it is start + step ·
+number of iterations. So a counter, a stage that continues from tile to tile and a stage that runs ahead can be
+compared, whatever their names are and however loops are nested or unrolled.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dsl.lowering.known.facts import Analysis, in_order
 from dsl.lowering.known.forms import linear
 
 Form = tuple[dict[int, int], int]
-"""Σ factor · value + constant, by the identities of values."""
+"""Σ factor · value + constant: ({identity of a value: factor}, constant)."""
 
 EXACT = 0
-"""The modulus of what is equal, and not just modulo something: of 0, which is a multiple of every modulus."""
+"""The modulus of forms that hold exactly: 0, which is a multiple of each modulus."""
 
 
 def number(constant: int) -> Form:
@@ -50,24 +50,24 @@ def substituted(form: Form, forms: dict[int, Form]) -> Form:
 
 
 def iterations_of(start: int, stop: int, step: int) -> int:
-    """How many iterations a loop of constants has: `len(range(…))`, which ends at 2^63."""
+    """The number of iterations of a loop of constants. Not `len(range(…))`, which fails from 2^63 on."""
     return max(0, -(-(stop - start) // step))
 
 
 def remainder(value: Value) -> tuple[Value, int | None]:
-    """What an index is a remainder of, and the divisor: of `i % n` and `i & n - 1`, which floor as stages do."""
+    """(i, n) of an index `i % n` or `i & (n - 1)`, which round down as stages do; else (value, None)."""
     rule = value.op.spec.elements.remainder if value.op is not None else None
     return (rule(value.op) if rule is not None else None) or (value, None)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """An integer that a loop carries, or that counts its iterations: what it is in the first iteration, in each, behind
-    the loop, and (under a modulus) in the next iteration. `inside` is its name, the others are forms."""
+    """An integer that a loop carries, or its iteration: the form in the first iteration, the identity in the body, the
+    form behind the loop, and (under a modulus) the form in the next iteration."""
 
     start: Form
     inside: int
-    behind: Form | None  # None where nothing says what a counter ends at
+    behind: Form | None  # None for a counter whose end is not known
     next: Form
     modulus: int = EXACT
 
@@ -78,7 +78,7 @@ class _Scalar:
 
     start: Value
     inside: list[Value]  # in each region of the loop
-    following: Value | int  # of a counter what each iteration adds
+    following: Value | int  # of a counter, the step
     behind: Value | None
 
 
@@ -86,9 +86,10 @@ class _Scalar:
 class LoopForms:
     """The forms of one function's scalars.
 
-    forms: of what loops count, with the modulus under which each holds. carried: by each loop, the number of its
-    iteration first, then what has no such form. names: of each loop, the number of an iteration, and how many there
-    are. values: by their identities, which stand in forms.
+    forms: identity → (form, modulus under which it holds), for values that loops count.
+    carried: loop → its iteration, then the carried values without such a form.
+    names: loop → (its iteration, its number of iterations), as values of their own.
+    values: identity → value, for identities in forms.
     """
 
     analysis: Analysis
@@ -98,13 +99,13 @@ class LoopForms:
     values: dict[int, Value] = field(default_factory=dict)
 
     def form(self, value: Value) -> Form:
-        """A scalar integer as far as its definition shows."""
+        """The form of a scalar integer, as far as definitions show."""
         terms, constant = linear(value)
         self.values.update((id(v), v) for v in terms)
         return {id(v): k for v, k in terms.items()}, constant
 
     def canonical(self, form: Form, modulus: int = EXACT) -> Form:
-        """The form in which everything that loops count is told by iterations; factors are below the modulus."""
+        """The form with all counted values replaced by iterations. Factors are reduced by the modulus."""
         while True:
             known = {v: found for v in form[0] if (found := self._told(v, modulus)) is not None}
             if not known:
@@ -113,7 +114,7 @@ class LoopForms:
         return reduced(form, modulus)
 
     def _told(self, value: int, modulus: int) -> Form | None:
-        """A value by what it hangs on, under a modulus."""
+        """The form of a value under a modulus, in terms of what it depends on; None if there is none."""
         form, under = self.forms.get(value, (None, EXACT))
         if form is not None and holds(under, modulus):
             return form
@@ -124,7 +125,7 @@ class LoopForms:
         return self.canonical(self.form(value), modulus)
 
     def enter(self, block: Block) -> None:
-        """Finds what the loops of a block count, inner ones first."""
+        """Finds the values that the loops of a block count, inner loops first."""
         for op in block.ops:
             for region in op.regions:
                 self.enter(region)
@@ -136,7 +137,9 @@ class LoopForms:
         self.names[loop] = iteration, count
         total = self._total(loop) or ({id(count): 1}, 0)
         carried = [Carried(number(0), id(iteration), total, ({id(iteration): 1}, 1))]
-        alike: dict[tuple, _Scalar] = {}  # to which an iteration adds one and the same that only the run knows
+        # (what an iteration adds, known only at run time) → the first value to which it is added. Others differ from it
+        # by a constant.
+        alike: dict[tuple, _Scalar] = {}
         for scalar in _scalars(loop):
             inside = id(scalar.inside[-1])
             following, modulus = self._following(scalar)
@@ -146,9 +149,8 @@ class LoopForms:
             if counts and not added[0]:
                 self._set(scalar, modulus, plus(start, ({id(iteration): 1}, 0), added[1]), plus(start, total, added[1]))
                 continue
-            if (
-                not loop.spec.control.counters
-            ):  # what it carries has one name in its condition and another one in its body
+            # The values of a `while` have one identity in the condition and another one in the body: no form below.
+            if not loop.spec.control.counters:
                 continue
             if counts and behind is not None and inside not in added[0]:
                 first = alike.setdefault((tuple(sorted(added[0].items())), added[1], modulus), scalar)
@@ -165,11 +167,11 @@ class LoopForms:
     def _set(self, scalar: _Scalar, modulus: int, inside: Form, behind: Form) -> None:
         for value in scalar.inside:
             self.forms[id(value)] = inside, modulus
-        if scalar.behind is not None and not isinstance(scalar.following, int):  # a counter ends at a value of its own
+        if scalar.behind is not None and not isinstance(scalar.following, int):  # for counters, `behind` is the stop
             self.forms[id(scalar.behind)] = behind, modulus
 
     def _following(self, scalar: _Scalar) -> tuple[Form, int]:
-        """What the next iteration has, and the modulus under which that holds."""
+        """The form of a scalar in the next iteration, and the modulus under which it holds."""
         inside = id(scalar.inside[-1])
         if isinstance(scalar.following, int):
             return ({inside: 1}, scalar.following), EXACT
@@ -177,7 +179,7 @@ class LoopForms:
         if inside in exact[0]:
             return exact, EXACT
         whole, modulus = remainder(scalar.following)
-        if modulus is None and exact[1] == 0 and list(exact[0].values()) == [1]:  # counted by a loop inside, modulo
+        if modulus is None and exact[1] == 0 and list(exact[0].values()) == [1]:  # an inner loop counts it, modulo
             (value,) = exact[0]
             modulus = self.forms.get(value, (exact, None))[1]
         if modulus is not None:
@@ -187,7 +189,7 @@ class LoopForms:
         return exact, EXACT
 
     def _total(self, loop: Op) -> Form | None:
-        """How many iterations there are, where that is a linear form."""
+        """The number of iterations as a linear form; None if it is not one."""
         if not loop.spec.control.counters:
             return None
         start, stop = loop.operands[:2]
@@ -198,7 +200,8 @@ class LoopForms:
         if first is not None and end is not None:
             return number(iterations_of(int(first), int(end), int(step)))
         distance = plus(self.of(stop), self.of(start), -1)
-        if not loop.attrs.get("exact"):  # it ends at its bound in steps of one, unless it begins behind it
+        # A loop in steps of one ends exactly at its bound, unless it begins behind it. Others need `exact`.
+        if not loop.attrs.get("exact"):
             low, high = (start, stop) if step > 0 else (stop, start)
             if abs(step) != 1 or start.dtype.kind != "index" or not in_order(low, high, self.analysis):
                 return None
@@ -214,7 +217,7 @@ def loop_forms_of(function: Function, analysis: Analysis) -> LoopForms:
 
 
 def holds(modulus: int, wanted: int) -> bool:
-    """True if what holds under one modulus holds under another."""
+    """Whether a form that holds under one modulus also holds under another."""
     return modulus == EXACT if wanted == EXACT else modulus % wanted == 0
 
 

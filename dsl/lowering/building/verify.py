@@ -1,4 +1,4 @@
-"""What well-formed tile IR is. Run after every pass in the tests."""
+"""The verifier: what well-formed tile IR is. Tests run it after each pass."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Malformed(Exception):
 
 
 Known = dict[Op, list[object]]
-"""Operations without a flaw, and what that hung on."""
+"""Operations without a flaw → the parts that were checked."""
 
 
 def verify(function: Function, after: str = "", known: Known | None = None) -> None:
-    """Operands are defined before use, arities and types are what the op rows say, regions end as they must.
+    """Malformed unless operands are defined before use, arities and types agree with the rows, and regions end right.
 
-    `known`: what was right before, and is now. A pass leaves most operations as they are, and each is looked at by
-    itself: those that are the same in all parts are not looked at again, which was two thirds of the time.
+    known: operations that were right before; updated. A pass leaves most operations as they are. Those with the same
+    parts are not checked again, which was two thirds of the time.
     """
     with_layouts = any(isinstance(r.type, TileType) and r.tile.layout for op in function.body.ops for r in op.results)
     _block(function.body, set(function.body.args), after, with_layouts, {} if known is None else known)
@@ -37,7 +37,7 @@ def _block(block: Block, defined: set[Value], after: str, with_layouts: bool, kn
         found = None
         if not defined.issuperset(op.operands):
             found = next(f"operand {o!r} is not defined here" for o in op.operands if o not in defined)
-        parts = [] if op.regions else parts_of(op, with_layouts)  # what is in regions is the operation's, too
+        parts = [] if op.regions else parts_of(op, with_layouts)  # with regions: always checked, they may have changed
         if not parts or not are_same(known.get(op, ()), parts):
             found = found or flaw(op, with_layouts)
         if found is not None:
@@ -49,7 +49,7 @@ def _block(block: Block, defined: set[Value], after: str, with_layouts: bool, kn
 
 
 def parts_of(op: Op, with_layouts: bool) -> list[object]:
-    """What the flaws of an operation without regions hang on, one after another."""
+    """Everything on which the flaws of an operation without regions depend, in a list."""
     parts: list[object] = [with_layouts, op.spec, op.name, *op.operands, None, *op.results]
     parts += [value.type for value in op.operands]
     parts += [value.type for value in op.results]
@@ -61,12 +61,12 @@ def parts_of(op: Op, with_layouts: bool) -> list[object]:
 
 
 def are_same(before: Sequence[object], now: Sequence[object]) -> bool:
-    """Whether these are the same objects, not just equal ones: 1 is no 1.0."""
+    """Whether these are the same objects, not only equal ones: 1 == 1.0, but 1.0 would be wrong as an extent."""
     return len(before) == len(now) and all(map(is_, before, now))
 
 
 def flaw(op: Op, with_layouts: bool) -> str | None:
-    """What is wrong with an operation by itself, in words. `with_layouts`: tiles must have them."""
+    """What is wrong with an operation by itself, in words; None if nothing. with_layouts: tiles must have layouts."""
     spec, count = op.spec, len(op.operands)
     if op.name != spec.name:
         return f"its row is that of '{spec.name}'"
@@ -94,7 +94,7 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
 
 
 def flaw_of_layouts(op: Op) -> str | None:
-    """What is wrong with the layouts of an operation's values, seen together."""
+    """What is wrong with the layouts of an operation's values, compared with each other."""
     if op.spec.placement.exchange is None and (found := flaw_of_picks(op)) is not None:
         return found
     if op.spec.access.kind and not op.attrs.get("in_place"):
@@ -105,7 +105,7 @@ def flaw_of_layouts(op: Op) -> str | None:
 
 
 def flaw_of_picks(op: Op) -> str | None:
-    """What is wrong with the layouts of an operation, where its registers are those of its operand."""
+    """What is wrong with the layouts of an operation that only renames registers."""
     picks = op.spec.placement.picks
     if picks is None:
         return None
@@ -116,7 +116,7 @@ def flaw_of_picks(op: Op) -> str | None:
 
 
 def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
-    """What is wrong with its regions: how they end, and what goes through them."""
+    """What is wrong with an operation's regions: their ends, and the values that go through them."""
     for number, region in enumerate(op.regions):
         end = "condition" if op.spec.control.loops and not op.spec.control.counters and not number else "yield"
         if not region.ops or region.ops[-1].name != end:
@@ -125,7 +125,7 @@ def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
             return f"something stands behind the end of a region, '{end}'"
     if op.spec.control.flows:
         return _flaw_of_flow(op, with_layouts)
-    for region in op.regions:  # joins elements, so many of each of two
+    for region in op.regions:  # the function of a reduction: two groups of elements → one
         wanted = [TileType((), o.dtype) for o in op.operands]
         if [plain(argument.type) for argument in region.args] != wanted * 2:
             return f"its region takes two elements of each operand: {', '.join(map(str, wanted * 2))}"
@@ -135,7 +135,7 @@ def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
 
 
 def _flaw_of_flow(op: Op, with_layouts: bool) -> str | None:
-    """What is wrong with the values that go through its regions."""
+    """What is wrong with the values that go through an operation's regions."""
     for region in op.regions:
         counters = region.args[: op.spec.control.counters] if op.spec.control.loops else []
         counted = op.operands[: len(counters)]
@@ -167,11 +167,11 @@ def plain(type: Type) -> Type:
 
 
 def flaw_of_result(op: Op, result: Value, type: Type, with_layouts: bool) -> str | None:
-    """`type`: what the operation's rule says of it."""
+    """What is wrong with a result. type: what the operation's rule infers."""
     own = result.type
     if not isinstance(own, TileType):
         return None if own == type else f"the result is {own}, its rule says {type}"
-    # Mostly the rule gives an operand's type, which is the result's, too.
+    # The identity test comes first: mostly the rule returns the type object of an operand, and the result has it, too.
     if own is not type and not (isinstance(type, TileType) and own.shape == type.shape and own.dtype == type.dtype):
         return f"the result is {own}, its rule says {type}"
     if not with_layouts or not own.shape:

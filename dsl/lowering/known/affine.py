@@ -1,4 +1,4 @@
-"""Element offsets as functions of a tile's coordinates: sums of products of scalars with linear functions of them."""
+"""Element offsets as functions of a tile's coordinates: Σ product of scalars · linear function of coordinates."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dsl.lowering.layouts.layout import row_major
 
 Terms = tuple[tuple[int, int], ...]  # (identity of a scalar value, factor), sorted
 Product = tuple[int, ...]  # identities of scalar values, sorted; () is 1
-MOST_PRODUCTS = 16
+MOST_PRODUCTS = 16  # of a sum; with more, offsets count as unknown
 
 
 class Affine(NamedTuple):
     """Element offsets of a tile: Σ coefficient · coordinate + Σ terms + constant.
 
-    `terms` are scalars that nothing resolves further.
+    terms: scalars of which no definition is known.
     """
 
     coefficients: tuple[int, ...]
@@ -37,7 +37,7 @@ class Affine(NamedTuple):
         return out
 
     def one_to_one(self, shape: tuple[int, ...]) -> bool:
-        """True if different elements have different offsets: coefficients are beyond the reach of smaller ones."""
+        """Whether different elements have different offsets: each coefficient exceeds what smaller ones can reach."""
         reach = 0
         for coefficient, extent in sorted(zip(map(abs, self.coefficients), shape, strict=True)):
             if extent == 1:
@@ -71,7 +71,7 @@ Offsets = dict[Product, Linear]
 
 
 class _ScalarFactors(Forms[tuple[Value, Value]]):
-    """Of a scalar that is a product, its factors."""
+    """The factors of a scalar that is a product."""
 
     def multiplied(self, op: Op) -> tuple[Value, Value]:
         return op.operands[0], op.operands[1]
@@ -81,25 +81,25 @@ _FACTORS = _ScalarFactors()
 
 
 class AffineOffsets(Forms[Offsets]):
-    """The offsets of one function's values, computed on demand. `scalars` are the values behind products and terms."""
+    """The offsets of one function's values, computed on demand. scalars: identity → the value in products and terms."""
 
     def __init__(self) -> None:
         self.known: dict[Value, Affine | None] = {}
         self.sums: dict[Value, Offsets | None] = {}
         self.scalars: dict[int, Value] = {}
-        self.ranks: dict[int, int] = {}  # in which order they were met: identities differ from run to run
+        self.ranks: dict[int, int] = {}  # order of first use: identities differ between runs, and PTX must not
 
     def in_order(self, product: Product) -> tuple[int, ...]:
         return tuple(sorted(self.ranks[name] for name in product))
 
     def of(self, value: Value) -> Affine | None:
-        """The offsets, if the coordinates' coefficients are numbers."""
+        """The offsets, if the coefficients of coordinates are numbers; else None."""
         if value not in self.known:
             self.known[value] = self._affine(self.offsets(value), value)
         return self.known[value]
 
     def offsets(self, value: Value) -> Offsets | None:
-        """The offsets as far as the definition shows them; None where it does not."""
+        """The offsets as far as definitions show; None where they do not."""
         if value not in self.sums:
             self.sums[value] = self._compute(value) if isinstance(value.type, TileType) else None
         return self.sums[value]
@@ -124,7 +124,7 @@ class AffineOffsets(Forms[Offsets]):
             return self._scalar(value)
         found = self.told(value)
         if found is None and value.op is not None and value.tile.size == 1:
-            # One number, however it came about: `cdiv(start, V) * V` of one row.
+            # A tile of one element is one scalar, whatever computes it: `cdiv(start, V) * V` of one row.
             return {self._named(value): Linear((0,) * len(shape), 1)}
         return found
 
@@ -143,7 +143,7 @@ class AffineOffsets(Forms[Offsets]):
             out = None if out is None else _plus(out, {p: each.times(k) for p, each in part.items()}, 1)
         return {self._named(value): Linear((), 1)} if out is None else out
 
-    # ---- what operations say of themselves ----
+    # ---- forms of operations ----
 
     def number(self, op: Op) -> Offsets:
         number = int(op.attrs["value"])
@@ -203,7 +203,7 @@ def _plus(a: Offsets, b: Offsets, sign: int) -> Offsets | None:
 
 
 def _times(a: Offsets, b: Offsets) -> Offsets | None:
-    """The product, where one factor is the same throughout the tile."""
+    """The product, if one factor is the same in the whole tile; else None, as it is not linear."""
     if any(any(part.coefficients) for part in a.values()):
         a, b = b, a
     if any(any(part.coefficients) for part in a.values()) or len(a) * len(b) > MOST_PRODUCTS:
@@ -221,7 +221,7 @@ def apply_affine(affine: Affine | Linear, coordinates: tuple[int, ...]) -> int:
 
 
 def free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
-    """True if the sum of the coordinates' parts is their XOR: no two coefficients reach the same bit."""
+    """Whether adding the parts of the coordinates has no carries, so that it equals XOR: no bit has two parts."""
     taken = 0
     for coefficient, extent in zip(affine.coefficients, shape, strict=True):
         if coefficient < 0 or coefficient & (coefficient - 1):
@@ -234,7 +234,8 @@ def free_of_carries(affine: Affine, shape: tuple[int, ...]) -> bool:
 
 
 def _reshaped(part: Linear, old: tuple[int, ...], new: tuple[int, ...]) -> Linear | None:
-    """Coefficients under another shape: axes of extent 1 come and go; a row-major tile splits and joins freely."""
+    """Coefficients in another shape. Axes of extent 1 may come and go; axes of a row-major tile may split and join.
+    None otherwise."""
     if tuple(e for e in old if e > 1) == tuple(e for e in new if e > 1):
         kept = iter([c for c, e in zip(part.coefficients, old, strict=True) if e > 1])
         return Linear(tuple(next(kept) if e > 1 else 0 for e in new), part.constant)

@@ -1,11 +1,11 @@
-"""Which index is known not to be above another one, whatever the dims are: `block(0) * 128 + arange(128) < m`.
+"""Proofs that one index is not above another, whatever the dims are: `block(0) * 128 + arange(128) < m`.
 
-Ranges of numbers (`facts.py`) end where a dim begins. Here an index is a sum of products of unknowns, and what is known
-of an unknown is again such a sum: the number of a block is below the extent of the grid, a counter below the end of its
-loop, a quotient times its divisor not above what is divided. To show that a sum is never above a number, its unknowns
-are replaced by their bounds, the latest first, until none is left.
+Ranges of numbers (`facts.py`) do not help with dims. Here, an index is a sum of products of unknowns, and bounds of an
+unknown are such sums, too: the number of a block is below the extent of the grid, a counter is below the end of its
+loop, a quotient times its divisor is not above the dividend. To prove that a sum is never above a number, unknowns are
+replaced by their bounds, the latest first, until none is left.
 
-All of it holds of integers as they are: an index does not overflow (`facts.py`). Other integers are not looked into.
+The proofs need exact integers. An index does not overflow (`facts.py`); other integers have no sums.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from dsl.lowering.ir.types import INDEX
 from dsl.lowering.known.forms import Forms
 
 Product = tuple[int, ...]
-"""Numbers of unknowns, in order; () is 1."""
+"""A product: the numbers of its unknowns, sorted; () is 1."""
 Sum = dict[Product, int]
 """Σ factor · product; no factor is 0."""
 Frozen = tuple[tuple[Product, int], ...]
 
+# Limits of a sum: with larger ones, an index counts as unknown.
 MOST_PRODUCTS = 16
 MOST_FACTORS = 6
 MOST_STEPS = 60
-"""How many sums a proof may look at."""
+"""Most sums of one proof. The search branches at each bound, so it must end somewhere; no proof then means no fact."""
 
 
 def number(value: int) -> Sum:
@@ -52,7 +53,7 @@ def multiplied(a: Sum, b: Sum) -> Sum:
 
 
 def constant(sum: Sum) -> int | None:
-    """The number that a sum without unknowns is."""
+    """The value of a sum without unknowns; None if it has some."""
     return None if any(sum) else sum.get((), 0)
 
 
@@ -65,7 +66,7 @@ def frozen(sum: Sum) -> Frozen:
 
 
 def without(product: Product, part: Product) -> Product | None:
-    """A product divided by another one, or None."""
+    """A product divided by another one; None if it is no multiple."""
     rest = list(product)
     for unknown in part:
         if unknown not in rest:
@@ -76,7 +77,7 @@ def without(product: Product, part: Product) -> Product | None:
 
 @dataclass(frozen=True, slots=True)
 class LinearBound:
-    """factor · product · the unknown is not above (or not below) `by`. The factor is positive, the product not
+    """factor · product · unknown <= by (of a lower bound, >= by). The factor is positive, and the product is not
     negative."""
 
     by: Sum
@@ -86,8 +87,9 @@ class LinearBound:
 
 @dataclass(slots=True)
 class UnknownScalar:
-    """What is known of one scalar. Bounds are of unknowns made before it. cases: it is one of these, where `cases` are
-    not None. quotient: of a division by what is no number, both sides."""
+    """What is known of one scalar. Its bounds contain only earlier unknowns, so that replacing the latest one ends.
+
+    cases: the two sums of which it is one, or None. quotient: (dividend, divisor) if it is a quotient."""
 
     divisor: int = 1
     low: int | None = None
@@ -99,7 +101,7 @@ class UnknownScalar:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """All elements of a scalar or a tile: a sum, and a number between two others for each element."""
+    """All elements of a scalar or a tile: a common sum, plus a number from `low` to `high` for each element."""
 
     sum: Sum
     low: int = 0
@@ -107,14 +109,14 @@ class Elements:
 
 
 class Range(Protocol):
-    """What a proof asks of the facts of one value: bounds, inclusive, or None."""
+    """The facts of one value that proofs use: inclusive bounds, or None."""
 
     low: int | None
     high: int | None
 
 
 class Known(Protocol):
-    """What proofs ask of the analysis of a function (`facts.py`)."""
+    """The analysis of a function (`facts.py`) as proofs use it."""
 
     function: Function
     counters: dict[Value, Op]
@@ -123,21 +125,21 @@ class Known(Protocol):
         """The facts of a value."""
 
     def divisor(self, value: Value) -> int:
-        """Divides a scalar."""
+        """A known divisor of a scalar."""
 
 
 class Bounds(Forms[Elements]):
-    """The sums of one function's indices, and what is known of their unknowns."""
+    """The sums of one function's indices, and the bounds of their unknowns."""
 
     def __init__(self, analysis: Known):
         self.analysis = analysis
         self.unknowns: list[UnknownScalar] = []
-        self.known: dict[Any, Sum] = {}  # of what is made of sums, and of what is none
+        self.known: dict[Any, Sum] = {}  # key of an unknown → the sum that consists of it
         self.elements: dict[Value, Elements | None] = {}
         self.steps = 0
 
     def not_above(self, a: Value, b: Value, distance: int = 0) -> bool:
-        """True if a + distance <= b is known to hold for all elements."""
+        """Whether a + distance <= b is known for all elements."""
         if a.dtype is not INDEX:
             return False
         left, right = self.of(a), self.of(b)
@@ -147,17 +149,17 @@ class Bounds(Forms[Elements]):
         return self._at_most(plus(left.sum, right.sum, -1), right.low - left.high - distance)
 
     def same(self, one: Value, other: Value) -> None:
-        """Two dims are one."""
+        """Records that two dims are equal."""
         self.elements[other] = self.of(one)
 
     def distance(self, a: Value, b: Value) -> int:
-        """Divides what two scalars are apart; 0 if they are equal."""
+        """A known divisor of the difference of two scalars; 0 if they are equal."""
         return self.divisor(plus(self.scalar(b), self.scalar(a), -1))
 
     # ---- sums ----
 
     def of(self, value: Value) -> Elements | None:
-        """All elements of a value; None where nothing says how they hang together with other values."""
+        """All elements of a value; None where nothing relates them to other values."""
         if value not in self.elements:
             told = self.told(value) if value.dtype is INDEX else None
             self.elements[value] = told if told is not None and is_short(told.sum) else self._alone(value)
@@ -180,7 +182,7 @@ class Bounds(Forms[Elements]):
         return None if facts.low is None or facts.high is None else Elements({}, facts.low, facts.high)
 
     def scalar(self, value: Value) -> Sum:
-        """A scalar index, which has a sum in any case."""
+        """The sum of a scalar index: if need be, an unknown of its own."""
         of = self.of(value)
         assert of is not None and not value.tile.shape
         return of.sum
@@ -222,7 +224,7 @@ class Bounds(Forms[Elements]):
         return self._of_two(op, self.greatest)
 
     def chosen(self, op: Op) -> Elements | None:
-        if op.result.tile.shape:  # elements that differ are no unknown
+        if op.result.tile.shape:  # one unknown cannot stand for elements that differ
             return None
         a, b = (self.scalar(o) for o in op.operands[1:])
         return Elements(self.one_of(op.result, a, b))
@@ -234,12 +236,12 @@ class Bounds(Forms[Elements]):
         return Elements(self.block_count(op.attrs["axis"]))
 
     def _of_two(self, op: Op, rule: Callable[[Sum, Sum], Sum]) -> Elements | None:
-        """What is the same in all elements, of two such."""
+        """The result of a rule for two operands, each the same in all elements; else None."""
         sums = [of.sum for o in op.operands if (of := self.of(o)) is not None and of.low == of.high == 0]
         return Elements(rule(sums[0], sums[1])) if len(sums) == 2 else None
 
     def made(self, key: Any, unknown: Callable[[], UnknownScalar]) -> Sum:
-        """The unknown of this key, behind all that stand in its bounds."""
+        """The unknown with this key; a new one gets a number after all unknowns in its bounds."""
         if key not in self.known:
             made = unknown()
             self.unknowns.append(made)
@@ -247,7 +249,7 @@ class Bounds(Forms[Elements]):
         return self.known[key]
 
     def _unknown(self, value: Value) -> UnknownScalar:
-        """A scalar that is no sum: within its range, and of a counter between the bounds of its loop."""
+        """A scalar that is no sum: within its range; a counter is also between the bounds of its loop."""
         facts = self.analysis.of(value)
         out = UnknownScalar(self.analysis.divisor(value), facts.low)
         if facts.low is not None:
@@ -259,7 +261,7 @@ class Bounds(Forms[Elements]):
             start, stop, step = (self.scalar(v) for v in loop.operands[:3])
             by = constant(step)
             between = gcd(self.divisor(step), self.divisor(plus(stop, start, -1)))  # divides stop - counter
-            if by is None or by > 0:  # what is no number is positive
+            if by is None or by > 0:  # a step that is not constant must be positive
                 out.lowers.append(LinearBound(start))
                 out.uppers.append(LinearBound(plus(stop, number(-between))))
             else:
@@ -268,7 +270,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def divisor(self, sum: Sum) -> int:
-        """Divides every value of a sum; 0 of 0."""
+        """A known divisor of a sum; 0 for the sum 0."""
         out = 0
         for product, factor in sum.items():
             for unknown in product:
@@ -279,25 +281,25 @@ class Bounds(Forms[Elements]):
     # ---- the grid ----
 
     def block_count(self, axis: int) -> Sum:
-        """How many blocks a launch has: at most the kernel's grid."""
+        """The number of blocks of a launch along an axis: at least 1, at most the kernel's grid."""
         extent = self.extent(axis)
         most = [] if extent is None else [LinearBound(extent)]
         return self.made(("blocks", axis), lambda: UnknownScalar(low=1, uppers=most, lowers=[LinearBound(number(1))]))
 
     def block_number(self, axis: int) -> Sum:
-        """The number of a block: from 0 on, below how many there are."""
+        """The number of a block along an axis: from 0 to the number of blocks minus 1."""
         below = plus(self.block_count(axis), number(-1))
         return self.made(
             ("block", axis), lambda: UnknownScalar(low=0, uppers=[LinearBound(below)], lowers=[LinearBound({})])
         )
 
     def extent(self, axis: int) -> Sum | None:
-        """The grid's extent, as far as dims and numbers say it."""
+        """The extent of the grid as a sum; None if it is not known."""
         grid = self.analysis.function.grid
         return self.tree(grid[axis]) if axis < len(grid) else None
 
     def tree(self, tree: Any) -> Sum | None:
-        """What a launch evaluates, as a sum; None for what is no integer, or is not looked into."""
+        """An expression of the launch as a sum; None if it is no integer or too long."""
         if isinstance(tree, bool | float):
             return None
         if isinstance(tree, int):
@@ -322,7 +324,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def most_blocks(self, axis: int) -> int | None:
-        """A number of blocks that no launch has more of."""
+        """A constant upper bound of the number of blocks along an axis; None if there is none."""
         extent = self.extent(axis)
         if extent is None:
             return None
@@ -348,18 +350,18 @@ class Bounds(Forms[Elements]):
         return self.made(("floordiv", frozen(a), frozen(by)), lambda: self._ratio(a, by))
 
     def _part(self, a: Sum, by: int) -> UnknownScalar:
-        """a // by for a number: what is left over is between 0 and by - 1, and some multiples of it are known."""
+        """The unknown a // by for a constant `by`: the remainder is between 0 and by - 1, and known modulo `step`."""
         spare = a.get((), 0)
         step = gcd(by, self.divisor({p: k for p, k in a.items() if p}))
-        least = spare % step  # what is left over, at least; at most by - step + least
+        least = spare % step  # the least remainder; the greatest is by - step + least
         low = 0 if self._is_not_negative(a) else None
         lowers = [LinearBound(plus(a, number(step - by - least)), by)]
         upper = LinearBound(plus(a, number(-least)), by)
         return UnknownScalar(1, low, [upper], lowers + [LinearBound({})] * (low == 0), quotient=(a, number(by)))
 
     def _ratio(self, a: Sum, by: Sum) -> UnknownScalar:
-        """a // by for what is no number."""
-        if not by or not self._is_not_negative(by):  # 0 has no meaning as a divisor
+        """The unknown a // by for a `by` that is not constant."""
+        if not by or not self._is_not_negative(by):  # with 0 as the divisor, the result is undefined: no bounds
             return UnknownScalar()
         low = 0 if self._is_not_negative(a) else None
         out = UnknownScalar(1, low, [], [LinearBound({})] * (low == 0), quotient=(a, by))
@@ -404,7 +406,7 @@ class Bounds(Forms[Elements]):
         return self.made(("maximum", frozen(a), frozen(b)), either)
 
     def one_of(self, key: Value, a: Sum, b: Sum) -> Sum:
-        """One of two, and nothing says which."""
+        """The unknown that is one of two sums; nothing says which."""
         if a == b:
             return a
 
@@ -442,7 +444,7 @@ class Bounds(Forms[Elements]):
         return False
 
     def _cases(self, unknown: int) -> tuple[Sum, Sum] | None:
-        """The sums of which an unknown is one: also of a quotient whose divisor is one of two."""
+        """The two sums of which an unknown is one; also for a quotient whose divisor is one of two. None otherwise."""
         of = self.unknowns[unknown]
         if of.cases is not None or of.quotient is None:
             return of.cases
@@ -454,7 +456,7 @@ class Bounds(Forms[Elements]):
         return one, other
 
     def _with(self, sum: Sum, unknown: int, value: Sum) -> Sum:
-        """A sum with an unknown replaced by what it is."""
+        """A sum with an unknown replaced by its value."""
         out: Sum = {}
         for product, factor in sum.items():
             part: Sum = {tuple(u for u in product if u != unknown): factor}
@@ -464,7 +466,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def _replaced(self, sum: Sum, unknown: int) -> Iterator[tuple[Sum, int]]:
-        """Sums without an unknown that some number times the sum is not above, each with that number."""
+        """Pairs (bound, scale) with scale · sum <= bound, where the bound does not have the unknown."""
         signs = {factor > 0 for product, factor in sum.items() if unknown in product}
         for upper in self._uppers(unknown) if True in signs else (None,):
             for lower in self.unknowns[unknown].lowers if False in signs else (None,):
@@ -508,7 +510,7 @@ class Bounds(Forms[Elements]):
                 yield from _ratios(above, by)
 
     def _above(self, sum: Sum, kept: Set[int]) -> Iterator[Sum]:
-        """Sums that a sum is not above: itself, and with its latest unknowns replaced, but for those that are kept."""
+        """Upper bounds of a sum: the sum itself, and sums with its latest unknowns replaced, except `kept` ones."""
         self.steps -= 1
         if self.steps < 0 or not is_short(sum):
             return
@@ -521,8 +523,8 @@ class Bounds(Forms[Elements]):
 
 
 def _ratios(above: Sum, by: Sum) -> Iterator[LinearBound]:
-    """Bounds of x where by · x is not above `above` and `by` is positive: where `by` is a number, or goes into `above`
-    with a number left that is not positive."""
+    """Upper bounds of x if by · x <= above and `by` is positive: for a constant `by`, and for one that divides `above`
+    with a remainder that is constant and not positive."""
     divisor = constant(by)
     if divisor is not None and not any(k % divisor for product, k in above.items() if product):
         yield LinearBound({product: k // divisor for product, k in above.items() if k // divisor})

@@ -1,11 +1,11 @@
-"""What is known of integer and i1 values without running them: ranges, divisors, runs of neighbours, runs of equals.
+"""Facts of integers and flags at compile time: ranges, divisors, runs of neighbours, runs of equal elements.
 
-Layouts alone give no vector width: that needs to know that the offsets of neighbouring elements are neighbours, that
-the first is aligned, and that the mask does not change in between (the same three facts as Triton's axis analysis), or
-only in such a way that its ends tell whether it is on throughout.
+A layout alone does not give the width of an access. Offsets of neighbouring elements must be neighbours, the first one
+must be aligned, and the mask must not change in between (the same three facts as Triton's axis analysis), or only such
+that its ends tell whether it is on for all.
 
-An index does not overflow, because its width is chosen by the number of elements; other integers wrap around, so a run
-of theirs must not reach past a wrap and a bound must not be passed. Division by zero has no meaning, here either.
+An index does not overflow, because its width is chosen by the number of elements. Other integers wrap around: their
+runs must not reach past a wrap, and their bounds must hold. Division by zero is undefined, here too.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ def power_of_two_divisor(value: int) -> int:
 
 @dataclass(slots=True)
 class Facts:
-    """Of one value. All counts are powers of two.
+    """The facts of one value. All counts are powers of two.
 
-    every: divides every element.
-    run: along each axis, elements come in aligned groups of this many, each one more than the one before.
-    start: along each axis, divides the first element of every such group.
-    same: along each axis, elements come in aligned groups of this many equal ones.
-    low, high: bounds, inclusive, or None.
+    every: a divisor of all elements.
+    run: for each axis, the length of aligned groups in which each element is one more than the one before.
+    start: for each axis, a divisor of the first element of each such group.
+    same: for each axis, the length of aligned groups of equal elements.
+    low, high: inclusive bounds, or None.
 
-    Of a mask, aligned groups of this many along each axis (by themselves, the groups of equal ones):
-    falls: none is on behind one that is off, as of i < n.
-    rises: none is off behind one that is on, as of i >= n.
-    convex: none is off between two that are on, as of both joined.
+    For masks, the length of aligned groups along each axis (default: `same`) in which
+    falls: no flag is on behind one that is off, as in i < n;
+    rises: no flag is off behind one that is on, as in i >= n;
+    convex: no flag is off between two that are on, as in both together.
     """
 
     every: int
@@ -58,7 +58,7 @@ class Facts:
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Those whose counts follow the axes and say nothing of the numbers: same, falls, rises, convex."""
+        """The counts that depend on axes but not on numbers: same, falls, rises, convex."""
         return self.same, self.falls, self.rises, self.convex
 
 
@@ -72,15 +72,15 @@ def gcd(a: int, b: int) -> int:
 
 
 def start_of(facts: Facts, axis: int, length: int) -> int:
-    """Divisor of the first elements when the runs along `axis` are cut to `length`."""
+    """A divisor of the first elements of runs along `axis`, if the runs are cut to `length`."""
     if length >= facts.run[axis]:
         return facts.start[axis]
     return max(gcd(facts.start[axis], length), facts.every)
 
 
 def either(a: Facts, b: Facts, same: tuple[int, ...]) -> Facts:
-    """Of what is element by element one of two values. Where the choice is the `same` for a group, a run of both is a
-    run."""
+    """The facts of a value of which each element comes from one of two. If the choice is the same for a group, a run of
+    both values is a run. same: the groups of the choice."""
     every = gcd(a.every, b.every)
     run = tuple(map(min, a.run, b.run, same))
     start = tuple(
@@ -97,9 +97,9 @@ def fits(low: int | None, high: int | None, dtype: DType) -> bool:
 
 
 def wrapped(facts: Facts, dtype: DType) -> Facts:
-    """What is left of facts that hold for the exact result, once the result is stored in `dtype`, modulo 2^bits.
+    """The facts of a result stored in `dtype`, modulo 2^bits, given the facts of the exact result.
 
-    A group that starts at a multiple of its own length does not reach past a wrap.
+    A group that starts at a multiple of its own length does not reach past a wrap, so such runs stay.
     """
     if dtype.kind == "index" or fits(facts.low, facts.high, dtype):
         return facts
@@ -109,12 +109,12 @@ def wrapped(facts: Facts, dtype: DType) -> Facts:
 
 
 class Analysis:
-    """Facts of the values of one function, computed on demand. Its `divisors` are of dims, scalars and strides."""
+    """The facts of one function's values, computed on demand."""
 
     def __init__(self, function: Function):
         self.function = function
         self.known: dict[Value, Facts] = {}
-        self.counters: dict[Value, Op] = {}  # the `for` of each
+        self.counters: dict[Value, Op] = {}  # counter → its `for`
         self.bounds = Bounds(self)
         self.carried: dict[
             Value, tuple[Value, Value]
@@ -131,13 +131,13 @@ class Analysis:
                     self.known[stride] = replace(self.known[stride], low=0)
 
     def enter_loop(self, loop: Op) -> None:
-        """The counter of this `for` lies between its start and its stop, in steps up or down."""
+        """Records the facts of a `for`'s counter: between start and stop, in steps up or down."""
         counter = loop.regions[0].args[0]
         self.counters[counter] = loop
         start, stop, step = (self.of(v) for v in loop.operands[:3])
         low = high = None
         every = gcd(start.every, step.every)
-        apart = gcd(every, stop.every)  # divides what the counter lacks to its stop
+        apart = gcd(every, stop.every)  # a divisor of stop - counter, so the counter is at least so far from the stop
         if step.low is not None and step.low > 0:
             low, high = start.low, None if stop.high is None else stop.high - apart
         elif step.high is not None and step.high < 0:
@@ -145,18 +145,19 @@ class Analysis:
         self.known[counter] = Facts(every, (), (), (), low, high)
 
     def enter_carried(self, loop: Op) -> None:
-        """The scalars that this `for` carries; its body is complete."""
+        """Records the scalars that a `for` carries. Its body must be complete."""
         for start, inside, following, _ in carried_integers(loop):
             self.carried[inside] = start, following
 
     def assuming(self, value: Value, facts: Facts) -> Analysis:
-        """This analysis, if `value` had these facts."""
+        """A copy of this analysis under the assumption that `value` has these facts."""
         out = copy(self)
         out.known = {**self.known, value: facts}
         return out
 
     def _carried(self, value: Value) -> Facts:
-        """A scalar that a loop carries: what holds of its start, and in the next iteration if it does in this one."""
+        """The facts of a scalar that a loop carries, by induction: they hold for its start, and in the next iteration
+        if in this one. The guess gets weaker until that is so."""
         start, following = self.carried[value]
         first = self.of(start)
         guess = Facts(first.every, (), (), (), first.low, None)
@@ -169,19 +170,19 @@ class Analysis:
             guess = better
 
     def divides(self, value: Value, divisor: int) -> None:
-        """A power of two divides this scalar of the launch."""
+        """Records a divisor of a scalar of the launch; its power of two counts."""
         self.known[value] = replace(self.of(value), every=power_of_two_divisor(divisor))
         self.bounds = Bounds(self)
 
     def divisor(self, value: Value) -> int:
-        """Divides a scalar; of a dim any number, of others a power of two."""
+        """A known divisor of a scalar: of a dim any number, of others a power of two."""
         dims = self.function.dims
         if value.name in dims and dims[value.name] is value:
             return self.function.divisors.get(value.name, 1)
         return self.of(value).every
 
     def equal(self, new: Value, old: Value) -> None:
-        """`new` is `old`, made anew."""
+        """Records that `new` is a copy of `old`."""
         if old in self.known:
             self.known[new] = self.known[old]
 
@@ -203,7 +204,7 @@ class Analysis:
             return unknown(shape)
         if op.spec.control.counters and not shape:
             inside = op.regions[0].args[op.spec.control.counters + op.results.index(value)]
-            return self.of(inside)  # at its head, when no iteration follows
+            return self.of(inside)  # the result is the carried value at the head of the loop, when it ends
         number = constant_of(value)
         if number is not None:
             every = power_of_two_divisor(int(number))
@@ -224,17 +225,17 @@ class Analysis:
 
 
 SPARE = 1 << 21
-"""What an index has above all elements: the greatest extent of a tile, twice, so that no edge of a slice overflows."""
+"""Room of an index above all elements: twice the greatest extent of a tile, so that no edge of a slice overflows."""
 
 
 def most_elements(index_bits: int) -> int:
-    """The greatest number of elements that an index of so many bits counts."""
+    """The greatest number of elements that an index of so many bits can count."""
     return (1 << index_bits - 1) - SPARE
 
 
 def counts_elements(value: Value) -> bool:
-    """True if an index is made of dims, numbers of blocks, counters and constants alone: of what counts elements, which
-    the launch has seen to fit. One that was another integer may be any number of its width."""
+    """Whether an index is computed only from dims, block numbers, counters and constants. These count elements, and the
+    launch has checked that they fit. An index converted from another integer may be any number of its width."""
     seen: set[Value] = set()
     work = [value]
     while work:
@@ -250,7 +251,7 @@ def counts_elements(value: Value) -> bool:
 
 
 def facts_of(function: Function) -> Analysis:
-    """The facts of a function whose loops stay as they are from here on: one analysis for all passes that ask."""
+    """The facts of a function whose loops will not change any more: one cached analysis for all passes."""
     found = function.facts
     if not isinstance(found, Analysis):
         found = function.facts = facts_now(function)
@@ -258,7 +259,7 @@ def facts_of(function: Function) -> Analysis:
 
 
 def facts_now(function: Function) -> Analysis:
-    """The facts of a function as it is; its loops may be made anew afterwards."""
+    """The facts of a function as it is now; its loops may change afterwards."""
     facts = Analysis(function)
     for op in walk(function.body):
         if op.spec.control.counters:
@@ -268,6 +269,6 @@ def facts_now(function: Function) -> Analysis:
 
 
 def in_order(low: Value, high: Value, facts: Analysis) -> bool:
-    """True if one number is known not to be above another one."""
+    """Whether low <= high is known."""
     most, least = facts.of(low).high, facts.of(high).low
     return most is not None and least is not None and most <= least

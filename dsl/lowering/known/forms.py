@@ -1,4 +1,5 @@
-"""Values told by others: what the `form` of an operation's row says, in the words of those that ask."""
+"""Values described by other values. The `form` in an operation's row calls one method of the description that an
+analysis wants."""
 
 from __future__ import annotations
 
@@ -12,25 +13,25 @@ F = TypeVar("F")
 
 
 class Forms(Generic[F]):
-    """A way to tell values by others: an operation's `form` says by one of these methods what it makes of its operands.
-    None where this way has no words for it.
+    """A kind of description of values by their operands. The `form` of an operation calls the method for what it
+    computes. A method returns None where this kind cannot describe it.
     """
 
     def told(self, value: Value) -> F | None:
-        """What the operation that makes a value says of it."""
+        """The description of a value by the operation that computes it; None if there is none."""
         op = value.op
         return op.spec.elements.form(self, op) if op is not None and op.spec.elements.form is not None else None
 
     def number(self, op: Op) -> F | None:
-        """The attribute `value`, in each element."""
+        """The constant in the attribute `value`, in each element."""
         return None
 
     def counted(self, op: Op) -> F | None:
-        """0, 1, 2 …"""
+        """The elements 0, 1, 2 …"""
         return None
 
     def added(self, op: Op, sign: int) -> F | None:
-        """The first operand, and `sign` times the second."""
+        """The first operand plus `sign` times the second."""
         return None
 
     def multiplied(self, op: Op) -> F | None:
@@ -38,7 +39,7 @@ class Forms(Generic[F]):
         return None
 
     def scaled(self, op: Op, factor: int) -> F | None:
-        """The first operand so many times."""
+        """The first operand times a constant."""
         return None
 
     def divided(self, op: Op) -> F | None:
@@ -46,7 +47,7 @@ class Forms(Generic[F]):
         return None
 
     def left_over(self, op: Op) -> F | None:
-        """What that leaves."""
+        """The remainder of that division."""
         return None
 
     def lesser(self, op: Op) -> F | None:
@@ -54,15 +55,15 @@ class Forms(Generic[F]):
         return None
 
     def greater(self, op: Op) -> F | None:
-        """The greater one."""
+        """The greater of both operands."""
         return None
 
     def chosen(self, op: Op) -> F | None:
-        """One of the operands behind the first, element by element."""
+        """One of the second and the third operand, element by element."""
         return None
 
     def ordered(self, op: Op, low: int, apart: int) -> F | None:
-        """Whether the operand of the number `low` is below the other one, by `apart` or more."""
+        """Whether operand number `low` + apart <= the other operand."""
         return None
 
     def block(self, op: Op) -> F | None:
@@ -70,7 +71,7 @@ class Forms(Generic[F]):
         return None
 
     def blocks(self, op: Op) -> F | None:
-        """How many blocks there are along it."""
+        """The number of blocks along the attribute `axis`."""
         return None
 
     def repeated(self, op: Op) -> F | None:
@@ -78,7 +79,7 @@ class Forms(Generic[F]):
         return None
 
     def reshaped(self, op: Op) -> F | None:
-        """The operand's elements in row-major order under another shape."""
+        """The operand's elements, in row-major order, in another shape."""
         return None
 
     def transposed(self, op: Op) -> F | None:
@@ -99,11 +100,11 @@ Linear = tuple[dict[Value, int], int]
 
 
 def linear(value: Value) -> Linear:
-    """A scalar integer as Σ coefficient · value + constant, as far as its definition shows.
+    """A scalar integer as Σ coefficient · value + constant, as far as definitions show.
 
     >>> # r * 4 + 3  →  ({r: 4}, 3)
 
-    An s32 that becomes an index keeps its form: sums of s32 that overflow have no meaning as indices.
+    An s32 that is converted to an index keeps its form: as indices, sums of s32 that overflow are undefined.
     """
     number = constant_of(value)
     if number is not None:

@@ -1,4 +1,4 @@
-"""Element offsets that are no linear form of coordinates, listed one by one: `arange(32) ^ 1`, `i // 3 * 5 + i % 3`."""
+"""Element offsets that are not linear in coordinates, as lists: `arange(32) ^ 1`, `i // 3 * 5 + i % 3`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dsl.lowering.ir.types import S32, TileType, int_range
 from dsl.lowering.known.affine import Terms
 from dsl.lowering.known.forms import Forms, linear
 
-MOST_LISTED = 1 << 12  # elements of a tile: a pass over 4096 of them takes about a millisecond an operation
+MOST_LISTED = 1 << 12  # most elements of a tile: for 4096, each operation takes about a millisecond
 
 
 class Listed(NamedTuple):
-    """Element offsets of a tile: elements (row-major) + Σ terms + constant; `terms` as in `Affine`."""
+    """Element offsets of a tile: elements (row-major) + Σ terms + constant. terms: as in `Affine`."""
 
     elements: tuple[int, ...]
     terms: Terms
     constant: int
-    kind: str = "listed"  # two elements are never equal to the two coefficients of an `Affine`
+    kind: str = "listed"  # a named tuple equals any tuple with equal fields: this one never equals an `Affine`
 
     def reach(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """The least and the greatest offset, terms left out."""
@@ -31,12 +31,12 @@ class Listed(NamedTuple):
         return [self.constant + e for e in self.elements]
 
     def one_to_one(self, shape: tuple[int, ...]) -> bool:
-        """True if different elements have different offsets."""
+        """Whether different elements have different offsets."""
         return len(set(self.elements)) == len(self.elements)
 
 
 Sum = tuple[list[int], dict[int, int]]
-"""A number for each element, and the scalars added to all of them with their factors."""
+"""A number for each element, and the scalars with factors that are added to all elements."""
 
 
 class ListedOffsets(Forms[Sum]):
@@ -64,7 +64,7 @@ class ListedOffsets(Forms[Sum]):
             terms, constant = linear(value)
             low, high = int_range(value.dtype)
             if value.dtype.kind != "index" and value.dtype is not S32 and not low <= constant <= high:
-                return [0], {id(value): 1}  # it wrapped: i + 200 - i + 100 of u8
+                return [0], {id(value): 1}  # the constant wraps: i + 200 - i + 100 of u8
             return [constant], {id(v): k for v, k in terms.items()}
         if op is None or not op.spec.pure:
             return None
@@ -72,7 +72,7 @@ class ListedOffsets(Forms[Sum]):
         return self._computed(op) if found is None else found
 
     def _computed(self, op: Op) -> Sum | None:
-        """Element by element."""
+        """Computes the operation for each element; None if an operand has scalars that are not known."""
         if op.spec.algebra.computes is None:
             return None
         parts = [self.sum(operand) for operand in op.operands]
@@ -82,7 +82,7 @@ class ListedOffsets(Forms[Sum]):
         out = [computed(op.spec.algebra.computes, row, op.result.dtype) for row in rows]
         return ([int(e) for e in out if e is not None], {}) if None not in out else None
 
-    # ---- what operations say of themselves ----
+    # ---- forms of operations ----
 
     def number(self, op: Op) -> Sum | None:
         return ([int(op.attrs["value"])] * op.result.tile.size, {}) if op.result.dtype.is_int else None

@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 
 
 class LayoutError(ValueError):
-    """A layout that cannot be: says which rule it breaks."""
+    """An impossible layout; the message says which rule it breaks."""
 
 
 def bits_of(extent: int) -> int:
-    """log2 of a power of two."""
+    """log2 of a power of two; LayoutError for other numbers."""
     if extent <= 0 or extent & (extent - 1):
         raise LayoutError(f"{extent} is no power of two")
     return extent.bit_length() - 1
@@ -36,7 +36,7 @@ def apply(bases: Iterable[int], value: int) -> int:
 
 
 def flaw_of_layout(layout: object, shape: tuple[int, ...], warps: int) -> str:
-    """What is wrong with something as a layout of a tile in the registers of a block; "" if nothing."""
+    """What is wrong with `layout` as the layout of a tile in the registers of a block; "" if nothing."""
     if not isinstance(layout, Layout) or layout.shape != shape or [*layout.bases] != ["register", "lane", "warp"]:
         return f"it takes a Layout of {list(shape)}, by register, lane and warp"
     if len(layout.lane) != 5 or 1 << len(layout.warp) != warps:
@@ -49,15 +49,15 @@ def flaw_of_layout(layout: object, shape: tuple[int, ...], warps: int) -> str:
 
 
 class BasisSpan:
-    """The space that some vectors span, in echelon form, remembering how each was made.
+    """The space over F2 that some vectors span, in echelon form, with the combination of vectors behind each row.
 
-    `solve(v)` gives the combination (bits over the inserted vectors) whose XOR is v, or None.
+    `solve(v)` returns the combination (a bit for each inserted vector) whose XOR is v, or None.
     """
 
     __slots__ = ("rows",)
 
     def __init__(self, vectors: Iterable[int] = ()):
-        self.rows: list[tuple[int, int]] = []  # (vector, combination), each vector with a leading bit of its own
+        self.rows: list[tuple[int, int]] = []  # (vector, combination); each vector has another leading bit
         for i, vector in enumerate(vectors):
             self.add(vector, 1 << i)
 
@@ -68,7 +68,7 @@ class BasisSpan:
         return vector, combination
 
     def add(self, vector: int, combination: int = 0) -> bool:
-        """Insert; False if the vector was in the span already."""
+        """Inserts a vector. Returns False if it was in the span already."""
         vector, combination = self.reduce(vector, combination)
         if not vector:
             return False
@@ -89,7 +89,7 @@ class BasisSpan:
 
 
 class _Interned(type):
-    """Of equal layouts there is one object: they are compared by identity, and what is found of one is found once."""
+    """Makes equal layouts one object. They are compared by identity, and cached results are found once for all."""
 
     known: ClassVar[dict[tuple, Layout]] = {}
 
@@ -150,8 +150,9 @@ class Layout(metaclass=_Interned):
     def blocked(
         shape: tuple[int, ...], vector: tuple[int, ...], lanes: tuple[int, ...], warps: tuple[int, ...]
     ) -> Layout:
-        """Each lane holds a `vector`, `lanes` of them side by side, `warps` of these; what remains of the tile repeats
-        in further registers. The last axis varies fastest in each. Lanes or warps beyond the tile hold copies.
+        """Each lane holds a `vector`; `lanes` of these lie side by side in a warp, and `warps` of those in a block. The
+        rest of the tile is in further registers. The last axis varies fastest. Lanes or warps beyond the tile hold
+        copies.
 
         >>> Layout.blocked((2, 64), (1, 2), (1, 32), (2, 1)).warp
         (64,)
@@ -181,9 +182,12 @@ class Layout(metaclass=_Interned):
     def default(
         shape: tuple[int, ...], warps: int, vector: int = 1, fast: int = -1, apart: bool = False, run: int = 0
     ) -> Layout:
-        """`vector` elements of the axis `fast` a lane, then lanes, then warps; then from the last axis on. apart: warps
-        lie along other axes, as far as these go. run: so many elements of the axis come before the others, the rest
-        behind them; all of them without."""
+        """Distributes elements from axis `fast` on, then from the last axis on: `vector` elements a lane, then lanes,
+        then warps, then further registers.
+
+        apart: warps go along other axes than `fast`, as far as these suffice. run: only so many elements of `fast` come
+        before the other axes, and the rest behind these; 0 for all.
+        """
         strides = _strides(shape)
         axes = list(reversed(range(len(shape))))
         axes.insert(0, axes.pop(axes.index(fast % len(shape))))
@@ -232,7 +236,7 @@ class Layout(metaclass=_Interned):
 
     @property
     def count(self) -> int:
-        """Registers (elements) a thread."""
+        """The registers (elements) of a thread."""
         return 1 << len(self.register)
 
     @cached_property
@@ -242,7 +246,7 @@ class Layout(metaclass=_Interned):
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """The coordinate of every register of thread 0."""
+        """The coordinate of each register of thread 0."""
         return tuple(apply(self.register, r) for r in range(self.count))
 
     def place(self, **at: int) -> int:
@@ -260,7 +264,8 @@ class Layout(metaclass=_Interned):
         return tuple([index // s % e for s, e in zip(_strides(self.shape), self.shape, strict=True)])
 
     def weighed(self, coefficients: tuple[int, ...]) -> tuple[int, ...]:
-        """By basis, the first place lowest: the sum of its coordinates, each times the coefficient of its axis."""
+        """For each basis, in the order of `flat`: the sum of its coordinates, each times the coefficient of its
+        axis."""
         return _weighed(self, coefficients)
 
     def axis_mask(self, axis: int) -> int:
@@ -269,9 +274,9 @@ class Layout(metaclass=_Interned):
 
     @cached_property
     def replicated(self) -> dict[str, int]:
-        """For lanes and warps, the bits that may be cleared without changing which elements a thread holds.
+        """For lanes and warps, the bits that do not change which elements a thread holds.
 
-        One element lies with every combination of these bits; a store is done by the threads where all are 0.
+        Threads with any combination of these bits hold the same elements. The one in which all are 0 stores them.
         """
         span = BasisSpan(self.register)
         out = {}
@@ -289,7 +294,7 @@ class Layout(metaclass=_Interned):
 
     @cached_property
     def vectors(self) -> tuple[int, ...]:
-        """By axis, how many neighbours along it lie in a thread's first registers, in order, from a multiple on."""
+        """For each axis, how many neighbours along it are a thread's first registers, in order and aligned."""
         return tuple(self._vector(axis) for axis in range(len(self.shape)))
 
     def _vector(self, axis: int) -> int:
@@ -301,7 +306,7 @@ class Layout(metaclass=_Interned):
         return 1 << n
 
     def with_first(self, axis: int) -> Layout:
-        """The same elements in the same threads, in registers whose first ones hold neighbours along `axis`."""
+        """The same elements in the same threads, with neighbours along `axis` in the first registers."""
         stride = _strides(self.shape)[axis]
         along = [stride << n for n in range(bits_of(self.shape[axis]))]
         first = [b for b in along if b in self.register]
@@ -309,22 +314,21 @@ class Layout(metaclass=_Interned):
         return Layout.registers(self.shape, [*first, *rest], self.lane, self.warp)
 
     def is_pure(self, axis: int) -> bool:
-        """True if every basis moves along `axis` only, or not along it at all."""
+        """Whether each basis moves along `axis` only, or not along it at all."""
         mask = self.axis_mask(axis)
         return all(not b & mask or not b & ~mask for b in self.flat)
 
     @cached_property
     def has_plain_copies(self) -> bool:
-        """True if what is held several times is so by lane or warp bits that change nothing.
+        """Whether copies of elements come only from lane or warp bits that change nothing.
 
-        Each register of a thread, and each combination of the other bits, is another element then: joining over those
-        bits takes each once.
+        Then all other bits select different elements, and a reduction over these bits takes each element once.
         """
         span = BasisSpan()
         return all(span.add(b) for b in (*self.register, *(b for b in self.thread if b)))
 
     def is_ordered(self, axis: int) -> bool:
-        """True if the bits of `axis` rise through registers, then lanes, then warps: what a scan needs."""
+        """Whether the bits of `axis` rise through registers, then lanes, then warps, as a scan needs."""
         mask = self.axis_mask(axis)
         along = [b for b in self.flat if b & mask]
         return self.is_pure(axis) and along == [(mask & -mask) << k for k in range(len(along))]
@@ -332,7 +336,7 @@ class Layout(metaclass=_Interned):
     # ---- algebra ----
 
     def compose(self, outer: Layout) -> Layout:
-        """This map, then `outer`, whose places together have as many bits as this layout's coordinates.
+        """This map, then `outer`. The places of `outer` must have as many bits as this layout's coordinates.
 
         >>> swizzle = Layout((4, 4), (("offset", (1, 2, 5, 10)),))
         >>> Layout((4, 4), (("offset", (4, 8)),)).compose(swizzle).places
@@ -343,9 +347,10 @@ class Layout(metaclass=_Interned):
         return Layout(outer.shape, tuple((n, tuple(outer.apply(b) for b in bases)) for n, bases in self.places))
 
     def invert(self) -> Layout:
-        """A map from coordinates back to places (one of them where elements are replicated).
+        """The map from coordinates back to places; one of them where elements are replicated.
 
-        The result's shape is `(2^bits of all places,)`, its only place `coordinate`.
+        Its shape is `(2^bits of all places,)`, and its only place is `coordinate`. LayoutError if an element has no
+        place.
         """
         span = BasisSpan(self.flat)
         bits = bits_of(prod(self.shape))
@@ -358,15 +363,14 @@ class Layout(metaclass=_Interned):
         return Layout((1 << len(self.flat),), (("coordinate", tuple(out)),))
 
     def product(self, outer: Layout) -> Layout:
-        """This layout as the tile, repeated as `outer` says: shapes multiply by axis, places join by name.
+        """This layout repeated by `outer`: shapes multiply for each axis, places join by name.
 
         >>> pair = Layout((2,), (("register", (1,)),))
         >>> row = Layout((32,), (("lane", (1, 2, 4, 8, 16)),))
         >>> pair.product(row).places
         (('register', (1,)), ('lane', (2, 4, 8, 16, 32)))
 
-        The bits of a place add up: two factors of 32 lanes make 10 bits of lanes. Raises LayoutError when the ranks
-        differ.
+        The bits of a place add up: two factors of 32 lanes make 10 bits of lanes. LayoutError if ranks differ.
         """
         if len(self.shape) != len(outer.shape):
             raise LayoutError(f"product of rank {len(self.shape)} and rank {len(outer.shape)}")
@@ -379,7 +383,7 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple((n, mine.get(n, ()) + theirs.get(n, ())) for n in names))
 
     def divide(self, inner: Layout) -> Layout | None:
-        """The layout whose product with `inner` this is, or None."""
+        """The layout `outer` with `inner.product(outer)` equal to this one; None if there is none."""
         if len(self.shape) != len(inner.shape) or any(a % b for a, b in zip(self.shape, inner.shape, strict=True)):
             return None
         shape = tuple(a // b for a, b in zip(self.shape, inner.shape, strict=True))
@@ -400,24 +404,23 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple(places))
 
     def drop(self, axis: int, keep: bool = False) -> Layout:
-        """The layout of a tile that is the same all along `axis`: its bits vanish, registers left without effect go.
-
-        With `keep` the axis stays with extent 1.
+        """The layout without an axis along which all elements are the same: its bits become 0, and registers without
+        effect go. keep: the axis stays, with extent 1.
         """
         return _drop(self, axis, keep)
 
     def reshape(self, shape: tuple[int, ...]) -> Layout:
-        """The same elements under another shape: the row-major index does not change."""
+        """The same elements in another shape. Row-major indices do not change, so neither do the bases."""
         if prod(shape) != prod(self.shape):
             raise LayoutError(f"cannot reshape {self.shape} to {shape}")
         return Layout(tuple(shape), self.places)
 
     def transpose(self, axes: tuple[int, ...]) -> Layout:
-        """Axis i of the result is axis `axes[i]` of this."""
+        """The layout in which axis i is axis `axes[i]` of this one."""
         return _transpose(self, axes)
 
     def expand(self, axis: int, extent: int, bases: tuple[int, ...]) -> Layout:
-        """A new axis of `extent` whose coordinate bits are the given (new) highest registers, in order."""
+        """The layout with a new axis of `extent`, whose bits are new highest registers with these bases, in order."""
         shape = (*self.shape[:axis], extent, *self.shape[axis:])
         narrow = (*self.shape[:axis], 1, *self.shape[axis:])
         places = []
@@ -429,20 +432,19 @@ class Layout(metaclass=_Interned):
         return Layout(shape, tuple(places))
 
     def repeated_in(self, wide: Layout) -> list[int] | None:
-        """For every register of `wide`, the register here that it repeats: of a tile with extent 1 along some axes, of
-        which `wide` lays out the one with these extents grown. None if some thread has not what it would repeat."""
+        """For each register of `wide`, the register here that it repeats. This tile has extent 1 along some axes, and
+        `wide` is the layout of its broadcast. None if a thread does not hold what it would repeat."""
         return _repeated_in(self, wide)
 
     def registers_of(self, wanted: Layout) -> list[int] | None:
-        """For every register of `wanted`, the register here that holds the same element in the same thread.
+        """For each register of `wanted`, the register here with the same element in the same thread.
 
-        None if some element would have to come from another thread, or from registers that differ by thread. Shapes
-        are equal.
+        None if an element is in another thread, or in registers that differ between threads. Shapes must be equal.
         """
         return _registers_of(self, wanted)
 
     def same_threads(self, other: Layout) -> bool:
-        """True only if every element lies in exactly one thread, the same in both layouts."""
+        """Whether each element is in exactly one thread, and in the same one in both layouts."""
         if self.is_replicated or other.is_replicated:
             return False
         return _registers_of(self, other) is not None and _registers_of(other, self) is not None
@@ -450,7 +452,7 @@ class Layout(metaclass=_Interned):
     # ---- text ----
 
     def __str__(self) -> str:
-        """Bases as coordinates, by place."""
+        """The bases of each place, as coordinates."""
         parts = []
         for name, bases in self.places:
             parts.append(f"{name} [{', '.join(str(list(self.coordinates(b))) for b in bases)}]")
@@ -458,7 +460,8 @@ class Layout(metaclass=_Interned):
 
 
 def row_major(extents: Sequence[Any], times: Callable[[Any, Any], Any] = mul) -> list[Any]:
-    """Strides in elements, the last axis without gaps: (2, 3, 4) → 12, 4, 1. `times` multiplies what is no number."""
+    """Row-major strides in elements, without gaps: (2, 3, 4) → 12, 4, 1. times: multiplies extents that are no
+    numbers."""
     inward = accumulate(reversed(extents[1:]), times, initial=1)
     return [*inward][::-1][: len(extents)]
 
@@ -469,7 +472,7 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _move(index: int, old: tuple[int, ...], new: tuple[int, ...], scale: tuple[int, ...]) -> int:
-    """A row-major index of shape `old` as one of shape `new`, each coordinate times `scale`."""
+    """A row-major index of shape `old` as one of shape `new`, with each coordinate times `scale`."""
     out = 0
     for s, e, t, k in zip(_strides(old), old, _strides(new), scale, strict=True):
         out += (index // s % e) * k * t

@@ -1,1 +1,1 @@
-"""What machines have: tensor core instructions, formats of numbers, faults of ptxas that are written around."""
+"""The hardware and its assembler: tensor core instructions, number formats, workarounds for faults of ptxas."""

@@ -27,7 +27,7 @@ _HELD = {
 
 @cache
 def held(dtype: DType, index_bits: int = 32) -> np.dtype:
-    """The numpy type in which values of a type are held; an `index` has the width of the variant."""
+    """The numpy type for values of a type. An `index` has 32 or 64 bits, by variant."""
     if dtype.kind == "index":
         return np.dtype(np.int64 if index_bits == 64 else np.int32)
     return np.dtype(_HELD[dtype.name])
@@ -40,28 +40,29 @@ def stored(dtype: DType) -> np.dtype:
 
 
 def load(bits: Array, dtype: DType) -> Array:
-    """Elements as they lie in memory → values."""
+    """Elements in memory → values."""
     if dtype is BF16:
         return (np.asarray(bits, np.uint32) << np.uint32(16)).view(np.float32)
     return bits
 
 
 def store(values: Array, dtype: DType) -> Array:
-    """Values → elements as they lie in memory."""
+    """Values → elements in memory."""
     if dtype is BF16:
         return (np.asarray(values, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return np.asarray(values).astype(stored(dtype), copy=False)
 
 
 def spread(x: Array, shape: tuple[int, ...]) -> np.ndarray:
-    """As an array of this shape; numpy's own takes 10 us where there is nothing to do."""
+    """An array broadcast to a shape. The test comes first because `np.broadcast_to` takes 10 us even if there is
+    nothing to do."""
     return x if isinstance(x, np.ndarray) and x.shape == shape else np.broadcast_to(x, shape)
 
 
 # ---- rounding ----
 
 _SIZES = {"f16": (10, 16), "bf16": (7, 16), "f32": (23, 32), "f64": (52, 64)}
-"""Bits of the fraction, and of all."""
+"""Float → (bits of its fraction, all bits)."""
 
 
 def to_bf16(x: Array) -> Array:
@@ -80,12 +81,13 @@ def to_tf32(x: Array) -> Array:
 
 
 def upper_tf32(x: Array) -> Array:
-    """float32 values as a tensor core reads them for tf32: without the 13 lowest bits."""
+    """float32 values as tensor cores read tf32: without the 13 lowest bits."""
     return (np.asarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def odd_f32(x: Array) -> Array:
-    """float64 as float32, what is lost kept in the last bit: rounding that to fewer bits is rounding once."""
+    """float64 rounded to odd in float32: the last bit is set if the result is inexact. Rounding that again to fewer
+    bits gives the same as rounding once."""
     x = np.asarray(x, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         near = x.astype(np.float32)
@@ -95,7 +97,7 @@ def odd_f32(x: Array) -> Array:
 
 
 def nearest(x: Array, to: DType) -> Array:
-    """float64 or float32 values in the float type `to`, rounded once to nearest, ties to even."""
+    """float64 or float32 values rounded once to the float type `to`: nearest, ties to even."""
     x = np.asarray(x)
     if to is BF16:
         return to_bf16(odd_f32(x) if x.dtype == np.float64 else x)
@@ -103,19 +105,19 @@ def nearest(x: Array, to: DType) -> Array:
 
 
 def _next(x: Array, up: Array, to: DType) -> Array:
-    """The neighbour above or below each value in its type."""
+    """The next number of the type above or below each value."""
     if to is not BF16:
         kind = held(to).type
         return np.nextafter(x, np.where(up, kind(np.inf), kind(-np.inf)))
     bits = np.asarray(x, np.float32).view(np.int32)
-    away = np.where(bits < 0, ~up, up)  # farther from 0
+    away = np.where(bits < 0, ~up, up)  # away from 0: there the bits of the magnitude grow
     moved: Array = np.where(away, bits + 0x10000, bits - 0x10000)
     zero = np.where(up, np.int32(0x10000), np.int32(-0x7FFF0000))
     return np.asarray(np.where(np.asarray(x) == 0, zero, moved), np.int32).view(np.float32)
 
 
 def round_to(x: Array, to: DType, rounding: str | None) -> Array:
-    """float64 values in a float type: to nearest, or `rz` towards zero, `rp` up, `rm` down."""
+    """float64 values rounded to a float type: to nearest, or `rz` towards zero, `rp` up, `rm` down."""
     near = nearest(x, to)
     if rounding in (None, "rn"):
         return near
@@ -130,7 +132,7 @@ def round_to(x: Array, to: DType, rounding: str | None) -> Array:
         under = np.zeros_like(under)
     with np.errstate(all="ignore"):
         moved = np.asarray(np.where(over | under, _next(near, under, to), near), held(to))
-    # What has become 0 keeps its sign.
+    # A result of 0 has the sign of the value.
     return np.where(moved == 0, np.copysign(moved, x.astype(held(to))), moved).astype(held(to))
 
 
@@ -139,7 +141,7 @@ def round_to(x: Array, to: DType, rounding: str | None) -> Array:
 
 @cache
 def fp8_values(name: str) -> np.ndarray:
-    """The value of each of the 256 patterns, as float32. e4m3 has no infinity, and NaN where all other bits are set."""
+    """The values of the 256 bit patterns, as float32. e4m3 has no infinity; its NaN has all bits but the sign set."""
     fraction, bias = {"e4m3": (3, 7), "e5m2": (2, 15)}[name]
     exponent, low = np.arange(128) >> fraction, np.arange(128) & (1 << fraction) - 1
     values = np.ldexp(low + (exponent > 0) * float(1 << fraction), np.maximum(exponent, 1) - bias - fraction)
@@ -155,8 +157,8 @@ def from_fp8(bits: Array, dtype: DType) -> Array:
 
 
 def to_fp8(x: Array, dtype: DType) -> Array:
-    """float64 or float32 rounded once to nearest, ties to even; what is too large is the largest, NaN is 0x7F.
-    `ml_dtypes` rounds float64 twice, by way of float32, and does not saturate."""
+    """float64 or float32 values as FP8 bits: rounded once to nearest, ties to even, saturating; NaN is 0x7F. Not by
+    `ml_dtypes`, which rounds float64 twice, through float32, and does not saturate."""
     x = np.asarray(x, np.float64)
     values = fp8_values(dtype.name)[:127].astype(np.float64)
     values = values[np.isfinite(values)]
@@ -174,7 +176,7 @@ _WHOLE = {None: np.trunc, "rz": np.trunc, "rn": np.rint, "rp": np.ceil, "rm": np
 
 
 def float_to_int(x: Array, to: DType, kind: np.dtype, rounding: str | None) -> Array:
-    """Truncated unless a rounding is said; saturating; NaN is 0."""
+    """Floats as integers: truncated by default, saturating; NaN gives 0."""
     whole = _WHOLE[rounding](np.asarray(x, np.float64))
     low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
     inside = (whole > low) & (whole < high)
@@ -184,7 +186,7 @@ def float_to_int(x: Array, to: DType, kind: np.dtype, rounding: str | None) -> A
 
 
 def int_to_float(x: Array, to: DType, rounding: str | None) -> Array:
-    """Rounded once."""
+    """Integers as floats, rounded once."""
     x = np.asarray(x)
     if to is F64:
         near = x.astype(np.float64)
@@ -192,7 +194,7 @@ def int_to_float(x: Array, to: DType, rounding: str | None) -> Array:
             return near
         flat = [_directed(int(i), float(f), rounding) for i, f in zip(x.reshape(-1), near.reshape(-1), strict=True)]
         return np.array(flat, np.float64).reshape(x.shape)
-    if x.dtype.itemsize == 8:  # what does not fit 53 bits is kept as one bit
+    if x.dtype.itemsize == 8:  # float64 has 53 bits: the lowest ones become one sticky bit, so that rounding is right
         kind = x.dtype.type
         low = x & kind(0xFFF)
         large = np.abs(x.astype(np.float64)) >= 2.0**53
@@ -211,7 +213,7 @@ def _directed(exact: int, near: float, rounding: str | None) -> float:
 
 
 def int_to_int(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool) -> Array:
-    """Wraps around, or saturates."""
+    """Integers as other integers: wrapped around, or saturated."""
     if saturate:
         low, high = (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) if to.kind == "index" else int_range(to)
         info = np.iinfo(np.asarray(x).dtype)
@@ -220,7 +222,7 @@ def int_to_int(x: Array, source: DType, to: DType, kind: np.dtype, saturate: boo
 
 
 def as_float(x: Array, dtype: DType) -> Array:
-    """The values of any float type, which float64 holds exactly."""
+    """Values of any float type as float64, which represents all of them exactly."""
     return np.asarray(from_fp8(x, dtype) if dtype.name in ("e4m3", "e5m2") else x, np.float64)
 
 
@@ -243,7 +245,7 @@ def number(value: float | int | bool, dtype: DType, index_bits: int) -> Array:
 
 
 def least(dtype: DType) -> float:
-    """The least number above 0 of a float type: the distance between its subnormal ones."""
+    """The least positive number of a float type, which is also the distance of its subnormal numbers."""
     lowest = {"f16": -24, "bf16": -133, "f32": -149, "f64": -1074, "e4m3": -9, "e5m2": -16}
     return 2.0 ** lowest[dtype.name]
 
@@ -257,7 +259,7 @@ def fused(a: Array, b: Array, c: Array, dtype: DType) -> Array:
     total = product + c
     back = total - product
     lost = (product - (total - back)) + (c - back)
-    # Rounded to odd in float64, which has bits enough that rounding again is rounding once.
+    # `total` is rounded to odd in float64: it has enough bits that rounding again gives the same as rounding once.
     bits = np.asarray(total).view(np.int64)
     even = (bits & 1) == 0
     towards = np.where((lost > 0) == (total > 0), 1, -1)

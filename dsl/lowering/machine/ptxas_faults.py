@@ -1,17 +1,18 @@
-"""PTX that is right and that ptxas makes wrong machine code of, written so that it does not.
+"""Workarounds for faults of ptxas: correct PTX that it assembles to wrong machine code is written in another way.
 
 | what | from | by ptxas |
 |---|---|---|
-| signs: that of an operand of a minimum or maximum of three is left out (VIMNMX3) | sm_90 | 12.6 to 13.3 |
-| comparisons of what is clamped at 0 become a predicate of other values (VIMNMX.RELU) | sm_90 | 12.5 to 13.3 |
-| halves: of minima and maxima of two of them, one's predicate is the other's (VIMNMX.S16x2) | sm_90 | 12.8 to 13.3 |
-| conversions of four floats that are at least 0 to bytes are illegal (F2IP.U8.F32.RELU) | sm_89 | 12.0 to 13.5 |
-| products of warp groups that are alike are left out, all but one or two (HGMMA) | sm_90a | 12.0 to 13.5 |
+| signs: a minimum or maximum of three drops the sign of an operand (VIMNMX3) | sm_90 | 12.6 to 13.3 |
+| comparisons of a value clamped at 0 use the predicate of other values (VIMNMX.RELU) | sm_90 | 12.5 to 13.3 |
+| halves: minima and maxima of two halves swap their predicates (VIMNMX.S16x2) | sm_90 | 12.8 to 13.3 |
+| conversions of four floats >= 0 to bytes become an illegal instruction (F2IP.U8.F32.RELU) | sm_89 | 12.0 to 13.5 |
+| equal wgmma products are dropped, all but one or two (HGMMA) | sm_90a | 12.0 to 13.5 |
 
-12.0 and 13.5 were the first and the last that were looked at; sm_120 has the fourth alone. The texts are in
-`tests/lowering/ptxas_texts.py`; `python -m tests.ptxas_versions` assembles them with each version and tells by the
-machine code. On a device the driver's own assembler counts: that of 580.159.04 makes all five (an H200), and none of
-what is written instead. Random programs showed the first four: right on the emulator, wrong on a device (4 of 24,000).
+12.0 and 13.5 were the first and the last version examined; sm_120 has only the fourth fault. The texts are in
+`tests/lowering/ptxas_texts.py`. `python -m tests.ptxas_versions` assembles them with each version and examines the
+machine code. On a device, the driver's own assembler counts: that of 580.159.04 has all five faults (an H200), and none
+with the texts written here. Random programs found the first four: right on the emulator, wrong on a device (4 of
+24,000).
 """
 
 from __future__ import annotations
@@ -41,23 +42,25 @@ STATEMENT = re.compile(
 )
 NAMES = re.compile(r"[%$]?[\w-]+")
 UNKNOWN = ("ld", "atom", "shfl", "vote", "mbarrier", "match", "redux", "activemask", "call", "elect")
-"""What gives other values each time."""
+"""Instructions that may give another value each time."""
 HALVES = ("min.s16", "min.u16", "max.s16", "max.u16")
 
 
 def avoid_faults(ptx: str) -> str:
-    """The same text in other words."""
+    """The same PTX, written such that ptxas assembles it correctly."""
     return keep_products(keep_signs(keep_comparisons(keep_conversions(widen_extremes(ptx)))))
 
 
 def keep_products(ptx: str) -> str:
-    """A fence stands between products of warp groups that are alike: operands, and registers of the sums.
+    """Puts a fence between wgmma products with equal operands and equal accumulator registers.
 
-    ptxas takes the sums of `wgmma.mma_async` for its result alone and not for what it adds to, so that it does once
-    what stands there three times, or as A, B, A, B, or in a loop of four iterations. A commit does not help, a fence
-    and a wait do. Where a descriptor's register was loaded, 13.3 to 13.5 take another one in it for the same. What the
-    compiler writes has a fence in front of each stage, in which no two are alike, and stays as it is; plug-ins'
-    instructions may be otherwise. Of 32 texts with rows of them 17 were wrong on an H200, by ptxas 13.0 and the driver.
+    ptxas treats the accumulator of `wgmma.mma_async` as a result only, not as an input. So it runs equal products once,
+    whether the text has them three times, as A, B, A, B, or in a loop of four iterations. A commit does not help; a
+    fence and a wait do. If a descriptor's register was loaded, 13.3 to 13.5 take a new value in it for the old one.
+
+    The compiler's own code has a fence before each stage, and no two equal products in a stage: it does not change.
+    Instructions of plug-ins may. Of 32 texts with rows of products, 17 were wrong on an H200, with ptxas 13.0 and with
+    the driver.
     """
     if PRODUCT not in ptx:
         return ptx
@@ -68,14 +71,14 @@ def keep_products(ptx: str) -> str:
 
 
 def apart(part: str, targets: set[str], loaded: set[str]) -> str:
-    """What stands between two fences or waits, with a fence in front of a product that may be another one again."""
+    """A part between two fences or waits, with a fence before each product that may equal an earlier one."""
     if part.count(PRODUCT) < 2 and not any(f"{target}:" in part for target in targets):
         return part
-    values: dict[str, Any] = {}  # of registers, where they are not what they were at the part's start
+    values: dict[str, Any] = {}  # register → its value, if it changed since the start of the part
     done: set[Any] = set()
     made, behind, again = [], 0, False
     for found in STATEMENT.finditer(part):
-        if found["label"] in targets:  # of a loop, maybe, without a fence in it so far
+        if found["label"] in targets:  # maybe the start of a loop: the next product may then repeat itself
             again = True
         elif (name := found["name"] or "").startswith(PRODUCT):
             sums, rest = found["operands"].split("}", 1)
@@ -99,7 +102,8 @@ def is_copy(name: str, taken: list[Any]) -> bool:
 
 
 def value_of(name: str, taken: list[Any]) -> Any:
-    """What an instruction makes, so that equal values compare equal: a copy, a value and a number, or itself."""
+    """The value of an instruction, such that equal values compare equal: that of a copied register, a base plus a
+    number, or the instruction itself."""
     if is_copy(name, taken):
         return taken[0]
     if name.startswith(("add.s64", "add.u64")) and str(taken[1]).lstrip("-").isdigit():
@@ -110,13 +114,13 @@ def value_of(name: str, taken: list[Any]) -> Any:
 
 
 def widen_extremes(ptx: str) -> str:
-    """Minima and maxima of 16-bit integers are taken in 32 bits.
+    """Computes minima and maxima of 16-bit integers in 32 bits.
 
-    `setp.eq.b16 p, m, 0` behind `max.s16 m, x, 0` becomes the predicate that says which operand was taken, and of the
-    two halves of a register the wrong one says it last: SASS `VIMNMX.S16x2 R, P0, P0, …`.
+    For `setp.eq.b16 p, m, 0` behind `max.s16 m, x, 0`, ptxas uses the predicate that says which operand was taken. Both
+    halves of a register write it, and the wrong one writes last: SASS `VIMNMX.S16x2 R, P0, P0, …`.
     """
 
-    if not any(name in ptx for name in HALVES):  # looking at each line takes longer than all else here
+    if not any(name in ptx for name in HALVES):  # the regular expression below takes longer than all else here
         return ptx
 
     def widened(found: re.Match[str]) -> str:
@@ -134,11 +138,12 @@ def widen_extremes(ptx: str) -> str:
 
 
 def keep_comparisons(ptx: str) -> str:
-    """A minimum or maximum that is not negative, and is compared, is made of a shift in place of another maximum.
+    """Clamps a minimum or maximum at 0 by a shift in place of another maximum, if the result is compared.
 
-    `setp.eq.s32 min.relu.s32(x, c), c` becomes the predicate of VIMNMX.RELU, which is set for other x.
+    For `setp.eq.s32 min.relu.s32(x, c), c`, ptxas uses the predicate of VIMNMX.RELU, which is set for other x.
     """
-    if ".relu.s32" not in ptx and ("min.s32" not in ptx or "max.s32" not in ptx):  # expressions take ten times longer
+    # Plain searches first: the regular expressions take ten times as long.
+    if ".relu.s32" not in ptx and ("min.s32" not in ptx or "max.s32" not in ptx):
         return ptx
     minima = set(MINIMUM.findall(ptx))
     clamped = {d for _, d, _, _ in RELU.findall(ptx)} | {d for d, a in AT_LEAST_0.findall(ptx) if a in minima}
@@ -162,10 +167,10 @@ def keep_comparisons(ptx: str) -> str:
 
 
 def keep_conversions(ptx: str) -> str:
-    """A float that is at least 0 is added to -0, which leaves it as it is, before it becomes one of four bytes.
+    """Adds -0 to a float that is at least 0, before it is converted to one of four bytes. That does not change it.
 
-    Of `cvt.pack.sat.u8` of conversions of `max.f32(x, 0)` ptxas makes F2IP.U8.F32.RELU: an illegal instruction on an
-    H200 (`relu(x).to(u8)`). With s8 the instruction is there.
+    From `cvt.pack.sat.u8` of conversions of `max.f32(x, 0)`, ptxas makes F2IP.U8.F32.RELU, an illegal instruction on an
+    H200 (`relu(x).to(u8)`). The instruction for s8 exists.
     """
     if "cvt.pack.sat.u8.s32" not in ptx:
         return ptx
@@ -186,7 +191,7 @@ def keep_conversions(ptx: str) -> str:
 
 
 def compared(ptx: str) -> set[str]:
-    """The registers that are compared, and those whose values they have in another width."""
+    """The registers that are compared, and those from which these were copied or converted."""
     found = {operand for pair in COMPARED.findall(ptx) for operand in pair}
     sources: dict[str, list[str]] = {}
     for to, source in PASSED_ON.findall(ptx):
@@ -201,9 +206,9 @@ def compared(ptx: str) -> set[str]:
 
 
 def keep_signs(ptx: str) -> str:
-    """Negations are written as ~x + 1 where a text takes two signed minima or maxima, or more.
+    """Writes negations as ~x + 1 if the PTX has two or more signed minima or maxima.
 
-    Of `max.s32(c, max.s32(a, neg.s32 b))` ptxas makes one instruction and leaves the sign of b out. Additions it keeps.
+    From `max.s32(c, max.s32(a, neg.s32 b))`, ptxas makes one instruction and drops the sign of b. It keeps additions.
     """
     if ptx.count("min.s32") + ptx.count("max.s32") < 2 or "neg.s" not in ptx:
         return ptx

@@ -1,7 +1,7 @@
-"""Which `mma` a product of tiles takes, and the layouts that it requires.
+"""The `mma` instructions for a matrix product, and the layouts that they require.
 
 The rows of `dsl/ptx_templates/mma_sync.toml` have fragments: linear maps over F2 from (element, lane) to (row, column).
-A tile is many fragments: their repeats along its axes lie in further registers and in warps.
+A tile consists of many fragments, which repeat along its axes in further registers and in warps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OPERANDS = DTYPES | OPERAND_TYPES
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """A row of `mma_sync.toml` by its name: d[m, n] = a[m, k] @ b[k, n] + c, with the element types of a, b and c."""
+    """A row of `mma_sync.toml`: d[m, n] = a[m, k] @ b[k, n] + c, with the element types of a, b and c."""
 
     name: str
     m: int
@@ -50,8 +50,8 @@ class Mma:
 def instructions() -> tuple[Mma, ...]:
     """All rows, the largest first."""
     rows = family("mma_sync")
-    # Largest first: `fitting` keeps this order and its first is the rule. A smaller shape needs more instructions for
-    # the same products.
+    # The largest first: `fitting` keeps the order, and its first is the rule. A smaller shape needs more instructions
+    # for the same product.
     return tuple(sorted((Mma(name, *astuple(rows.product(name))) for name in rows), key=lambda i: -i.m * i.n * i.k))
 
 
@@ -62,16 +62,16 @@ def shapes() -> tuple[str, ...]:
 
 
 def accumulators(a: DType, b: DType) -> list[str]:
-    """The element types that products of `a` and `b` can be added to; none if no instruction multiplies them."""
+    """The accumulator types for products of `a` and `b`; none if no instruction multiplies these."""
     return list(dict.fromkeys(i.c for i in instructions() if (i.a, i.b) == (a.name, b.name)))
 
 
 def fitting(
     target: Target, a: TileType, b: TileType, c: TileType, shape: str | None, modifier: str, loc: Loc | None
 ) -> list[Mma]:
-    """The instructions of a product c[M, N] + a[M, K] @ b[K, N] that fit, the largest first; of that shape, if given.
+    """The instructions that fit a product c[M, N] + a[M, K] @ b[K, N], the largest first; with `shape`, only that one.
 
-    Raises TileError: `type` if no instruction has these types, `target` if the target has none, `shape` if none fits.
+    TileError `type` if no instruction has these types, `target` if the target has none, `shape` if none fits.
     """
 
     types = (a.dtype.name, b.dtype.name, c.dtype.name)
@@ -101,7 +101,7 @@ def fitting(
 
 
 def _of_types(a: DType, b: DType, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
-    """The instructions whose operands and accumulator have these types."""
+    """The instructions with these types of operands and accumulator. TileError `type` if there are none."""
     found = [i for i in instructions() if (i.a, i.b, i.c) == types]
     if found:
         return found
@@ -113,7 +113,7 @@ def _of_types(a: DType, b: DType, types: tuple[str, str, str], loc: Loc | None) 
 
 
 def _of_modifier(typed: list[Mma], modifier: str, types: tuple[str, str, str], loc: Loc | None) -> list[Mma]:
-    """Those of them that have this modifier: products of bits have no other."""
+    """The instructions with this modifier. TileError `type` if there are none: products of b1 always need one."""
     found = [i for i in typed if i.modifier == modifier]
     if found:
         return found
@@ -138,10 +138,10 @@ def type_hint(a: DType, b: DType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """How a product is spread: the layouts of its tiles, and which offsets the repeats of the instruction have.
+    """How a product is distributed: the layouts of its tiles, and the offsets of the instruction's repeats.
 
-    rows, columns: (row of the instruction, what it moves the tile by), for each of its powers of two; `m_repeats`,
-    `n_repeats`: offsets of further instructions along M and N, one for each register bit.
+    rows, columns: (power of two of a row of the instruction, rows of the tile). m_repeats, n_repeats: offsets of further
+    instructions along M and N, one for each register bit.
     """
 
     instruction: Mma
@@ -157,10 +157,10 @@ class Product:
 def accumulator(
     instruction: Mma, shape: tuple[int, int], warps: tuple[int, int], contiguous: tuple[int, int] = (1, 1)
 ) -> Layout:
-    """The layout of an accumulator of `shape` over `warps` along each axis.
+    """The layout of an accumulator of `shape`, with `warps` along each axis.
 
-    Each warp has one contiguous part, and a thread holds `contiguous` neighbours. Raises LayoutError
-    where the tile is too small for the warps or the neighbours.
+    Each warp has one contiguous part, and a thread holds `contiguous` neighbours. LayoutError if the tile is too small
+    for the warps or the neighbours.
 
     >>> m16n8k16 = next(i for i in instructions() if i.shape == "m16n8k16")
     >>> accumulator(m16n8k16, (16, 16), (1, 2)).places
@@ -169,12 +169,13 @@ def accumulator(
     fragment = instruction.row["c"].fragment
     assert fragment is not None
     strides = (shape[1], 1)
-    moved: list[dict[int, int]] = [{}, {}]  # by axis: power of two of the instruction → of the tile
+    moved: list[dict[int, int]] = [{}, {}]  # for each axis: power of two in the instruction → in the tile
     first: list[int] = []  # register bits of neighbours
     repeats: list[list[int]] = [[], []]
     warp: list[list[int]] = [[], []]
-    # Columns before rows: a row is what lies together in memory, so the lowest register bits become neighbours that one
-    # access can store. 16 bytes a thread instead of 4 are 4 % of a product of f16 at 4096 (docs/tensor_cores.md).
+    # Columns before rows: elements of a row are neighbours in memory, so the lowest register bits become neighbours
+    # that one access can store. 16 bytes a thread instead of 4 save 4 % of an f16 product of 4096
+    # (docs/tensor_cores.md).
     for axis in (1, 0):
         own = [max(base) for base in fragment.register if base[axis]]
         lanes = [max(base) for base in fragment.lane if base[axis]]
@@ -206,7 +207,7 @@ def accumulator(
         return sum(moved[axis][power] * strides[axis] for axis, power in enumerate(base) if power)
 
     register = first + [tile(base) for base in fragment.register if tile(base) not in first]
-    # `contiguous` may already have given out bits of the fragment or of the repeats; each bit of the tile is one
+    # `contiguous` may have used bits of the fragment or of the repeats already, and each bit of the tile must be one
     # register bit.
     for axis in (1, 0):
         register += [strides[axis] * bit for bit in repeats[axis] if strides[axis] * bit not in register]
@@ -215,9 +216,9 @@ def accumulator(
 
 @lru_cache(maxsize=256)
 def product(instruction: Mma, c: Layout, k: int) -> Product | None:
-    """The layouts of the operands of a product with `k` products a sum, whose accumulator lies in `c`.
+    """The layouts of a product's operands, given the layout `c` of its accumulator and the extent `k` of the sum.
 
-    None if `c` is not made of the instruction's fragments.
+    None if `c` does not consist of the instruction's fragments.
     """
     height, width = c.shape
     fragments = [instruction.row[name].fragment for name in "cab"]
@@ -233,8 +234,8 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
     free = ([b // width for b in c.register if not b % width], [b for b in c.register if b < width])
     if len(free[0]) + len(free[1]) != len(c.register):
         return None
-    # Any repeat could be it. The nearest keeps neighbours in one word; where operands are bytes, the one below the
-    # lanes lets ldmatrix transpose them by pairs.
+    # Any free bit could be the fragment's register bit. The nearest keeps neighbours in one word. For bytes, the bit
+    # below the lanes lets `ldmatrix` transpose pairs.
     pairs = (OPERANDS[instruction.a].bits, OPERANDS[instruction.c].bits) == (8, 32)
     for base in of_c.register:
         axis = 0 if base[0] else 1
@@ -271,7 +272,7 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
 
 
 def accumulator_registers(p: Product) -> list[list[list[int]]]:
-    """For each repeat along M and each along N, the accumulator's registers in the order of the fragment."""
+    """The accumulator's registers of each repeat along M and along N, in the order of the fragment."""
     fragment = p.instruction.row["c"].fragment
     assert fragment is not None
     width = p.c.shape[1]
@@ -289,25 +290,25 @@ def accumulator_registers(p: Product) -> list[list[list[int]]]:
 
 
 def splits_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> dict[tuple[int, int], int]:
-    """How many warps along M and N, with the rows and columns of operands that each warp reads; of fewer warps if the
-    tile is too small."""
+    """(warps along M, along N) → the rows plus columns of operands that a warp reads. If the tile is too small for all
+    warps, splits of fewer warps."""
     splits: dict[tuple[int, int], int] = {}
     while not splits:
         for along_m in (1 << i for i in range(bits_of(warps) + 1)):
             along_n = warps // along_m
             part = (shape[0] // along_m, shape[1] // along_n)
             if part[0] >= instruction.m and part[1] >= instruction.n:
-                # Rows plus columns, not their product: all splits multiply as much, and what differs is what `ldmatrix`
-                # reads of both operands. Reading costs 5 % of a product (docs/tensor_cores.md, "What bounds a
-                # product").
+                # Rows plus columns, not their product: all splits multiply the same amount, but `ldmatrix` reads
+                # different amounts of the operands. Reading costs 5 % of a product (docs/tensor_cores.md, "What bounds
+                # a product").
                 splits[along_m, along_n] = sum(part)
-        # Rather idle copies than an error: a tile of 16 x 8 is legal on 8 warps, and `replicated` lets the others hold
-        # the same.
+        # Idle copies rather than an error: a tile of 16 x 8 is legal on 8 warps, and `replicated` lets the other warps
+        # hold the same elements.
         warps //= 2
     return splits
 
 
 def replicated(layout: Layout, warps: int) -> Layout:
-    """`layout` for more warps: those beyond it hold the same."""
+    """`layout` for more warps: the further warps hold the same elements."""
     more = (0,) * (bits_of(warps) - len(layout.warp))
     return Layout.registers(layout.shape, layout.register, layout.lane, (*layout.warp, *more)) if more else layout

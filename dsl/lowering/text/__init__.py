@@ -1,1 +1,2 @@
-"""The tile IR as text that people read and edit, with all that code needs of it (docs/ir.md)."""
+"""The tile IR as text for people to read and edit. It holds everything that later passes and emission need
+(docs/ir.md)."""

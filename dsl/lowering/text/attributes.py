@@ -1,4 +1,4 @@
-"""What the attributes of a kernel's function may be: what its schedule says, and what passes keep there."""
+"""The attributes of a kernel's function: values of its schedule's properties, and results of passes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _by_subject(reads: Reads) -> Reads:
 
 
 def _row(*kinds: Reads) -> Reads:
-    """A tuple of these."""
+    """Checks for a tuple of values of these kinds."""
 
     def reads(value: Any) -> bool:
         return (
@@ -82,4 +82,4 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "pingpong": FLAGS,
     "unroll": COUNTS,
 }
-"""What each may be, and in words."""
+"""Attribute → (check, what is expected, in words)."""

@@ -1,4 +1,4 @@
-"""Reads the head: the kernel, its launch and schedule, its parameters and layouts."""
+"""Reads the head of the text: the kernel, its launch and schedule, its parameters and layouts."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from dsl.lowering.text.rows import TextRow
 from dsl.lowering.text.values import Values, flat, inside, integers
 
 MAX_BASES = 12
-"""Of a layout's registers: 4,096 of a thread, which has 255."""
+"""Most bases of a layout's registers: 4,096 elements a thread, which has 255 registers."""
 
 
 class FunctionHead(Values):
-    """The rows of the head; each kind has a method. names: the values that are known, by their names in the text."""
+    """The rows of the head; each kind of row has a method. names: name in the text → value."""
 
     def __init__(self, source: Source):
         super().__init__(source)
         self.parameters: list[Parameter] = []
         self.dims: dict[str, Value] = {}
         self.workspaces: list[FunctionWorkspace] = []
-        self.rows: dict[str, Any] = {}  # of the head, those that stand once
+        self.rows: dict[str, Any] = {}  # rows that may occur only once
         self.constants: dict[str, Any] = {}
         self.requires: list[LevelCondition] = []
         self.divisors: dict[str, int] = {}
@@ -117,7 +117,7 @@ class FunctionHead(Values):
     def row_attribute(self, row: TextRow) -> None:
         loc, name = row.loc, self.new(row, self.attributes)
         at, value = row.loc, self.value(row)
-        if name not in ATTRIBUTES and not current().added:  # of which some may be a directive
+        if name not in ATTRIBUTES and not current().added:  # a directive of a plug-in has an attribute of its own
             row.fail(f"a kernel has no attribute '{name}'", closest(name, ATTRIBUTES) or ", ".join(ATTRIBUTES), loc)
         if name in ATTRIBUTES and not ATTRIBUTES[name][0](value):
             row.fail(f"the attribute '{name}' is {ATTRIBUTES[name][1]}", None, at)
@@ -185,7 +185,7 @@ class FunctionHead(Values):
             row.fail(f"a layout has at most {MAX_BASES} bases of registers", None, loc)
         try:
             self.layouts[name] = Layout(shape, tuple(places))
-            self.layouts[name].invert()
+            self.layouts[name].invert()  # LayoutError for a layout in which an element has no place
         except LayoutError as error:
             row.fail(str(error), None, loc)
 
@@ -241,7 +241,7 @@ class FunctionHead(Values):
         self.workspaces.append(FunctionWorkspace(name, dtype, each, zero, value, align))
 
     def new(self, row: TextRow, known: dict[str, Any]) -> str:
-        """A name that has no row yet, and the sign behind it."""
+        """Reads a name that has no row yet, and the `=` behind it."""
         loc, name = row.loc, row.name()
         if name in known:
             row.fail(f"a second row of '{name}'", None, loc)
@@ -261,7 +261,7 @@ class FunctionHead(Values):
 
 
 def user_name(token: str) -> str | None:
-    """What the user called a value of the text."""
+    """The user's name of a value in the text: `%x#2` is the second one with the name x; numbers have no name."""
     name = token[1:]
     if name[0].isdigit():
         return None

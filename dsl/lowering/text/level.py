@@ -1,4 +1,4 @@
-"""A kernel on its way to code: all that its text holds."""
+"""A kernel after some passes: everything that its text holds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dsl.lowering.ir.location import Source
 from dsl.lowering.ir.targets import Target
 
 VERSION = 1
-"""Of the text: another one is refused."""
+"""Version of the text format. The reader rejects others."""
 FIRST = f"tile-ir {VERSION}"
 """The first line of a text."""
 
 
 def is_ir(text: str) -> bool:
-    """Whether a text is a kernel's IR."""
+    """Whether a text is a kernel's IR, by its first line that is no comment."""
     head = next((line for line in text.splitlines() if line.strip() and not line.startswith("//")), "")
     return head.split(" ")[0] == FIRST.split()[0]
 
@@ -33,9 +33,9 @@ class LevelCondition:
 
 @dataclass(slots=True)
 class Level:
-    """A kernel variant after some passes: its function, and what its launch needs beside.
+    """A kernel variant after some passes: its function, and what its launch needs besides.
 
-    source: the `.tile` file. requires: trees as the header of the PTX has them. passes: those that were run.
+    source: the `.tile` file. requires: conditions, as in the header of the PTX. passes: the passes that have run.
     """
 
     function: Function

@@ -1,4 +1,4 @@
-"""The printer: a kernel at any level as text, one line an operation."""
+"""The printer: a kernel after any pass as text, one line for each operation."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ COMMON_NAN = struct.pack(">d", float("nan"))
 
 
 class PrintedNames:
-    """Names of values, layouts and sources. Kept from level to level, what is the same has the same name in each, and a
-    value that stands for one that is gone takes over its name."""
+    """Names of values, layouts and sources. If kept from level to level, equal things have equal names in each level,
+    and a value that replaces another one takes over its name."""
 
     def __init__(self) -> None:
         self.sources: dict[Source, int] = {}
         self.layouts: dict[Layout, str] = {}
         self.values: dict[Value, str] = {}
-        self.same: dict[str, int] = {}  # how many values have had a name
+        self.same: dict[str, int] = {}  # name → how many values have had it
         self.unnamed = 0
-        self.present: set[Value] = set()  # the values of the level that is printed
+        self.present: set[Value] = set()  # the values of the printed level: these keep their names
 
     def of(self, value: Value) -> str:
-        """The name of a value, numbered behind `#` from the second one that has it on; a number without one."""
+        """The name of a value: `%x`, then `%x#2` for the second one; `%7` for values without a name."""
         known = self.values.get(value)
         if known is None:
             known = self.values[value] = self.inherited(value) or self.new(value)
@@ -57,7 +57,7 @@ class PrintedNames:
 
 
 def printed(level: Level, names: PrintedNames | None = None) -> str:
-    """The text of a kernel at a level; `read` makes the same of it."""
+    """The text of a kernel at a level. `read` gives an equal kernel."""
     return _Printer(level, names or PrintedNames()).text()
 
 
@@ -66,7 +66,7 @@ def quoted(text: str) -> str:
 
 
 def word(name: str) -> str:
-    """A name as it is, or quoted where it is no word."""
+    """A name, quoted unless it is a word."""
     return name if WORD.fullmatch(name) else quoted(name)
 
 
@@ -125,7 +125,8 @@ class _Printer:
         raise TypeError(f"the IR's text has no form for {type(value).__name__}")
 
     def number(self, value: float) -> str:
-        """A float has a point, an exponent or a word, so that it is no integer; all bits of what is no number."""
+        """A float as text. It has a point, an exponent or a word, so that it does not read as an integer. NaNs other
+        than the common one have all their bits."""
         raw = struct.pack(">d", value)
         return repr(value) if value == value or raw == COMMON_NAN else f"bits(0x{raw.hex()})"
 
@@ -147,7 +148,8 @@ class _Printer:
         return self.layouts.setdefault(layout, f"#{len(self.layouts)}")
 
     def place(self, loc: Loc) -> str:
-        """Line, column and length, behind the source's number unless it is the file of the kernel; then the calls."""
+        """LINE:COLUMN+LENGTH, with the number of the source before it unless it is the kernel's file; then the places
+        of inlined calls."""
         parts = []
         for each in (loc, *loc.callers):
             source = self.sources.setdefault(each.source, len(self.sources))
@@ -221,7 +223,7 @@ class _Printer:
             out.append(row)
 
     def quoted_sources(self) -> list[str]:
-        """The files of the places, so that what is read says the same of them."""
+        """The texts of all files with places, so that errors of a kernel that is read back can quote them."""
         out = []
         for source, number in self.sources.items():
             out.append(f"source {number} {quoted(source.name)}")

@@ -1,4 +1,4 @@
-"""The reader: what the printer prints, edited by hand or not, as a kernel again. Every mistake has its place."""
+"""The reader: the printer's text, edited by hand or not, as a kernel again. Each error has a place in the text."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from dsl.lowering.text.rows import TextRow
 
 
 def read(text: str, name: str) -> Level:
-    """The kernel of a text. Raises TileError `ir` with the place in `text`, whose file is called `name`."""
+    """The kernel of a text. TileError `ir` with a place in `text`. name: of its file."""
     return _Reader(Source(name, text)).level()
 
 
 class _Reader(FunctionHead):
     def __init__(self, source: Source):
         super().__init__(source)
-        self.ops: list[tuple[Op, Loc]] = []  # of the body, with their places in the text
+        self.ops: list[tuple[Op, Loc]] = []  # all operations, with their places in the text, for `check`
 
     def level(self) -> Level:
         lines = self.source.text.split("\n")
+        # Sources first, although they stand last: places in all other rows refer to them.
         quoted = next((i for i, line in enumerate(lines) if line.startswith("source ")), len(lines))
         self.read_sources(lines, quoted)
         rows = [TextRow(self.source, self.source.starts[i], line) for i, line in enumerate(lines[:quoted])]
@@ -87,9 +88,9 @@ class _Reader(FunctionHead):
         return self.names[row.take("value", "a value such as %x")]
 
     def body(self, rows: list[TextRow], opening: TextRow) -> Block:
-        """The operations up to the end of the body."""
+        """Reads the operations up to the end of the body."""
         block = Block()
-        open: list[_Open] = []  # operations whose regions are not read to their end
+        open: list[_Open] = []  # operations with a region that has not ended yet
         for i, row in enumerate(rows):
             if not row.has("}"):
                 if len(self.ops) == MAX_OPERATIONS:
@@ -118,7 +119,7 @@ class _Reader(FunctionHead):
         (open[-1].row if open else opening).fail("this has no end", "a line '}' ends it")
 
     def region(self, row: TextRow, of: _Open) -> Block:
-        """The next region of an operation, whose arguments stand behind its brace."""
+        """Begins the next region of an operation. Its arguments stand behind its brace."""
         self.names = dict(of.names)
         region = Block(row.several("(", ")", lambda: self.argument(row)) if row.token == "(" else ())
         of.op.regions.append(region)
@@ -131,7 +132,7 @@ class _Reader(FunctionHead):
         return self.names[token]
 
     def op(self, row: TextRow) -> tuple[Op, list[tuple[str, Value]]]:
-        """An operation without its regions, and its results by their names in the text."""
+        """Reads an operation without its regions. Returns it, and its results with their names in the text."""
         results: list[str] = []
         if row.kind == "value":
             while True:
@@ -165,20 +166,21 @@ class _Reader(FunctionHead):
         self.names.update(results)
 
     def check(self) -> None:
-        """Each operation is well-formed: the error is at its line of the text."""
+        """TileError `ir` at the line of an operation that is not well-formed."""
         laid_out = any(isinstance(r.type, TileType) and r.type.layout for op, _ in self.ops for r in op.results)
         for op, loc in self.ops:
             if (flaws := flaw(op, laid_out)) is not None:
                 raise TileError("ir", loc, f"{op.name}: {flaws}")
             unknown = [name for name in op.attrs if name not in ATTRIBUTES]
-            if unknown and not current().added:  # which plug-ins may put there and read
+            if unknown and not current().added:  # plug-ins may have attributes of their own
                 found = f"no operation has an attribute '{unknown[0]}'"
                 raise TileError("ir", loc, f"{op.name}: {found}", closest(unknown[0], ATTRIBUTES))
 
 
 @dataclass(slots=True)
 class _Open:
-    """An operation whose regions are read: `names` and `block` are what was known before it, and where it stands."""
+    """An operation with an open region. names: the values that were known before it. block: the block that it is
+    in."""
 
     op: Op
     results: list[tuple[str, Value]]

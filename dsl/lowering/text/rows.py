@@ -1,4 +1,4 @@
-"""A line of the text as tokens, taken from the left."""
+"""The tokens of a line of the text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TextRow:
 
     @property
     def loc(self) -> Loc:
-        """The place of the token that is next."""
+        """The place of the next token."""
         return Loc(self.source, self.start + self.first, self.start + max(self.at, self.first + 1))
 
     def fail(self, message: str, hint: str | None = None, loc: Loc | None = None) -> NoReturn:
@@ -66,7 +66,7 @@ class TextRow:
         return token
 
     def has(self, token: str) -> bool:
-        """True if that mark or word is next; it is taken then."""
+        """Whether the next token is this mark or word; if so, takes it."""
         if self.token != token or self.kind not in ("mark", "word"):
             return False
         self.next()
@@ -89,7 +89,7 @@ class TextRow:
             self.next()
 
     def name(self) -> str:
-        """A word, or any text in quotes."""
+        """Takes a word, or any text in quotes."""
         return self.string() if self.kind == "string" else self.take("word", "a name")
 
     def integer(self, least: int = 0) -> int:
@@ -102,7 +102,7 @@ class TextRow:
         return number
 
     def several(self, open: str, close: str, item: Callable[[], T]) -> list[T]:
-        """Items with commas in between; one may stand behind the last."""
+        """Takes items with commas between them; a comma behind the last one is fine."""
         self.need(open)
         out: list[T] = []
         while not self.has(close):

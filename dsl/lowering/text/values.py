@@ -1,4 +1,4 @@
-"""Reads places, numbers, types, layouts: what stands behind the names of attributes."""
+"""Reads values: places, numbers, types, layouts."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from dsl.lowering.text.rows import TextRow
 
 WORDS = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
 MAX_EXTENT = 1 << 31
-MOST_DIGITS = 40
+MOST_DIGITS = 40  # of an integer
 
 
 class Values:
-    """What values refer to: the sources of places, and layouts by their names in the text."""
+    """What values refer to. sources: number → file of places. layouts: name in the text → layout."""
 
     def __init__(self, source: Source):
         self.source = source
         self.sources: dict[int, Source] = {}
         self.layouts: dict[str, Layout] = {}
 
-    # ---- the files that places are in ----
+    # ---- files of places ----
 
     def read_sources(self, lines: list[str], first: int) -> None:
         texts: list[str] = []
@@ -136,7 +136,7 @@ class Values:
         return number
 
     def tree(self, row: TextRow) -> Any:
-        """An expression that a launch evaluates: a number, a name, or an operation and its operands."""
+        """Reads an expression of the launch: a number, a name, or an operation with its operands."""
         loc, value = row.loc, self.value(row)
         if not is_tree(value):
             row.fail('an expression is a finite number, a name, or ["+", "n", 1]', None, loc)
@@ -208,7 +208,7 @@ class Values:
         return TileType(shape, dtype, layout)
 
     def counted(self, row: TextRow, what: str) -> tuple[DType, int]:
-        """(TYPE, WHAT COUNT)."""
+        """Reads `(TYPE, WHAT COUNT)`."""
         row.need("(")
         dtype = self.dtype(row)
         row.need(",")
@@ -233,7 +233,7 @@ def is_tree(value: Any) -> bool:
 
 
 def integers(value: Any, count: int) -> bool:
-    """True for a tuple of so many whole numbers, none below 0."""
+    """Whether a value is a tuple of `count` whole numbers from 0 on."""
     return (
         isinstance(value, tuple)
         and len(value) == count

@@ -1,7 +1,7 @@
-"""What every operation of the tile IR means, in numpy: by family, as the rows of `dsl/lowering/ops/` are.
+"""Reference semantics of the tile IR in numpy: one function for each operation, by the families of `dsl/lowering/ops/`.
 
-Written from docs/language.md and docs/functions.md, apart from `dsl/lowering/emit`: that the two agree is what
-`dsl verify` and the tests look at.
+They are written from docs/language.md and docs/functions.md, independently of `dsl/lowering/emit`. `dsl verify` and the
+tests check that the two agree.
 """
 
 from dsl.lowering.meaning import control, elementwise, matrix, memory, pipelines, shapes, threads

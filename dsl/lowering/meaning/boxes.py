@@ -1,4 +1,4 @@
-"""What a box of a tensor has."""
+"""The elements of a TMA box of a tensor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dims_of(run: Run, tensor: Value) -> tuple[list[int], list[int]]:
 
 
 def of_box(run: Run, op: Op, tensor: Value) -> Array:
-    """The elements of an operation's box, the innermost axis first; those outside of the tensor are zeros."""
+    """The elements of an operation's TMA box in the order of memory; those outside of the tensor are zeros."""
     box, (own, strides) = CopiedBox.of(op), dims_of(run, tensor)
     extents = box.joined(own)
     at, inside = np.zeros((), np.int64), np.ones((), bool)
@@ -33,7 +33,7 @@ def of_box(run: Run, op: Op, tensor: Value) -> Array:
 
 
 def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
-    """The indices of a box along each axis, the innermost of which is the last of each array."""
+    """The indices of a TMA box along each axis. The innermost axis of the box is the last one of each array."""
     rank = len(box.axes)
     return [
         int(run[axis.first]) + np.arange(axis.extent).reshape((1,) * (rank - place - 1) + (-1,) + (1,) * place)
@@ -42,7 +42,8 @@ def _sliced(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[A
 
 
 def _walked(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[Array]:
-    """The indices of a window along each axis: [pixels, pipelines]."""
+    """The indices of an im2col box along each axis: arrays of [pixels, channels]. Outside for a box that begins at no
+    pixel of the window."""
     pipelines, *walked, last = box.axes
     pixel, each = np.arange(walked[0].extent)[:, None], 1
     counts: list[int] = []

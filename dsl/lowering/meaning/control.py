@@ -1,5 +1,5 @@
-"""Loops and branches. Where the condition is a tile, each of its elements is a thread of its own: what it does not take
-part in changes nothing of it."""
+"""Loops and branches. If the condition is a tile, each of its elements acts like a thread: iterations and branches that
+it does not take leave it unchanged."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dsl.lowering.machine.formats import Array, number
 from dsl.lowering.meaning.run import Run, Undecided, meaning
 
 MOST_ITERATIONS = 1 << 20
-"""Iterations of a `while` after which it is taken to wait for a block that has not run."""
+"""Most iterations of a `while`. Beyond, it probably waits for a block that has not run: blocks run one by one here."""
 
 
 def chosen(condition: np.ndarray, yes: Array, no: Array) -> Array:
-    """For each element one of two; tiles have as many elements as the condition, in row-major order."""
+    """A select. Tiles have as many elements as the condition, in row-major order, but may have another shape."""
     shape = np.shape(yes) or np.shape(no) or condition.shape
     if int(np.prod(shape)) == condition.size:
         condition = condition.reshape(shape)
@@ -23,7 +23,7 @@ def chosen(condition: np.ndarray, yes: Array, no: Array) -> Array:
 
 @meaning("mark")
 def _mark(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """When something happens makes no difference."""
+    """No effect: time is not part of the semantics."""
     return []
 
 
@@ -42,7 +42,7 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
     test, body = op.regions
     carried, around = list(x), run.active
     passed: list[Array] | None = None
-    going: np.ndarray | None = None  # elements that are still in the loop
+    going: np.ndarray | None = None  # the elements that are still in the loop; None for a scalar condition
     try:
         for _ in range(MOST_ITERATIONS):
             flag, *given = run.region(test, carried)
@@ -88,13 +88,13 @@ def _if(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("yield", "condition")
 def _end(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """What a region hands on: the operation around it takes it."""
+    """The values that a region hands on; the operation around it takes them."""
     return x
 
 
 @meaning("assert")
 def _assert(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Recorded, and everything goes on."""
+    """Records a failed assert, and goes on, as a kernel does. Elements that do not take part cannot fail."""
     holds = np.asarray(x[0]).reshape(-1)
     if (active := run.active_for(holds.size)) is not None:
         holds = holds | ~active
@@ -105,5 +105,5 @@ def _assert(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("print")
 def _print(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Text is no value: which thread prints first is not said."""
+    """No effect: printed text is no value, and the order of threads is not defined."""
     return []

@@ -1,6 +1,6 @@
-"""Operations on elements: integers wrap around, floats are rounded once to nearest, bf16 through float32.
+"""Elementwise operations: integers wrap around, floats are rounded once to nearest, bf16 through float32.
 
-What the language calls by name has its meaning in its own file, in `dsl/lowering/ops/elementwise/`.
+Functions of the language have their semantics in their own files, in `dsl/lowering/ops/elementwise/`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from dsl.lowering.ops.elementwise import FUNCTIONS
 
 Element = Callable[..., Array]
 CONTRACTED = ("add", "sub", "mul")
-"""What fast contraction makes one of with others."""
+"""Operations that fast contraction may join with others, so that one rounding disappears."""
 ROUNDED: dict[str, Element] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "fma": lambda a, b, c: a * b + c
 }  # fmt: skip
-"""What sums, products and recurrences are made of: in another order, these are rounded elsewhere."""
+"""Operations of sums, products and recurrences: in another order, they round differently."""
 
 
 def elementwise(*names: str) -> Callable[[Element], Element]:
-    """Registers a function of the operands' type and values; a result of bf16 is rounded."""
+    """Registers the semantics of operations: a function of the operands' dtype and values. Results of bf16 are rounded
+    afterwards, since the function computes in float32."""
 
     def register(function: Element) -> Element:
         def mean(run: Run, op: Op, x: list[Array]) -> list[Array]:
@@ -52,7 +53,7 @@ def elementwise(*names: str) -> Callable[[Element], Element]:
             if run.noise is not None and dtype.is_float:
                 if run.contracts and op.name in CONTRACTED:
                     out = run.shaken(out, dtype)
-                elif run.is_scan and op.name in ROUNDED:  # in an order that the language leaves open
+                elif run.is_scan and op.name in ROUNDED:  # the language does not define the order of a scan's additions
                     out = run.shaken_if_rounded(out, ROUNDED[op.name](*map(wider, x)), dtype)
             return [out]
 
@@ -72,7 +73,7 @@ for _name, _function in {
 
 
 def _signed_zeros(dtype: DType, a: Array, b: Array, out: Array, least: bool) -> Array:
-    """Of zeros of both signs the least is -0."""
+    """The result of a minimum or maximum with the right sign of zeros: -0 is less than +0. numpy does not care."""
     if not dtype.is_float:
         return out
     a, b = np.asarray(a), np.asarray(b)
@@ -94,7 +95,7 @@ def _maximum(dtype: DType, a: Array, b: Array) -> Array:
 
 
 def _shift(a: Array, b: Array, left: bool) -> Array:
-    """By a distance that the type does not have, what shifting bit by bit leaves: 0, or the sign."""
+    """A shift. By the width or more, it gives what a shift bit by bit would: 0, or the sign."""
     a, b = np.asarray(a), np.asarray(b)
     bits = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < bits)
@@ -120,7 +121,7 @@ def _flushed(x: Array) -> Array:
 
 
 def _approximate(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The exact result, rounded to f32, or what is as far from it as the hardware may be."""
+    """The exact result rounded to f32; with noise, a random one within the error that the hardware may have."""
     function, flush = FUNCTIONS[op.name], op.name.endswith(".ftz")
     (value,) = x
     exact = function.compute(F64, np.asarray(_flushed(value) if flush else value, np.float64))
@@ -150,7 +151,7 @@ def _cast(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 def converted(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool, rounding: str | None) -> Array:
-    """Elements of one type as another; `kind` is numpy's type of the other."""
+    """Elements converted to another type. kind: the numpy type of the result."""
     if source is to:
         return x
     if to is TF32:
@@ -184,7 +185,7 @@ def _bitcast(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("split")
 def _split(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Bytes as smaller elements along the last axis, the lowest bits first."""
+    """Bytes split into smaller elements along the last axis, the lowest bits first."""
     to = op.attrs["to"]
     source = np.ascontiguousarray(x[0]).view(np.uint8)
     parts = [(source >> np.uint8(at)) & np.uint8((1 << to.bits) - 1) for at in range(0, 8, to.bits)]

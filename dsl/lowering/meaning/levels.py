@@ -1,7 +1,8 @@
-"""The meaning of a kernel after each pass against the one before: the first value that differs.
+"""Compares the semantics of a kernel after each pass with those before, and finds the first value that differs.
 
-Values are matched by identity (`Value.origin`). What the language leaves open, the order of a sum of floats, may differ
-within a bound; the run then goes on with the value of the level before, so that all that follows is compared exactly.
+Values are matched by identity (`Value.origin`). Sums of floats may differ within a bound, as the language does not
+define their order. The run then continues with the value of the level before, so that everything behind is compared
+exactly.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from dsl.lowering.passes import Pass, passes_of
 Array = Any
 Block = tuple[int, int, int]
 MOST_KEPT = 1 << 28
-"""Bytes of the values of one level that are kept for the next one; sums of floats are kept always."""
+"""Most bytes of one level's values that are kept for the next level; sums of floats are always kept."""
 UNITS = 8.0
-"""How far a sum of floats may be from another order's: units of the type, of what its elements add up to at most."""
+"""Most difference between two orders of a sum of floats, in units in the last place of the sum of magnitudes."""
 
 
 @dataclass
 class Divergence:
-    """The first thing that differs. `level`: the pass behind which it does, or `emission`."""
+    """The first difference. level: the pass that caused it, or `emission`."""
 
     level: str
     message: str
@@ -65,7 +66,7 @@ class Divergence:
         return text
 
     def at(self, layout: Layout | None, shape: Sequence[int], function: Function) -> None:
-        """Fills in where the element lies, the first of its copies; a scalar is in all threads."""
+        """Sets the register, lane and warp of the element (of its first copy); a scalar is in all threads."""
         if not shape:
             if any(r.tile.layout for op in walk(function.body) for r in op.results if is_tile(r)):
                 self.register, self.lane, self.warp = 0, 0, 0
@@ -75,7 +76,7 @@ class Divergence:
             self.register, self.lane, self.warp = at & (1 << bits) - 1, at >> bits & WARP - 1, at >> bits + 5
 
     def as_json(self) -> dict[str, Any]:
-        """As data."""
+        """The divergence as JSON data."""
         loc = self.loc
         return {
             "level": self.level,
@@ -94,12 +95,12 @@ class Divergence:
 
 
 def is_tile(value: Value) -> bool:
-    """True of tiles, and not of scalars or memory."""
+    """Whether a value is a tile, not a scalar or memory."""
     return isinstance(value.type, TileType) and bool(value.type.shape)
 
 
 def equal(a: Array, b: Array) -> np.ndarray:
-    """Element by element: the same value; any NaN is a NaN, and zeros differ by their sign."""
+    """Whether elements are equal: all NaNs are equal, and zeros of different signs differ."""
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype.kind != "f":
         return np.asarray(a == b)
@@ -108,8 +109,11 @@ def equal(a: Array, b: Array) -> np.ndarray:
 
 @dataclass
 class LevelTrace:
-    """Every value that a level made in one block, in order. most: of each sum, what its elements add up to without
-    their signs; of one that stands for another one, at least what that one's did: sums of parts may cancel."""
+    """All values that a level computed in one block, in order.
+
+    most: for each sum, the sum of magnitudes of its elements. If the value replaces another one, at least that of the
+    other one: partial sums may cancel.
+    """
 
     values: defaultdict[Value, list[Array]] = field(default_factory=lambda: defaultdict(list))
     size: int = 0
@@ -122,14 +126,14 @@ class LevelTrace:
 
 
 def is_sum(value: Value) -> bool:
-    """A float whose elements were joined in an order that the language leaves open."""
+    """Whether a value is a float that adds elements in an order that the language does not define."""
     op = value.op
     return op is not None and (op.spec.algebra.unordered or op.spec.product) and value.dtype.is_float
 
 
 @dataclass
 class LevelOutcome:
-    """What a level made of the arguments: memories by name, lines of asserts that failed."""
+    """The results of a level: memories by name, lines of failed asserts, whether it was inexact, and traces."""
 
     memories: dict[str, MeaningMemory]
     failed: set[int]
@@ -138,7 +142,7 @@ class LevelOutcome:
 
 
 class LevelComparison:
-    """Watches one level, and compares with the level before."""
+    """Watches the run of one level and compares it with the level before."""
 
     def __init__(self, before: LevelOutcome | None):
         self.before = before
@@ -152,7 +156,7 @@ class LevelComparison:
         self.counts: defaultdict[Value, int] = defaultdict(int)
 
     def watch(self, value: Value, made: Array) -> Array:
-        """Compares a value; gives the one to go on with."""
+        """Compares a value. Returns the one to continue with."""
         if is_sum(value):
             size, earlier = self.size_of(value), self.sized_before(value)
             self.trace.most[value] = np.maximum(size, earlier) if np.shape(earlier) == np.shape(size) else size
@@ -168,7 +172,7 @@ class LevelComparison:
         return made
 
     def expected(self, value: Value) -> Array | None:
-        """What the level before made of this value, or of the one that it stands for."""
+        """The value in the level before, or that of the value which this one replaces; None if there is none."""
         if self.known is None:
             return None
         origin, in_turn = value, False
@@ -178,7 +182,7 @@ class LevelComparison:
             in_turn |= origin.in_turn
             origin = origin.origin
             if not in_turn and origin in self.run.values:
-                return self.run.values[origin]  # a copy of what this level has, too
+                return self.run.values[origin]  # this level still has the original: compare the copy with that
         counter = origin if in_turn else value
         number = self.counts[counter]
         self.counts[counter] += 1
@@ -186,7 +190,7 @@ class LevelComparison:
         return made[number] if number < len(made) else None
 
     def is_near(self, value: Value, made: Array, wanted: Array) -> bool:
-        """True within what another order of the sum may change."""
+        """Whether the difference is one that another order of the sum may cause."""
         most = self.trace.most[value]
         bound = UNITS * unit(value.dtype) * np.maximum(most, np.abs(np.asarray(wanted, np.float64)))
         with np.errstate(invalid="ignore"):
@@ -194,7 +198,7 @@ class LevelComparison:
         return bool((near | equal(made, wanted)).all())
 
     def size_of(self, value: Value) -> Array:
-        """What the elements of a sum add up to, without their signs."""
+        """The sum of magnitudes of a sum's elements."""
         op = value.op
         assert op is not None
         if op.spec.product:
@@ -204,7 +208,7 @@ class LevelComparison:
         return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])
 
     def sized_before(self, value: Value) -> Array:
-        """That of the sum, or of the one that it stands for, in the level before."""
+        """The sum of magnitudes in the level before, of the sum or of the one that it replaces."""
         known = {} if self.known is None else self.known.most
         seen: Value | None = value
         while seen is not None and seen not in known:
@@ -230,7 +234,7 @@ class LevelComparison:
 
 
 def name_of(value: Value) -> str | None:
-    """The name of a value, or of the one that it stands for."""
+    """The name of a value, or of the one that it replaces."""
     seen: Value | None = value
     while seen is not None:
         if seen.name:
@@ -248,7 +252,7 @@ def run_level(
     noise: np.random.Generator | None = None,
     watched: bool = False,
 ) -> LevelOutcome:
-    """Carries out these blocks on copies of the arguments. Raises Undecided and Outside."""
+    """Runs these blocks on copies of the arguments. Raises Undecided or Outside."""
     arguments = arguments_of(function, given, watched)
     run = Run(function, arguments, grid, None if comparison is None else comparison.watch, noise)
     for block in blocks:
@@ -259,7 +263,7 @@ def run_level(
 
 
 def outcome_of(run: Run, comparison: LevelComparison | None = None) -> LevelOutcome:
-    """What is left behind the blocks of a run."""
+    """The results after the blocks of a run."""
     given = [p for p in run.function.params if p.kind == "tensor" and p.value is not None]
     memories = {p.name: run.arguments.memories[p.value] for p in given if p.value is not None}
     return LevelOutcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
@@ -267,7 +271,8 @@ def outcome_of(run: Run, comparison: LevelComparison | None = None) -> LevelOutc
 
 @dataclass
 class Levels:
-    """What `compare_levels` found: the outcome after the last pass, how many levels and values were compared."""
+    """The result of `compare_levels`: the outcome after the last pass, the divergence if any, and how many passes and
+    values were compared."""
 
     last: LevelOutcome
     divergence: Divergence | None = None
@@ -284,10 +289,10 @@ def compare_levels(
     passes: Sequence[Pass] | None = None,
     grid_of: Callable[[], Sequence[int]] | None = None,
 ) -> Levels:
-    """Runs the passes one by one, and the kernel after each. Raises Undecided where the kernel has no meaning.
+    """Runs the passes one by one, and the kernel after each. Undecided where the kernel's semantics are not defined.
 
-    A pass that gives blocks other work is compared by what all blocks leave; the values behind it are those of the
-    same blocks again. `passes`: all of the function's without. `grid_of`: the grid of the function as it is then.
+    A pass that gives blocks other work is compared by the results of all blocks; the following passes are compared
+    value by value again. passes: default, all of the function's. grid_of: returns the current grid of the function.
     """
     passes = passes_of(function.choices.plugins) if passes is None else passes
     comparison = LevelComparison(None)
@@ -334,8 +339,8 @@ def compare_levels(
 
 
 def parts_of(function: Function) -> list[object]:
-    """What the meaning of a kernel hangs on, one after another. Where a pass has left them, there is nothing to run
-    again: 16 of 30 passes find nothing to do in a product, 26 in a softmax."""
+    """Everything that the semantics of a kernel depend on, in a list. If a pass did not change it, the kernel need not
+    run again: 16 of 30 passes change nothing in a matrix product, 26 in a softmax."""
     found: list[object] = [*function.attrs, *function.attrs.values(), *function.dims.values()]
     for p in function.params:
         found += (p.value, *p.strides)
@@ -355,7 +360,8 @@ def parts_of(function: Function) -> list[object]:
 
 
 def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[LevelOutcome]:
-    """What all blocks leave where each step of a sum of floats is rounded at random: as far apart as other orders."""
+    """The results of all blocks with random rounding in each step of sums of floats. They differ as much as results of
+    other orders do."""
     out = []
     for seed in range(ROUNDS):
         noise = np.random.default_rng(seed)
@@ -375,8 +381,8 @@ def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int
 def memory_divergence(
     level: str, function: Function, before: LevelOutcome, now: LevelOutcome, others: Sequence[LevelOutcome] = ()
 ) -> Divergence | None:
-    """The first element of a tensor that differs, or an assert that failed in one of the two alone. `others`: what may
-    as well be there, where sums are added in another order."""
+    """The first element of a tensor that differs, or an assert that failed only in one of the two. others: other
+    possible results, where the order of sums changed."""
     for p in function.params:
         if p.name not in now.memories:
             continue
@@ -397,7 +403,7 @@ def memory_divergence(
 
 
 def leads_to(function: Function, value: Value) -> str | None:
-    """The name of the first value or memory that is made of this one."""
+    """The name of the first value or memory that depends on this value."""
     users, parents = uses(function.body), {r: op for op in walk(function.body) for r in op.regions}
     ends = {op: parents[r] for r in parents for op in r.ops[-1:]}
     work, seen = [value], {value}
@@ -414,23 +420,24 @@ def leads_to(function: Function, value: Value) -> str | None:
     return None
 
 
-# ---- PTX against the meaning ----
+# ---- PTX against the reference semantics ----
 
 ROUNDS = 3
-"""Runs with noise, which say how far results may be from each other."""
+"""Runs with noise, which show how far results may differ."""
 MOST = 0.9
-"""The part of the elements that differ which says how far any may, in relation to its size."""
+"""Quantile of relative differences that bounds those of all elements. Not 1: of sums that cancel, the relative
+difference may be anything."""
 
 
 @dataclass
 class Allowed:
-    """How far each element of a tensor may be from the meaning: 0 where nothing is left open."""
+    """The allowed difference of each element from the reference: 0 where the language defines it exactly."""
 
     wanted: np.ndarray
     bound: np.ndarray
 
     def wrong(self, made: np.ndarray) -> np.ndarray:
-        """Which elements are too far away."""
+        """Which elements differ too much."""
         wide = np.float64 if self.wanted.dtype.kind == "f" else np.longdouble
         with np.errstate(all="ignore"):
             near = np.abs(made.astype(wide) - self.wanted.astype(wide)) <= self.bound
@@ -438,14 +445,17 @@ class Allowed:
 
 
 def equal_values(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """As `equal`, zeros of any sign."""
+    """The same as `equal`, but zeros of different signs are equal."""
     return np.asarray((a == b) | (np.isnan(a) & np.isnan(b))) if a.dtype.kind == "f" else np.asarray(a == b)
 
 
 def allowed(wanted: np.ndarray, others: Sequence[np.ndarray], dtype: DType, inexact: bool) -> Allowed:
-    """From runs with noise: four times the farthest of them at an element, and a unit of the type, as far as the tensor
-    depends on what is left open. Few runs may agree by chance: so as much again as elements differ on average, and as
-    most of those that differ do in relation to their size. Not as all do: of sums that cancel that is anything."""
+    """The allowed differences, from runs with noise: four times the largest difference at an element, plus a unit of
+    the type, if the tensor depends on what the language leaves open.
+
+    Few runs may agree at an element by chance. So the average difference of all elements is added, and the relative
+    difference of most elements that differ (`MOST`).
+    """
     bound = np.zeros(wanted.shape)
     if not inexact or not others:
         return Allowed(wanted, bound)
@@ -472,9 +482,9 @@ def compare_ptx(
     blocks: Sequence[Block],
     failed: Any = None,
 ) -> Divergence | None:
-    """Compares what PTX left in each tensor (bits along one axis) with the meaning of the IR it was made of.
+    """Compares the tensors that PTX left (bits in one axis) with the reference semantics of its IR.
 
-    `failed`: the error of an assert that did not hold, which says its `line`. Tensors are not compared then.
+    failed: the error of an assert that failed, with its `line`. Tensors are then not compared.
     """
     last = run_level(function, given, grid, blocks, watched=True)
     if failed is not None:
@@ -498,20 +508,20 @@ def compare_ptx(
 
 
 def met(function: Function, given: Mapping[str, Any], grid: Sequence[int], blocks: Sequence[Block]) -> str | None:
-    """What two blocks store in one place, if they do: in which order is not said, whatever the compiler makes of it."""
+    """A message if two blocks store to one element: the order is then undefined, whatever the compiler does."""
     memories = run_level(function, given, grid, blocks, watched=True).memories
     return next((m.met for m in memories.values() if m.met is not None), None)
 
 
 def as_numbers(bits: np.ndarray, dtype: DType) -> np.ndarray:
-    """Elements as they lie in memory, as numbers that can be compared."""
+    """Elements in memory as numbers that can be compared."""
     return from_fp8(bits, dtype) if dtype.name in ("e4m3", "e5m2") else np.asarray(load(bits, dtype))
 
 
 def _emitted(
     function: Function, name: str, memory: MeaningMemory, at: int, wanted: np.ndarray, got: np.ndarray
 ) -> Divergence:
-    """A wrong element, and which value of which thread the meaning has stored there."""
+    """The divergence for a wrong element, with the value and the thread that stored it in the reference run."""
     found = Divergence("emission", f"tensor '{name}' differs at {at}", name, before=wanted[at], after=got[at])
     written = None if memory.by is None else memory.by.get(at)
     if written is None:
@@ -519,7 +529,7 @@ def _emitted(
         return found
     op, index, found.block = written
     found.loc = op.loc
-    value = operand(op, "value") or operand(op, "place")  # a store by TMA has places alone, which lie as it does
+    value = operand(op, "value") or operand(op, "place")  # a TMA store has only places, in the layout of the value
     assert value is not None
     shape = value.tile.shape
     found.element = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()

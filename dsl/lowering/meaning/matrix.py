@@ -1,6 +1,6 @@
-"""Products of tiles: every product exact, sums in float64 or wrapping 32-bit integers, then rounded to the accumulator.
+"""Matrix products: exact products, sums in float64 or in wrapping 32-bit integers, then rounded to the accumulator.
 
-A tensor core adds in another order, and keeps a few bits less on the way: `UNITS` of the sum of all magnitudes.
+A tensor core adds in another order and keeps a few bits less: it may differ by `UNITS` of the sum of all magnitudes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from dsl.lowering.meaning.run import Run, Undecided, meaning
 from dsl.lowering.ops.matrix import factors_of
 
 UNITS = 2.0
-"""How far a tensor core's sum may be from the exact one, in the accumulator's units of the sum of magnitudes."""
+"""Most error of a tensor core's sum, in units in the last place (of the accumulator's type) of the sum of
+magnitudes."""
 
 
 @meaning("mma_wait")
 def _product_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The sums: here a product is done where it stands."""
+    """The accumulators: here, a product is complete at its own place."""
     return x
 
 
@@ -50,7 +51,7 @@ def _sums(run: Run, op: Op, factors: tuple[Value, Value, Value], modifier: str) 
             size = np.abs(p) @ np.abs(q) + np.abs(np.asarray(c, np.float64))
             exact = exact + run.noise.uniform(-1, 1, exact.shape) * size * (UNITS * unit(sums))
         return nearest(exact, sums)
-    p, q = a.astype(np.float64), b.astype(np.float64)  # sums of products of bytes are exact
+    p, q = a.astype(np.float64), b.astype(np.float64)  # sums of products of bytes are exact in float64
     if "popc" in modifier:
         both = p @ q
         made = both if modifier.startswith("and") else p.sum(1)[:, None] + q.sum(0)[None, :] - 2 * both

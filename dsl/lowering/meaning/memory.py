@@ -1,6 +1,6 @@
-"""Loads, stores, copies, atomics. An operation touches its memory as a whole, in the order of the program.
+"""Loads, stores, copies, atomics. An operation accesses all of its elements at once, in the order of the program.
 
-What is copied is read when the copy is issued, and lies in the shared tile when a `wait` has ended its group.
+A copy reads when it is issued, and writes the shared tile when a `wait` ends its group.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class ElementAccess:
     """The elements that an operation touches: flat, in row-major order of the tile."""
 
     memory: MeaningMemory
-    at: np.ndarray  # places in the memory, of those elements that are on
-    on: np.ndarray | None  # which elements are on; None for all
+    at: np.ndarray  # places in the memory of the elements whose mask is on
+    on: np.ndarray | None  # the mask; None if it is on for all
     shape: tuple[int, ...]
 
     def of(self, value: Array) -> np.ndarray:
-        """The values of the elements that are on."""
+        """The values of the elements whose mask is on."""
         flat = spread(value, self.shape).reshape(-1)
         return flat if self.on is None else flat[self.on]
 
@@ -40,7 +40,7 @@ def _named(run: Run, op: Op, name: str) -> Array | None:
 
 
 def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool = True) -> ElementAccess:
-    """Where the elements of an operation lie. Raises Outside for one that is on and lies nowhere."""
+    """The places of an operation's elements. Outside for an element that is on and lies outside of the memory."""
     at = np.asarray(_named(run, op, offset))
     shape, mask = at.shape, _named(run, op, "mask") if masked else None
     on: np.ndarray | None = None if mask is None else spread(mask, shape).reshape(-1)
@@ -100,7 +100,7 @@ def _put(run: Run, op: Op, a: ElementAccess, memory: Value, values: np.ndarray) 
 
 
 def _note(run: Run, op: Op, a: ElementAccess) -> None:
-    """Keeps who wrote what, of tensors that are watched."""
+    """Records which operation, element and block wrote each element, for watched tensors."""
     if a.memory.by is not None:
         numbers = np.arange(a.at.size) if a.on is None else np.flatnonzero(a.on)
         for place, number in zip(a.at.tolist(), numbers.tolist(), strict=True):
@@ -109,7 +109,7 @@ def _note(run: Run, op: Op, a: ElementAccess) -> None:
 
 @meaning("copy")
 def _copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Elements that are masked off become zeros, and so do those of a box that are outside of the tensor."""
+    """Copies elements. Those that are masked off become zeros, as do elements of a TMA box outside of the tensor."""
     shared, tensor = op.operands[0], operand(op, "tensor")
     assert tensor is not None
     target = access(run, op, shared, masked=False)
@@ -141,8 +141,8 @@ def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("tma_store")
 def _bulk_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """What a store by TMA stores is what lies there when it is waited for; elements outside of the tensor are not
-    stored."""
+    """A TMA store takes what is in shared memory when it is waited for, the latest possible time: so a kernel that
+    overwrites the tile too early gives wrong results here. Elements outside of the tensor are not stored."""
     memory, tensor, mask = run.memory(op.operands[0]), operand(op, "tensor"), _named(run, op, "mask")
     assert tensor is not None
     if mask is not None and not mask:
@@ -179,32 +179,32 @@ def _bulk_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("tma_fence")
 def _bulk_fence(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Nothing: as a barrier."""
+    """No effect, like a barrier."""
     return []
 
 
 @meaning("barrier")
 def _barrier(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Nothing: here every operation is done by all before the next one begins."""
+    """No effect: here, all threads finish an operation before the next one begins."""
     return []
 
 
 @meaning("wait_for_launches")
 @meaning("let_next_start")
 def _launches(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Nothing: one launch is done before the next one begins."""
+    """No effect: here, a launch ends before the next one begins."""
     return []
 
 
 @meaning("shared_alloc")
 def _shared_alloc(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """One tile for each place where it stands: it keeps what it holds from iteration to iteration."""
+    """Makes the tile once: in a loop, it keeps its contents from iteration to iteration."""
     run.shared(op)
     return [None]
 
 
 def combined(action: str, dtype: DType, old: Array, value: Array, expected: Array | None) -> Array:
-    """What an atomic leaves."""
+    """The value that an atomic leaves in memory."""
     if action == "add":
         total = old + value
         return to_bf16(total) if dtype is BF16 else total
@@ -220,7 +220,8 @@ def combined(action: str, dtype: DType, old: Array, value: Array, expected: Arra
 
 @meaning("atomic")
 def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Elements that meet in one place take turns, in any order: here in row-major order. They give what was there."""
+    """Atomics. Elements with one place are done one after another, in any order: here in row-major order, with noise
+    in a random one. Results are the values before."""
     memory, action = op.operands[0], op.attrs["action"]
     dtype = memory.dtype
     a = access(run, op, memory)
@@ -232,13 +233,14 @@ def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
     if run.noise is not None:
         left = run.noise.permutation(left)
     run.inexact |= dtype.is_float and action == "add"
-    while left.size:  # each iteration one element of each place
+    while left.size:  # each iteration does one element of each place, for all places at once
         _, first = np.unique(a.at[left], return_index=True)
         now = left[np.sort(first)]
         there = load(a.memory.data[a.at[now]], dtype)
         old[now] = there
         made = combined(action, dtype, there, value[now], None if wanted is None else wanted[now])
-        if run.noise is not None and dtype.is_float and action == "add":  # among those of other warps and blocks, too
+        # Additions of other warps and blocks may come in between, so each one may round differently.
+        if run.noise is not None and dtype.is_float and action == "add":
             made = run.shaken_if_rounded(made, wider(there) + wider(value[now]), dtype)
         a.memory.write(a.at[now], to_memory(made, dtype))
         left = np.delete(left, np.sort(first))

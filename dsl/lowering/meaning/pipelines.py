@@ -1,7 +1,7 @@
-"""Roles: the one that fills a pipeline is done first, and each number is kept until it is asked for.
+"""Warp roles: the producer runs first, and the data of each iteration is kept until the consumer waits for it.
 
-Nothing that it copies is written by the kernel, so that when it copies makes no difference. What of a stage is read
-behind its release is not what was there.
+The kernel does not write what the producer copies, so the time of a copy makes no difference. A released stage is
+overwritten with POISON: reads behind the release get wrong values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _roles(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 def _known(run: Run, op: Op, pipeline: Value) -> Filled:
-    """What is filled of the pipeline whose barriers stand there in a tile, by its numbers."""
+    """The filled iterations of an operation's pipeline: iteration → data of its copies."""
     return run.filled.setdefault((pipeline, base_of(op)), {})
 
 
@@ -47,7 +47,7 @@ def _fill(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("tma_copy")
 def _bulk_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Elements outside of the tensor are zeros."""
+    """A TMA copy. Elements outside of the tensor are zeros."""
     memory, tensor, pipeline = op.operands[0], operand(op, "tensor"), operand(op, "pipeline")
     stage = operand(op, "stage")
     assert tensor is not None and pipeline is not None and stage is not None and isinstance(memory.type, SharedType)
@@ -82,5 +82,5 @@ def _release(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("pingpong_begin", "pingpong_end")
 def _turn(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Who goes first makes no difference."""
+    """No effect: the order of warp groups makes no difference."""
     return []

@@ -1,6 +1,6 @@
-"""A kernel on numpy, block by block: the IR at any level of the pass list, by the meaning of each operation.
+"""Runs a kernel in numpy, block by block: the IR after any pass, by the reference semantics of each operation.
 
-Every operation is done for all elements of its tiles at once; layouts play no part.
+An operation is done for all elements of its tiles at once; layouts do not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array = Any
 
 
 class Undecided(Exception):
-    """What the meaning does not say: text of an `asm`, a block that waits for a later one."""
+    """The semantics are not defined here: an `asm`, or a block that waits for a later one."""
 
     def __init__(self, op: Op, message: str):
         super().__init__(message)
@@ -31,7 +31,7 @@ class Undecided(Exception):
 
 
 class Outside(Exception):
-    """An access of an element that its memory has not."""
+    """An access outside of a memory."""
 
     def __init__(self, op: Op, message: str):
         super().__init__(message)
@@ -40,9 +40,12 @@ class Outside(Exception):
 
 @dataclass(slots=True)
 class MeaningMemory:
-    """The elements of a tensor, a table or a shared tile along one axis. `order`: where each lies in `data`, if not in
-    its own place. `by`: of tensors that are watched, the operation that wrote each element last, which of its elements
-    that was, and the block; `met`: what two blocks have stored in one element of it, in words."""
+    """The elements of a tensor, a table or a shared tile, in one axis.
+
+    order: the place of each element in `data`; None for its own index. by: for watched tensors, element → the operation
+    that wrote it last, the element of that operation, and the block. met: a message, if two blocks stored to one
+    element.
+    """
 
     data: np.ndarray
     size: int
@@ -51,7 +54,7 @@ class MeaningMemory:
     met: str | None = None
 
     def places(self, index: np.ndarray) -> np.ndarray:
-        """Where elements lie in `data`."""
+        """The places of elements in `data`."""
         return index if self.order is None else self.order[index]
 
     def write(self, at: np.ndarray, values: np.ndarray) -> None:
@@ -61,8 +64,8 @@ class MeaningMemory:
 
 @dataclass(slots=True)
 class MeaningArguments:
-    """What a launch gives: memories by the values of tensors and tables, numbers by those of scalars, dims, strides,
-    and dims by their names, those too that are constants of the kernel."""
+    """The arguments of a launch. memories: of tensors and tables. numbers: of scalars, dims and strides. dims: by name,
+    those that are constants of the kernel included."""
 
     memories: dict[Value, MeaningMemory] = field(default_factory=dict)
     numbers: dict[Value, Array] = field(default_factory=dict)
@@ -70,18 +73,19 @@ class MeaningArguments:
 
 
 Watch = Callable[[Value, Array], Array]
-"""Is told each value as it is made, and gives the one that the rest of the run takes."""
+"""Called with each value when it is computed. Returns the value that the rest of the run uses."""
 
 
 Filled = dict[int, list[tuple[MeaningMemory, np.ndarray, np.ndarray, bool]]]
-"""What boxes bring, by the numbers of a pipeline, and whether it lasts."""
+"""Iteration of a pipeline → its copies: (memory, places, data, whether it is a resident operand)."""
 
 
 class Run:
-    """One block. `active`: in a branch or loop of threads, which elements take part, in row-major order.
+    """The run of one block after another.
 
-    noise: makes what the language leaves open (orders of sums, approximations) at random, within its bounds.
-    inexact: something of that kind has been done.
+    active: in a branch or loop of single threads, which elements take part, in row-major order.
+    noise: chooses at random, within bounds, what the language leaves open: orders of sums, approximations.
+    inexact: whether anything of that kind was done.
     """
 
     def __init__(
@@ -111,7 +115,7 @@ class Run:
         self.values: dict[Value, Array] = dict(self.arguments.numbers)
         self.active: np.ndarray | None = None
         self.joining = 0
-        self.is_scan = False  # what is joined is of a scan: its elements keep their order
+        self.is_scan = False  # whether a scan is being computed: its elements keep their order
         self.groups: list[list[tuple[MeaningMemory, np.ndarray, np.ndarray]]] = []
         self.open_group: list[tuple[MeaningMemory, np.ndarray, np.ndarray]] = []
         self.stores: list[list[Callable[[], None]]] = []
@@ -125,7 +129,7 @@ class Run:
 
     @deep_recursion()
     def do(self, block: Sequence[int]) -> None:
-        """Runs one block of the grid. Raises Undecided and Outside."""
+        """Runs one block of the grid. Raises Undecided or Outside."""
         self.begin(block)
         with np.errstate(all="ignore"):
             for op in self.function.body.ops:
@@ -140,7 +144,7 @@ class Run:
             values[result] = value
 
     def region(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
-        """The values that a region ends with."""
+        """Runs a region. Returns the values that it hands on."""
         for argument, value in zip(block.args, arguments, strict=True):
             self.values[argument] = value
         for op in block.ops[:-1]:
@@ -148,7 +152,7 @@ class Run:
         return [self.values[o] for o in block.ops[-1].operands]
 
     def join(self, region: Block, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
-        """Two groups joined, many at once: the numbers of the region are arrays here."""
+        """Runs the function of a reduction for many pairs at once: its scalars are arrays here."""
         self.joining += 1
         around, self.active = self.active, None
         try:
@@ -158,7 +162,7 @@ class Run:
             self.active = around
 
     def active_for(self, size: int) -> np.ndarray | None:
-        """Which elements of a tile of this size take part; None for all. A scalar does if one element does."""
+        """Which elements of a tile of this size take part; None for all. A scalar takes part if any element does."""
         if self.active is None or self.active.size == size:
             return self.active
         return np.full(size, bool(self.active.any()))
@@ -171,7 +175,8 @@ class Run:
         return found
 
     def shared(self, op: Op) -> None:
-        """Makes a shared tile, where the passes have given it bytes in these, swizzled as they say."""
+        """Makes a shared tile: in the block's bytes if `place_shared` gave it an offset, and swizzled by its type. So
+        tiles that share bytes overwrite each other here, too."""
         if op.result in self.tiles:
             return
         type = op.attrs["type"]
@@ -193,32 +198,32 @@ class Run:
         self.tiles[op.result] = MeaningMemory(data, count, order)
 
     def shaken(self, value: Array, dtype: DType) -> Array:
-        """A float within half a unit in the last place, at random."""
+        """A float changed at random by up to half a unit in the last place."""
         assert self.noise is not None
         value = np.asarray(value)
         return (value * (1 + self.noise.uniform(-0.5, 0.5, value.shape) * unit(dtype))).astype(value.dtype)
 
     def shaken_if_rounded(self, value: Array, exact: Array, dtype: DType) -> Array:
-        """The same where it is not what a wider type has: what is exact in one order may be so in all."""
+        """The same, but only where the value was rounded. A result that is exact in one order may be exact in all."""
         value = np.asarray(value)
         is_exact: np.ndarray = np.equal(value, exact)
         return np.asarray(np.where(is_exact, value, self.shaken(value, dtype)), value.dtype)
 
 
 def wider(x: Array) -> Array:
-    """A float in a type that has its sums and products, but for what is next to nothing."""
+    """Floats in a wider type, which has their sums and products almost exactly."""
     x = np.asarray(x)
     return x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
 
 
 Meaning = Callable[[Run, Op, list[Array]], Sequence[Array]]
-"""From the run of a block, an operation and the values of its operands to the values of its results."""
+"""The semantics of an operation: (run of a block, operation, values of its operands) → values of its results."""
 MEANINGS: dict[str, Meaning] = {}
-"""One an operation, by its name in `dsl/lowering/ops/`."""
+"""Name of an operation in `dsl/lowering/ops/` → its semantics."""
 
 
 def meaning(*names: str) -> Callable[[Meaning], Meaning]:
-    """Registers the meaning of the operations of these names."""
+    """Registers the semantics of the operations with these names."""
 
     def register(function: Meaning) -> Meaning:
         for name in names:
@@ -233,7 +238,8 @@ _ORDERS: dict[SharedType, np.ndarray] = {}
 
 
 def _order(type: SharedType, op: Op) -> np.ndarray:
-    """Where each element of a swizzled tile lies. A swizzle repeats in each stage of a ring."""
+    """The place of each element of a swizzled tile. A swizzle repeats in each stage of a ring. Outside for a swizzle
+    that moves elements out of the tile or tears them apart."""
     found = _ORDERS.get(type)
     if found is None:
         size, count = type.dtype.bytes, prod(type.shape)
@@ -249,8 +255,8 @@ def _order(type: SharedType, op: Op) -> np.ndarray:
 
 
 def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray | None]:
-    """The bits of an array along one axis, from its first element on, and where its own elements lie there, if it has
-    gaps or another order."""
+    """The bits of an array in one axis, from its first element on; and the places of its own elements there, if it has
+    gaps or another order, else None."""
     kind = stored(dtype)
     plain = array.view(kind) if array.dtype != kind else array
     if plain.flags.c_contiguous:
@@ -267,7 +273,7 @@ def as_memory(array: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray |
 
 
 def write_back(memory: MeaningMemory, array: np.ndarray, dtype: DType) -> None:
-    """What a run has left in a memory, into the array that it was made of."""
+    """Copies what a run left in a memory into the array that the memory was made of."""
     data, at = as_memory(array, dtype)
     if at is None:
         data[:] = memory.data
@@ -276,7 +282,8 @@ def write_back(memory: MeaningMemory, array: np.ndarray, dtype: DType) -> None:
 
 
 def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = False) -> MeaningArguments:
-    """The arguments of a launch by the names of parameters. Memory is copied; an array given twice stays one."""
+    """The arguments of a launch, given by names of parameters. Memory is copied. An array that is given twice stays one
+    memory, as in a call in place."""
     out = MeaningArguments()
     index = held(INDEX, function.index_bits)
     known: dict[tuple, MeaningMemory] = {}
@@ -307,12 +314,12 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
 
 
 def blocks_of(grid: Sequence[int], most: int | None = None) -> list[tuple[int, int, int]]:
-    """The blocks of a grid in order, the first axis fastest; `most` of the first ones. See also `carried_blocks`."""
+    """The first `most` blocks of a grid (default: all), in order, the first axis fastest. See also `carried_blocks`."""
     x, y, z = (*grid, 1, 1)[:3]
     count = x * y * z if most is None else min(most, x * y * z)
     return [(i % x, i // x % y, i // (x * y)) for i in range(count)]
 
 
 def carried_blocks(function: Function, grid: Sequence[int], most: int | None) -> list[tuple[int, int, int]]:
-    """`most` of the first blocks, where each does its own work; all of those that meet in workspaces."""
+    """The first `most` blocks; all blocks if they communicate through workspaces."""
     return blocks_of(grid, None if function.workspaces else most)

@@ -18,14 +18,14 @@ from dsl.lowering.meaning.run import Run, meaning
 
 
 def _fold(run: Run, region: Block, parts: list[Array], axis: int) -> list[Array]:
-    """The elements along an axis joined, pairs first."""
+    """Reduces the elements along an axis, pairs first."""
     rows = [np.moveaxis(np.asarray(p), axis, 0) for p in parts]
     if run.noise is not None:
         order = run.noise.permutation(rows[0].shape[0])
         rows = [r[order] for r in rows]
     while rows[0].shape[0] > 1:
         half = rows[0].shape[0] // 2
-        left = [r[2 * half :] for r in rows]  # none or one: an extent is a power of two unless it is done in parts
+        left = [r[2 * half :] for r in rows]  # none or one element: extents are powers of two, except before `loop`
         joined = run.join(region, [r[:half] for r in rows], [r[half : 2 * half] for r in rows])
         made = [spread(j, (half, *r.shape[1:])) for j, r in zip(joined, rows, strict=True)]
         rows = [np.concatenate([m, rest]) if len(rest) else m for m, rest in zip(made, left, strict=True)]
@@ -54,7 +54,7 @@ def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @cache
 def _warps_along(layout: Layout, axis: int) -> np.ndarray:
-    """For each coordinate of an axis, the number of its warp among those along the axis."""
+    """For each coordinate of an axis, which of the warps along the axis holds it."""
     mask = layout.axis_mask(axis)
     stride = mask & -mask or 1
     inverse = layout.invert()
@@ -69,7 +69,7 @@ def _warps_along(layout: Layout, axis: int) -> np.ndarray:
 
 @meaning("scan")
 def _scan(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Every element joined with all before it; from the end with `reverse`."""
+    """A scan: each element joined with all before it; from the end with `reverse`."""
     _mark(run, op)
     axis, reverse = op.attrs["axis"], op.attrs["reverse"]
     rows = [np.moveaxis(np.asarray(v), axis, 0) for v in x]
@@ -95,8 +95,8 @@ def _joined(run: Run, region: Block, left: list[Array], right: list[Array]) -> l
 
 
 def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]:
-    """A scan along the first axis, associated at random: parts one after another, all that stands before a part by the
-    same once more, and the two joined. The elements keep their order: a scan may mind it."""
+    """A scan along the first axis, associated at random: parts are scanned, then their totals by the same function, and
+    the two are joined. Elements keep their order, as the function of a scan need not commute."""
     assert run.noise is not None
     extent = rows[0].shape[0]
     if extent == 1:
@@ -122,12 +122,12 @@ def _scanned_in_parts(run: Run, region: Block, rows: list[Array]) -> list[Array]
 
 
 PARTS = (2, 3, 4, 8, 16)
-"""Elements that a scan joins one after another: a thread has some, a warp 32 of these."""
+"""Elements that a scan joins one after another: a thread holds some, and a warp 32 times as many."""
 
 
 @meaning("shuffle")
 def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """Each element takes that of a neighbour in its group along the axis; its own where there is none."""
+    """A shuffle: each element becomes that of a neighbour in its group along the axis; its own where there is none."""
     axis, mode, width = op.attrs["axis"], op.attrs["mode"], op.attrs["width"]
     distance = int(x[1]) if op.attrs["distance"] is None else op.attrs["distance"]
     extent = op.operands[0].tile.shape[axis]
@@ -141,7 +141,7 @@ def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("vote")
 def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """What the lanes of a warp say: 32 neighbours in row-major order, of which a smaller tile has copies."""
+    """A vote of the lanes of a warp, which hold 32 neighbours in row-major order; a smaller tile has copies."""
     mode, shape = op.attrs["mode"], np.shape(x[0])
     flags = np.asarray(x[0]).reshape(-1)
     active = np.ones(flags.shape, bool) if run.active is None else np.resize(run.active, flags.shape)
@@ -157,5 +157,5 @@ def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("convert_layout")
 def _convert_layout(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    """The same elements: where they lie is no matter of what they are."""
+    """The same elements: layouts do not change values."""
     return [x[0]]

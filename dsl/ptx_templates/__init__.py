@@ -1,10 +1,10 @@
-"""What a PTX instruction is: one TOML file a family, one row an instruction, and the reader.
+"""PTX instructions as data: one TOML file for each family, one row for each instruction, and the reader.
 
     from dsl.ptx_templates import instruction
     load = instruction("@ld.global.cg.v4.b32")
     text, constraints = load.llvm()
 
-See docs/instructions.md for how to add one.
+docs/instructions.md says how to add one.
 """
 
 from dsl.ptx_templates.instruction import Effect, Fragment, Instruction, MatrixProduct, Operand, joined

@@ -1,6 +1,6 @@
-"""An instruction of the PTX ISA as data: asm text, operands, fragments, effects and meaning.
+"""An instruction of the PTX ISA as data: asm text, operands, fragments, effects and semantics.
 
-Nothing here reads a file; `reader.py` builds these from the TOML rows.
+`reader.py` builds these objects from TOML rows; this module reads no files.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-# What a register of each operand type is to LLVM's NVPTX back end: (inline-asm constraint, LLVM type).
-# Predicates travel as i1 in the constraint class `b`, so a guard needs no setp of its own.
+# Operand type → (inline-asm constraint, LLVM type) of a register in LLVM's NVPTX back end.
+# Predicates are i1 with the constraint `b`, so a guard needs no setp of its own.
 _LLVM = {
     "b16": ("h", "i16"),
     "b32": ("r", "i32"),
@@ -28,14 +28,15 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """How the elements of a tile lie in the registers of a warp, or of several: a linear map over F2.
+    """How the elements of a tile lie in the registers of one or several warps: a linear map over F2.
 
-    `register[i]` is the (row, column) offset of bit i of an element's index within its lane (the elements of the
-    first register come first, in each register from the lowest bits up); `lane[i]` that of bit i of the lane, `warp[i]`
-    that of bit i of the warp's number among those that an instruction joins. An operand may have fewer elements than
-    the bits of their index can count, as the sums of 24 columns do.
-    A coordinate is the XOR of the offsets of all set bits. Offsets of distinct bits share no bit, so XOR is addition;
-    a lane bit with offset (0, 0) means that both lanes hold the same elements.
+    `register[i]` is the (row, column) offset of bit i of an element's index within its lane. Elements of the first
+    register come first; within a register, those in the lowest bits. `lane[i]` is the offset of bit i of the lane, and
+    `warp[i]` that of bit i of the warp's number in the instruction. An operand may have fewer elements than its index
+    bits can count: an accumulator of 24 columns, for example.
+
+    A coordinate is the XOR of the offsets of all set bits. Offsets of different bits share no bit, so XOR is addition.
+    A lane bit with offset (0, 0) means that both lanes hold the same elements.
 
     Example: the f32 accumulator of `mma.sync.m16n8k16` has `register = [(0, 1), (8, 0)]` and
     `lane = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]`. Lane 5 = 0b00101, element 3 = 0b11:
@@ -49,7 +50,7 @@ class Fragment:
     warp: tuple[tuple[int, int], ...] = ()
 
     def coordinate(self, lane: int, element: int, warp: int = 0) -> tuple[int, int]:
-        """Row and column that `lane` of `warp` holds as its element number `element`."""
+        """The (row, column) of element number `element` of `lane` in `warp`."""
         row = column = 0
         for bases, index in ((self.register, element), (self.lane, lane), (self.warp, warp)):
             for bit, (row_offset, column_offset) in enumerate(bases):
@@ -61,10 +62,9 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """What a product of matrices multiplies: d[m, n] = a[m, k] @ b[k, n] + c.
+    """The extents and types of a matrix product: d[m, n] = a[m, k] @ b[k, n] + c.
 
-    `a`, `b` and `c` are element types. `modifier` is what else PTX says: `satfinite`, `xor.popc`, `and.popc`, or
-    nothing.
+    a, b, c: element types. modifier: the PTX modifier `satfinite`, `xor.popc` or `and.popc`, or "".
     """
 
     m: int
@@ -78,12 +78,11 @@ class MatrixProduct:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A place in the asm text: `count` registers of PTX type `type`.
+    """An operand in the asm text: `count` registers of PTX type `type`.
 
-    `count` is None for a plain register and an int, 1 included, for a braced vector. A `pred` operand is an i1,
-    an `immediate` a constant. `element` names what the registers hold where `type` does not say it (`s8`, `f16`,
-    `descriptor`: of a tile in shared memory);
-    `fragment` where in the tile each element lies.
+    count: None for a plain register; a number, 1 included, for a vector in braces. A `pred` operand is an i1, an
+    `immediate` a constant. element: the type in the registers, where `type` does not say it (`s8`, `f16`; `descriptor`
+    of a tile in shared memory). fragment: where in the tile each element lies.
     """
 
     name: str
@@ -95,7 +94,7 @@ class Operand:
 
     @property
     def registers(self) -> int:
-        """Number of registers, each one LLVM value of `llvm_type`."""
+        """The number of registers; each is one LLVM value of `llvm_type`."""
         return 1 if self.count is None else self.count
 
     @property
@@ -106,16 +105,16 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One thing that an instruction does beside its result.
+    """One effect of an instruction besides its result.
 
-    `action` is `reads`, `writes` or `updates`, which is both at once (`bytes` of `space`: of one thread or, where the
-    instruction is convergent, of the warp; None where an operand says how many), `synchronizes` (the threads of `scope`
-    meet), `orders` (memory accesses, for `scope`), `commits` or `waits` (for the copies of `completion`), `arrives` (at
-    a barrier in shared memory, which is then waited for; such a wait orders nothing while its predicate is false).
-    `order` is PTX's: `weak`, `volatile`, `relaxed`, `acquire`, `release`, `acq_rel`, `sc`, or `constant` where nobody
-    may write. `scope` is `warp`, `warpgroup`, `cta`, `cluster`, `gpu` or `sys`.
-    `proxy` is `generic`, `async` or `tensormap`; `completion` is `at once`, `commit group`, `bulk group`, `wgmma
-    group` or `mbarrier`.
+    action: `reads`, `writes` or `updates` (both), of `bytes` in `space`, by one thread or, for convergent instructions,
+        by the warp; bytes is None where an operand has the count.
+        `synchronizes`: the threads of `scope` meet. `orders`: memory accesses, for `scope`. `commits`, `waits`: a group
+        of copies of `completion`. `arrives`: at an mbarrier; a wait for it orders nothing while its predicate is false.
+    order: `weak`, `volatile`, `relaxed`, `acquire`, `release`, `acq_rel` or `sc`, as in PTX; `constant` where nobody
+        may write.
+    scope: `warp`, `warpgroup`, `cta`, `cluster`, `gpu` or `sys`. proxy: `generic`, `async` or `tensormap`.
+    completion: `at once`, `commit group`, `bulk group`, `wgmma group` or `mbarrier`.
     """
 
     action: str
@@ -129,11 +128,13 @@ class Effect:
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """One instruction. `arch` is the least sm number; with `feature` "a" it exists on that very target only.
+    """One instruction.
 
-    `ptx` is the least PTX version as (major, minor). `section` is the anchor in
-    https://docs.nvidia.com/cuda/parallel-thread-execution/. `meaning` is Python: over the whole tiles of
-    operands with a fragment, over the values of one lane otherwise, `a[i]` that of lane i, `mask` a set of lanes.
+    arch: the least sm number; with `feature` "a", the instruction exists only on exactly that target.
+    ptx: the least PTX version, (major, minor). section: the anchor in
+        https://docs.nvidia.com/cuda/parallel-thread-execution/.
+    meaning: the semantics as a Python expression: of whole tiles for operands with a fragment, else of the values of
+        one lane; `a[i]` is the value of lane i, and `mask` a set of lanes.
     """
 
     name: str
@@ -149,7 +150,7 @@ class Instruction:
     meaning: str
 
     def __getitem__(self, operand: str) -> Operand:
-        """The operand of that name; KeyError without one."""
+        """The operand with this name; KeyError if there is none."""
         for candidate in self.operands:
             if candidate.name == operand:
                 return candidate
@@ -167,11 +168,11 @@ class Instruction:
 
     @property
     def target(self) -> str:
-        """The least target, as `.target` spells it: `sm_80`, `sm_100a`."""
+        """The least target, as in `.target`: `sm_80`, `sm_100a`."""
         return f"sm_{self.arch}{self.feature}"
 
     def available(self, arch: str, ptx: tuple[int, int] | None = None) -> bool:
-        """Whether target `arch` (`sm_86`, `sm_100a`) has it, in PTX version `ptx` where one is given."""
+        """Whether target `arch` (`sm_86`, `sm_100a`) has the instruction, in PTX version `ptx` if given."""
         if ptx is not None and ptx < self.ptx:
             return False
         if self.feature:
@@ -179,16 +180,16 @@ class Instruction:
         return int(arch.removeprefix("sm_").rstrip("af")) >= self.arch
 
     def filled(self, **places: str) -> Instruction:
-        """The same with these texts in some of its places, whose operands are gone."""
+        """A copy with texts in the places of some operands, which are then no operands any more."""
         asm = _PLACE.sub(lambda match: places.get(match[1], match[0]), self.asm)
         return replace(self, asm=asm, operands=tuple(o for o in self.operands if o.name not in places))
 
     def llvm(self) -> tuple[str, str]:
         """The text and the constraint string of an LLVM inline-asm call.
 
-        Results are the registers of `outputs`, arguments those of `inputs`, each operand's registers in order. An
-        `inout` operand is a result and an argument tied to it. Anything that touches or orders memory clobbers
-        `~{memory}`. The caller marks the call `convergent` where the instruction is.
+        Results are the registers of `outputs`, arguments those of `inputs`, in order. An `inout` operand is a result
+        and an argument tied to it. Instructions with effects clobber `~{memory}`. The caller marks the call
+        `convergent` if the instruction is.
         """
         places: dict[str, str] = {}
         constraints: list[str] = []
@@ -216,17 +217,17 @@ class Instruction:
 
 
 def _places(operand: Operand, first: int) -> str:
-    """`$3`, or `{$3, $4}` for a vector."""
+    """The registers of an operand in asm text: `$3`, or `{$3, $4}` for a vector."""
     if operand.count is None:
         return f"${first}"
     return "{" + ", ".join(f"${first + i}" for i in range(operand.count)) + "}"
 
 
 def joined(name: str, operands: Iterable[Operand], steps: Iterable[str | Instruction]) -> Instruction:
-    """Several instructions as one, and text between them, where nothing of the compiler's may come in between.
+    """Several instructions and text between them as one asm, so that LLVM puts nothing between them.
 
-    Their places are those of `operands`: of the same name, the same registers. It exists where all of the instructions
-    do, and does what each of them does; it says no meaning of its own.
+    Operands with one name share registers. The result exists where all of the instructions exist, and has the effects
+    of all. It has no semantics of its own.
     """
     steps = list(steps)
     rows = [step for step in steps if isinstance(step, Instruction)]

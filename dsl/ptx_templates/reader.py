@@ -1,22 +1,23 @@
 """Reads the families of instructions, one TOML file each, and expands their rows.
 
-A file has top-level keys that all its rows share and then `[[instruction]]` rows. Beside the fields of `Instruction`
-a row may have:
+A file has top-level keys, which all its rows share, and then `[[instruction]]` rows. Besides the fields of
+`Instruction`, a row may have:
 
-- `for = { cache = ["", ".cg"], width = "width" }`: one instruction for each combination; a text names a list under
-  `[values]`. The name has all variables, in this order. `{width}` in any text of the row is the variable's value,
-  and `{bytes(width)}` what the file's table `[table.bytes]` gives for it.
-- `predicated = true`: each instruction has a twin, named with a leading `@`, that is guarded by a last operand
-  `mask`: where it is false the instruction does nothing, so its outputs become `inout` and keep what they had.
-- `product = { m = 16, n = 8, k = 16, a = "f16", b = "f16", c = "f32" }`: the fields of `MatrixProduct`, of a product of
-  matrices; its `modifier` begins with a dot, as in the name.
+- `for = { cache = ["", ".cg"], width = "width" }`: one instruction for each combination of the variables. A text names
+  a list under `[values]`. The name must contain all variables, in this order. In any text of the row, `{width}` is the
+  value of the variable, and `{bytes(width)}` its entry in the table `[table.bytes]` of the file.
+- `predicated = true`: each instruction has a twin, named with a leading `@`, that is guarded by a last operand `mask`.
+  If the mask is false, the instruction does nothing, so its outputs become `inout` and keep their values.
+- `product = { m = 16, n = 8, k = 16, a = "f16", b = "f16", c = "f32" }`: the fields of `MatrixProduct`. Its `modifier`
+  begins with a dot, as in the name.
 
-Operands are texts, `"in a b32*4 s8 A16x32_8"`: role, name, PTX type with the count of a vector, then, where the type
-does not say it all, the element type and the fragment. A fragment is a row of `[fragment]`: `C16x8 = { shape = "16x8",
-register = "c1 r8", lane = "c2 c4 r1 r2 r4" }` gives the offsets of `Fragment`, as numbers of rows or columns; `warp`,
-those of several warps. The shape may have variables, of tiles of many sizes: offsets beyond it are left out.
+Operands are texts, `"in a b32*4 s8 A16x32_8"`: role, name, PTX type with the count of a vector, then, where the type is
+not enough, the element type and the fragment. A fragment is a row of `[fragment]`: `C16x8 = { shape = "16x8", register
+= "c1 r8", lane = "c2 c4 r1 r2 r4" }` has the offsets of `Fragment` in rows or columns; `warp` those of several warps.
+The shape may have variables, for tiles of many sizes; offsets beyond it are left out.
 
-Only the family asked for is read, and a row becomes an `Instruction` when it is looked up.
+Only the requested family is read, and a row becomes an `Instruction` only when it is looked up: all rows together are
+thousands of instructions.
 """
 
 import re
@@ -32,8 +33,8 @@ from dsl.ptx_templates.instruction import OPERAND_TYPES, ROLES, Effect, Fragment
 
 _DIRECTORY = Path(__file__).parent
 _VARIABLE = re.compile(r"\{(\w+)(?:\((\w+)\))?\}")
-_OPCODE_WORDS = 3  # that a file may be told by: `cp.async.bulk` is of another than `cp`
-# The field of `Effect` that each action's value in a row is.
+_OPCODE_WORDS = 3  # most words of an opcode that select a file: `cp.async.bulk` is in another file than `cp.async`
+# Action → the field of `Effect` that its value in a row sets.
 _ACTIONS = {
     "reads": "space",
     "writes": "space",
@@ -47,10 +48,10 @@ _ACTIONS = {
 
 
 class UnknownInstruction(KeyError):
-    """No family has an instruction, or no file a family, of that name."""
+    """There is no instruction, or no family, with this name. The message has similar names."""
 
     def __init__(self, what: str, name: str, where: str, known: list[str]):
-        from difflib import get_close_matches  # 6 ms to import, and only here needed
+        from difflib import get_close_matches  # takes 6 ms to import, and only errors need it
 
         close = get_close_matches(name, known, n=3)
         hint = f"; close: {', '.join(close)}" if close else ""
@@ -62,7 +63,7 @@ class UnknownInstruction(KeyError):
 
 
 class Family(Mapping[str, Instruction]):
-    """The instructions of one file by name, in the file's order."""
+    """Name → instruction, for one file, in its order."""
 
     def __init__(self, name: str, text: str):
         data = tomllib.loads(text)
@@ -77,7 +78,7 @@ class Family(Mapping[str, Instruction]):
             self._expand(shared | row)
 
     def _expand(self, row: dict[str, Any]) -> None:
-        """Notes the name of each combination of the row's variables."""
+        """Records the name of each combination of a row's variables. ValueError for names that repeat or lack one."""
         variables: dict[str, list[str] | str] = row.get("for", {})
         if _VARIABLE.findall(row["name"]) != [(variable, "") for variable in variables]:
             raise ValueError(f"{self.name}.toml: {row['name']!r} must have the variables of `for`, in their order")
@@ -89,7 +90,7 @@ class Family(Mapping[str, Instruction]):
         self._rows |= names
 
     def _fill(self, text: str, bindings: dict[str, str]) -> str:
-        """`text` with its variables replaced; the places of operands stay."""
+        """`text` with its variables replaced. Places of operands, which also have braces, stay."""
 
         def value(match: re.Match[str]) -> str:
             if match[2] is not None:
@@ -198,20 +199,20 @@ class Family(Mapping[str, Instruction]):
 
 
 def _bases(text: str, rows: int, columns: int) -> tuple[tuple[int, int], ...]:
-    """`"c1 r8"` as offsets of row and column: ((0, 1), (8, 0)). None leads out of the tile."""
+    """The text `"c1 r8"` as (row, column) offsets ((0, 1), (8, 0)), without offsets beyond the tile."""
     bases = ((int(base[1:]), 0) if base[0] == "r" else (0, int(base[1:])) for base in text.split())
     return tuple((row, column) for row, column in bases if row < rows and column < columns)
 
 
 @cache
 def families() -> tuple[str, ...]:
-    """Names of all families, sorted."""
+    """The names of all families, sorted."""
     return tuple(sorted(path.stem for path in _DIRECTORY.glob("*.toml")))
 
 
 @cache
 def family(name: str) -> Family:
-    """The instructions of one family by name; UnknownInstruction when there is no such file."""
+    """The instructions of one family. UnknownInstruction if there is no such file."""
     if name not in families():
         raise UnknownInstruction("family", name, "ptx_templates", list(families()))
     return Family(name, (_DIRECTORY / f"{name}.toml").read_text(encoding="utf-8"))
@@ -219,7 +220,7 @@ def family(name: str) -> Family:
 
 @cache
 def _family_of_opcode() -> dict[str, str]:
-    """The family of each opcode, or of its first words: the first line of every file lists its own."""
+    """Opcode, or its first words → family. The first line of each file lists its opcodes, so files are not parsed."""
     opcodes: dict[str, str] = {}
     for name in families():
         with (_DIRECTORY / f"{name}.toml").open(encoding="utf-8") as file:
@@ -229,7 +230,7 @@ def _family_of_opcode() -> dict[str, str]:
 
 @cache
 def instruction(name: str) -> Instruction:
-    """The instruction named as PTX spells it, a leading `@` for the guarded form; UnknownInstruction otherwise.
+    """The instruction with this PTX name; a leading `@` gives the guarded form. UnknownInstruction if there is none.
 
     >>> instruction("shfl.sync.bfly.b32").llvm()
     ('shfl.sync.bfly.b32 $0, $1, $2, $3, $4;', '=r,r,r,r,r')

@@ -1,6 +1,6 @@
-"""Element types in numpy: how values are held, how they lie in memory, and how they are rounded.
+"""Element types in numpy: how values are held, stored in memory, and rounded.
 
-What numpy has not is held in what has it: bf16 and tf32 as the float32 of the same value, e4m3 and e5m2 as their bits,
+Types that numpy lacks are held in others: bf16 and tf32 as the float32 of the same value, e4m3 and e5m2 as their bits,
 s4 and u4 as bytes, b1 as i1.
 """
 

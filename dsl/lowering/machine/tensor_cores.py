@@ -140,8 +140,8 @@ def type_hint(a: DType, b: DType) -> str:
 class Product:
     """How a product is distributed: the layouts of its tiles, and the offsets of the instruction's repeats.
 
-    rows, columns: (power of two of a row of the instruction, rows of the tile). m_repeats, n_repeats: offsets of further
-    instructions along M and N, one for each register bit.
+    rows, columns: (power of two of a row of the instruction, rows of the tile). m_repeats, n_repeats: offsets of
+    further instructions along M and N, one for each register bit.
     """
 
     instruction: Mma

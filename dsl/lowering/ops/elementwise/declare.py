@@ -1,4 +1,4 @@
-"""Declarations of elementwise operations: arity, types, rules; also name and emission, for functions of the language."""
+"""Declarations of elementwise operations: arity, types, rules; for functions of the language, also their emission."""
 
 from __future__ import annotations
 

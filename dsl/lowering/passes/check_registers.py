@@ -24,7 +24,7 @@ def check_registers(function: Function, target: Target) -> None:
         if op.attrs.get("in_place"):
             continue  # wgmma reads it from shared memory: no thread holds it
         for result in op.results:
-            if not result.dtype.is_float:
+            if not result.dtype.is_float:  # see above: mostly index arithmetic
                 continue
             needed = _registers(result)
             if needed > MOST_REGISTERS:

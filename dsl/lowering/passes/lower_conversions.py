@@ -41,6 +41,8 @@ class _ExchangeLowering(Rewriter):
 
     def run(self) -> None:
         body = self.block(self.function.body, self.visit)
+        # Scratch tiles are allocated at the top: `swizzle_shared` looks for tiles in the outermost block, and a scratch
+        # of a loop is one tile for all iterations.
         body.ops[:0] = self.scratches
         self.function.body = body
 
@@ -81,6 +83,8 @@ class _ExchangeLowering(Rewriter):
         shape = (*layout.shape[:axis], parts, *layout.shape[axis + 1 :])
         partial = _partial_layout(layout, axis, shape)
         operands = [self[o] for o in op.operands]
+        # The function of the reduction is needed twice, for the parts of warps and for the gathered ones: `last` below
+        # gets a copy of its region.
         types = [TileType(shape, o.dtype, partial) for o in operands]
         op.regions = [self.block(r, self.visit) for r in op.regions]
         first = self.make(op, "partial_reduce", operands, types, tuple(op.regions), axis=axis, parts=parts)
@@ -108,7 +112,7 @@ class _ExchangeLowering(Rewriter):
         if have == layout:
             return value
         in_thread = have.registers_of(layout) is not None
-        size = value.tile.size * max(value.dtype.bits // 8, 1)
+        size = value.tile.size * max(value.dtype.bits // 8, 1)  # a flag takes a byte
         way: bool | Layout = self.function.choices.choose(
             "convert_layout",
             value.name or "value",
@@ -124,7 +128,7 @@ class _ExchangeLowering(Rewriter):
                 lambda via: size * sum(a.registers_of(b) is None for a, b in ((have, via), (via, layout))),
             ),
         )
-        if isinstance(way, Layout):
+        if isinstance(way, Layout):  # of a plug-in: an intermediate layout, which may save shared memory traffic
             return self.moved(self.moved(value, way, op), layout, op)
         return self.moved(value, layout, op) if way else self.through_scratch(value, layout, op)
 

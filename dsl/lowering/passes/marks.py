@@ -79,7 +79,7 @@ def marks(function: Function) -> None:
     if asked is None:
         return
     kinds, ranges = parse_marks(asked)
-    numbers: dict[tuple[str, str, int], int] = {}
+    numbers: dict[tuple[str, str, int], int] = {}  # one for all copies of a mark: unrolled loops have one mark
 
     def mark(of: Stretch, begins: bool) -> Op:
         number = numbers.setdefault((of.kind, of.name, of.line), len(numbers))

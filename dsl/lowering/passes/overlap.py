@@ -76,6 +76,7 @@ def _ahead_of_need(block: Block, early: Collection[Value]) -> Iterator[tuple[Blo
         for region in block.ops[needs[0]].regions:
             yield from _ahead_of_need(region, early)
     else:
+        # Without a need, the wait stands at the end, before the terminator: no block may end without it.
         end = len(block.ops) - bool(block.ops and block.ops[-1].spec.control.ends)
         yield block, needs[0] if needs else end
 

@@ -23,6 +23,7 @@ def peel_loops(function: Function) -> None:
     """Peels the loops that the schedule or a choice names, where an iteration may be partial."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     pipelined = {loop: len(nest) for nest, _ in nests(function.body) for loop in nest}
+    # In steps of one, all iterations are whole. The test spares the analysis of facts, which takes longer.
     if not any(constant_of(loop.operands[2]) != 1 or loop in pipelined for loop in loops):
         return
     facts = facts_now(function)
@@ -71,7 +72,7 @@ def _iterations_are_whole(facts: Analysis, loop: Op, step: int) -> bool:
 
 def _size(op: Op, peeled: set[Op]) -> int:
     inside = sum(_size(each, peeled) for region in op.regions for each in region.ops)
-    return 1 + inside * (2 if op in peeled else 1)
+    return 1 + inside * (2 if op in peeled else 1)  # a peeled loop has its body twice
 
 
 class _Peeler(Splitter):

@@ -28,6 +28,7 @@ def place_shared(function: Function, target: Target) -> None:
         ways = {"joined": (placed, total), "apart": _placed(lives, [(1 << len(lives.tiles)) - 1] * len(lives.tiles))}
         if function.word("barriers") != "manual":
             ways["closer"] = closer, least
+        # `joined` stays even if it does not fit: the rule must be an option, and the error below reports its bytes.
         fitting = {name: way for name, way in ways.items() if way[1] <= target.shared or name == "joined"}
         # A barrier costs time, so it is added only where bytes matter. Attention of heads of 128: one block of four
         # warps fits on a multiprocessor if the result has bytes of its own, two if a barrier lets it reuse the keys'.
@@ -95,6 +96,7 @@ def _order(function: Function, placed: dict[Op, int]) -> None:
         sum(1 << j for j, (low, high) in enumerate(spans) if j != i and low < end and start < high)
         for i, (start, end) in enumerate(spans)
     ]
+    # One at a time: a barrier may order later accesses, too, so lifetimes are computed again after each.
     while (found := _first_unordered(function.body, lives, joint)) is not None:
         block, op = found
         block.ops.insert(block.ops.index(op), Op(OPS["barrier"], [], [], {"scope": "block"}, (), op.loc))

@@ -24,7 +24,7 @@ def share_equal(function: Function) -> None:
     apart = function.laid_out
 
     def visit(block: Block, known: dict[tuple, Op]) -> None:
-        known = dict(known)
+        known = dict(known)  # a copy: values of a region must not be used behind it
         kept = []
         for op in block.ops:
             op.operands = [mapping.get(o, o) for o in op.operands]
@@ -45,13 +45,13 @@ def share_equal(function: Function) -> None:
 
 def remove_unused(function: Function) -> None:
     """Removes operations without effects whose results are unused, and loop-carried values that never change."""
-    while _drop_carried(function.body):
+    while _drop_carried(function.body):  # repeated: without one carried value, another one may never change
         pass
     live: set[Value] = set()
 
     def visit(block: Block) -> None:
         kept = []
-        for op in reversed(block.ops):
+        for op in reversed(block.ops):  # uses are met before definitions
             needed = op.spec.keep or any(r in live for r in op.results)
             if not needed and op.spec.access.touches:
                 needed = writes(op)
@@ -77,7 +77,7 @@ def _drop_carried(block: Block) -> bool:
             continue
         body = op.regions[0]
         end = body.ops[-1]
-        for i in reversed(range(len(op.results))):
+        for i in reversed(range(len(op.results))):  # from the end, as entries are deleted
             arg, start, result = body.args[i + 1], op.operands[i + 3], op.results[i]
             if end.operands[i] is arg or end.operands[i] is start:
                 mapping[arg] = mapping[result] = start

@@ -40,7 +40,7 @@ def _needed(ahead: list[Op], later: set[Op], users: dict[Value, list[Op]]) -> tu
     """Of the operations ahead of a loop: those needed behind the loop, and those needed before or inside it."""
     needed, stays = set[Op](), set[Op]()
     given = _given(ahead)
-    for op in reversed(ahead):
+    for op in reversed(ahead):  # readers come first, so that it is known whether they move or stay
         readers = [user for result in op.results for user in users.get(result, ())] if op in given else []
         if any(user in later or user in needed for user in readers):
             needed.add(op)

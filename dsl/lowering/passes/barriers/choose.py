@@ -29,6 +29,7 @@ def choose(function: Function, order: Order, outcome: RemovalOutcome) -> None:
     # The cost is in threads, not in time: on five kernels, block barriers in place of warp barriers changed no time
     # (docs/measurements.md, `barrier=block`).
     costs = {"warp": WARP, "block": function.threads, NONE: 0}
+    # In the order of the text: choices with one key are numbered in the order in which they are made.
     for each in sorted([*outcome.standing, *outcome.dropped], key=lambda each: reasons.position[each.before]):
         superfluous = each.barrier in gone
         reason = function.reasons[each.barrier] = reasons.of(each, superfluous)

@@ -113,6 +113,7 @@ def disjoint(a: Touch, b: Touch) -> bool:
         return True
     if a.offsets is None or b.offsets is None or not _comparable(a, b):
         return False
+    # Ranges first: most disjoint accesses are of separate ranges, and listing elements takes longer.
     low_a, high_a = a.offsets.reach(a.shape)
     low_b, high_b = b.offsets.reach(b.shape)
     if high_a < low_b or high_b < low_a:
@@ -180,7 +181,7 @@ class Comparisons:
         touch = touches[access]
         new = others & self.accesses.before(touch) & ~known.compared
         for number in members(new) if new else ():
-            if others & known.block:
+            if others & known.block:  # the widest scope is found: no other comparison can change the result
                 break
             other = touches[number]
             met = self.meeting(other, touch) if touch.write or other.write else None

@@ -125,7 +125,7 @@ class BarrierWalk:
                 for test in op.regions[:-1]:
                     leaves = self.block(test, leaves)
                 end = self.block(op.regions[-1], leaves)
-                if self.barriers != count:
+                if self.barriers != count:  # a new barrier orders accesses of all iterations: walk again from the entry
                     break
                 following = head.copy()
                 following.merge(end.each(iterations.following))
@@ -171,7 +171,7 @@ class BarrierWalk:
         """Requests a barrier before an operation if one of its accesses meets a pending one."""
         scope: Scope | None = None
         later = 0
-        for access in accesses:
+        for access in accesses:  # one barrier serves all accesses of the operation, at the widest scope
             met = self.meetings.scope(access, self._before(access, state.pending))
             if met is not None and (scope is None or (scope, met) == ("warp", "block")):
                 scope, later = met, access

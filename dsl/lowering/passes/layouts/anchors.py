@@ -81,6 +81,7 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
     facts, under = analysis.of(offset), masked_groups(analysis, op, shape)
     size = op.operands[0].dtype.bytes
     best, fast = 1, len(shape) - 1
+    # From the last axis on: of equal widths, the last axis wins.
     for axis in reversed(range(len(shape))):
         width = min(facts.run[axis], facts.start[axis], under[axis], max(1, 16 // size))
         if facts.run[axis] > 1 and (width > best or facts.run[fast] == 1):
@@ -136,6 +137,8 @@ class _Anchors:
         for op in self.dots:
             if op.result not in self.layouts.found:
                 self.layouts.give(op.result, products[op.result])
+        # Pins are propagated after products: `give` stops at values that have a layout, so the entry is taken out and
+        # given again.
         for value in values:
             if value in self.layouts.pinned:
                 self.layouts.give(value, self.layouts.found.pop(value))

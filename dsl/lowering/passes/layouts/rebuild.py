@@ -125,6 +125,7 @@ class Rebuilding:
             new.stands_for(old)
             self.map[old] = new
         self.emit(made)
+        # A pinned result that the operation gives in another layout is converted here, so that all uses have the pin.
         for old, new in zip(op.results, made.results, strict=True):
             layout = self.layouts.get(old)
             if layout is not None and old in self.pinned and new.tile.layout != layout:

@@ -37,6 +37,7 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
     operations, from 1 on, in place of source lines."""
     w = Writer(function, target, numbered)
     arguments = []  # their names have a dot: names of values and labels have none, so they never collide
+    # Tensors with their strides, scalars, tables, dims, workspaces, maps: the order of the header's `arguments`.
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
             arguments.append(f"ptr addrspace(1) align {p.align} %{p.name}.data")
@@ -48,7 +49,7 @@ def emit(function: Function, target: Target, numbered: bool = False) -> tuple[st
         if p.kind == "scalar" and p.value is not None:
             arguments.append(f"{_stored_type(w, p)} %{p.name}.value")
             w.registers[p.value] = [f"%{p.name}.value"]
-            if p.dtype.bits == 1:
+            if p.dtype.bits == 1:  # a flag is passed as a byte, and compared once at the start
                 w.head.first.append(f"  %{p.name}.flag = icmp ne i8 %{p.name}.value, 0, !dbg !{w.text.debug.head}")
                 w.registers[p.value] = [f"%{p.name}.flag"]
     for p in function.params:

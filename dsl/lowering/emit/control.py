@@ -80,6 +80,7 @@ def _for(w: Writer, op: Op) -> None:
     test = ("ugt" if unsigned else "sgt") if down else ("ult" if unsigned else "slt")
     go_on = w.let(f"icmp {test} {llvm} {number}, {stop}")
     w.do(f"br i1 {go_on}, label %{inside}, label %{done}")
+    # The results are the values at the head, where the loop ends; the body may rebind registers of its arguments.
     at_head = _carried(w, body.args[1:], packed)
     w.start(inside)
     w.loops += 1
@@ -266,7 +267,7 @@ def _if(w: Writer, op: Op) -> None:
         emit_block(w, block)
         w.at(op)
         values = block.ops[-1].operands
-        packed = [v in w.words.held for v in values] if packed is None else packed
+        packed = [v in w.words.held for v in values] if packed is None else packed  # both sides need one form
         carried = _carried(w, values, packed)
         w.do(f"br label %{done}")
         ends.append((w.text.label, carried))
@@ -343,6 +344,7 @@ def _assert(w: Writer, op: Op) -> None:
     w.do(f"br i1 {holds}, label %{done}, label %{fail}")
     w.start(fail)
     flag = 2 + op.attrs["axis"] if "axis" in op.attrs else 1
+    # Monotonic is enough: the host reads the record after the launch.
     taken = w.let(f"cmpxchg ptr addrspace(1) %record, i32 0, i32 {flag} monotonic monotonic")
     first = w.let(f"extractvalue {{i32, i1}} {taken}, 1")
     w.do(f"br i1 {first}, label %{claim}, label %{done}")
@@ -366,6 +368,7 @@ _FORMATS = {"signed": "%d", "unsigned": "%u", "float": "%g", "bool": "%d", "inde
 @rule("print")
 def _print(w: Writer, op: Op) -> None:
     """Each thread prints its elements; thread 0 prints scalars, and of the threads that hold an element one prints."""
+    # `vprintf` takes arguments as C passes them: f32 as f64, small integers with 32 bits, each aligned to its size.
     formats, promoted = [], []
     for o in op.operands:
         wide = F64 if o.dtype.is_float else o.dtype if o.dtype.bits == 64 else S64 if o.dtype.kind == "index" else None
@@ -373,7 +376,7 @@ def _print(w: Writer, op: Op) -> None:
             wide = S32 if o.dtype.is_signed or o.dtype is I1 else U32
         formats.append({"s64": "%lld", "u64": "%llu"}.get(wide.name, _FORMATS[o.dtype.kind]))
         promoted.append(wide)
-    text = op.attrs["format"].replace("%", "%%")
+    text = op.attrs["format"].replace("%", "%%")  # `{}` are the places: a `%` of the user's text is printed as it is
     for f in formats:
         text = text.replace("{}", f, 1)
     raw = (text + "\n").encode()

@@ -37,6 +37,7 @@ class GlobalAddress:
 
     def of(self, register: int) -> str:
         counts = [(p, constant + moved[register]) for p, constant, moved in self.moves]
+        # The stride () is 1: its part is a constant of the instruction, not a step of the pointer.
         number = sum([n for p, n in counts if not p]) * self.size
         pointer = self._moved(tuple([(p, n) for p, n in counts if p and n]))
         return self.w.let(f"add i64 {pointer}, {number}") if number else pointer

@@ -128,6 +128,7 @@ def _atomic(w: Writer, op: Op) -> None:
         return
     row_type = _atomic_type(w, dtype, action)
     name = atomic_row(op, f"{_ACTIONS.get(action, action)}.{row_type}")
+    # asm has no operands of f16 and bf16: these go as i16, and f32 and f64 as they are.
     carrier = f"i{max(w.bits(dtype), 16)}" if row_type.startswith(("b", "noftz")) or not dtype.is_float else llvm
     out = []
     for i in range(count_of(value)):
@@ -138,6 +139,7 @@ def _atomic(w: Writer, op: Op) -> None:
         condition = guard(w, None if mask is None else w.registers[mask][i], layout)
         row = name
         if condition is not None:
+            # A guarded instruction keeps its output: it gets 0, the result of elements that are masked off.
             zero = "0.0" if carrier in ("float", "double") else "0"
             row, inputs = "@" + name, [zero, *inputs, condition]
         out.append(from_carrier(w.text, w.template(row, inputs, op)[0], dtype, carrier))
@@ -259,4 +261,4 @@ def _let_next_start(w: Writer, op: Op) -> None:
 
 @rule("shared_alloc")
 def _shared_alloc(w: Writer, op: Op) -> None:
-    w.registers[op.result] = []
+    w.registers[op.result] = []  # no register: `place_shared` has set the offset, and accesses add it

@@ -86,7 +86,7 @@ def _begin(w: Writer, op: Op) -> None:
     base = shared_base(w, op.operands[0])
     for place, count in counts:
         w.template("mbarrier.init.shared.b64", [w.let(f"add i32 {base}, {BARRIER * place}"), str(count)], op)
-    w.template("fence.mbarrier_init.release.cluster", [], op)
+    w.template("fence.mbarrier_init.release.cluster", [], op)  # copies and other blocks see the mbarriers behind it
     w.do(f"br label %{met}")
     w.start(met)
     if _blocks(op) > 1:
@@ -132,6 +132,8 @@ def _fill(w: Writer, op: Op) -> None:
     pipeline, number = op.operands
     stages = op.attrs["stages"]
     free = _place(w, pipeline, number, stages, base_of(op) + stages)
+    # `+ 1`: `free` is one phase behind. The first use of a stage waits for the phase before the first one, which counts
+    # as complete, so no reader has to arrive before.
     _await(w, op, free, w.let(f"add i32 {_times(w, number, stages)}, 1"))
     full = _place(w, pipeline, number, stages, base_of(op))
     w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)

@@ -56,7 +56,7 @@ def plus(w: Writer, part: str, offset: int, disjoint: bool) -> str:
         return part
     if part == "0":
         return str(offset)
-    kind = "add nuw nsw" if disjoint else "xor"
+    kind = "add nuw nsw" if disjoint else "xor"  # both give the same where no bit is in both parts
     return w.head.once(f"{kind} {w.index} {part}, {offset}")
 
 

@@ -29,7 +29,7 @@ class Switches:
     ) -> Any:
         """The chosen option: the forced one, else `rule`, else the first. The default subject is the name of the
         operation's result."""
-        key = kind, op
+        key = kind, op  # once for each operation: the function of a reduction, for example, is emitted many times
         if key not in self._taken:
             name = subject(op) if subject else op.result.name or op.name
             rule = rule or next(iter(options))

@@ -19,7 +19,7 @@ from dsl.lowering.ops import operand
 from dsl.lowering.shared.shared_map import SharedMap, matrix_registers, word_bits
 from dsl.ptx_templates import Operand
 
-MOST = 4  # matrices of one ldmatrix
+MOST = 4  # most matrices of one `ldmatrix` or `stmatrix`
 
 
 def _registers(w: Writer, value: Value, operand: Operand) -> list[str]:
@@ -88,7 +88,7 @@ def _are_words(registers: list[int], per: int) -> bool:
 
 @rule("split")
 def _split(w: Writer, op: Op) -> None:
-    w.words.held[op.result] = w.words.of(op.operands[0])
+    w.words.held[op.result] = w.words.of(op.operands[0])  # the same words: only the count of elements in each changes
 
 
 def _matrices(op: Op, layout: Layout) -> tuple[list[tuple[int, int]], str]:

@@ -80,6 +80,7 @@ def of_stage(groups: Warpgroups, alone: bool, over: bool = False) -> Instruction
         fence,
     ]
     for i in range(groups.steps):
+        # Descriptors have addresses in units of 16 bytes, so they advance by bytes >> 4.
         if i and groups.left is not None:
             steps.append(f"add.u64 a, a, {groups.left.step(i) - groups.left.step(i - 1) >> 4};")
         if i:

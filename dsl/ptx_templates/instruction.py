@@ -175,7 +175,7 @@ class Instruction:
         """Whether target `arch` (`sm_86`, `sm_100a`) has the instruction, in PTX version `ptx` if given."""
         if ptx is not None and ptx < self.ptx:
             return False
-        if self.feature:
+        if self.feature:  # PTX of an `a` target runs on no other architecture
             return arch == self.target
         return int(arch.removeprefix("sm_").rstrip("af")) >= self.arch
 
@@ -198,6 +198,7 @@ class Instruction:
             places[operand.name] = _places(operand, number)
             constraints += ["=" + _LLVM[operand.type][0]] * operand.registers
             number += operand.registers
+        # LLVM numbers results first, then arguments; an `inout` argument names the number of its result.
         tied = 0
         for operand in self.operands:
             if operand.role == "out":
@@ -212,7 +213,7 @@ class Instruction:
                 number += operand.registers
         if self.effects:
             constraints.append("~{memory}")
-        text = _PLACE.sub(lambda match: places[match[1]], self.asm.replace("$", "$$"))
+        text = _PLACE.sub(lambda match: places[match[1]], self.asm.replace("$", "$$"))  # `$` is LLVM's own sign
         return text, ",".join(constraints)
 
 

@@ -85,6 +85,7 @@ class Family(Mapping[str, Instruction]):
         lists = [self._values[values] if isinstance(values, str) else values for values in variables.values()]
         literals = _VARIABLE.sub("%s", row["name"].replace("%", "%%"))
         names = {literals % values: (row, values) for values in product(*lists)}
+        # Checked when the file is read: a row that hides another one would otherwise never be noticed.
         if not names.keys().isdisjoint(self._rows) or len(names) != prod(map(len, lists)):
             raise ValueError(f"{self.name}.toml: {row['name']!r} repeats a name")
         self._rows |= names
@@ -237,7 +238,7 @@ def instruction(name: str) -> Instruction:
     """
     opcodes = _family_of_opcode()
     words = name.removeprefix("@").split(".")
-    for count in range(min(len(words), _OPCODE_WORDS), 0, -1):
+    for count in range(min(len(words), _OPCODE_WORDS), 0, -1):  # the longest opcode first
         found = opcodes.get(".".join(words[:count]))
         if found is not None:
             return family(found)[name]

@@ -66,6 +66,7 @@ class Builder:
             message = f"branches and loops are nested more than {MAX_REGIONS} deep, functions inlined"
             raise TileError("limit", self.loc, message, "one 'if' can test several conditions with 'and'")
         outer, self.block = self.block, block
+        # Nested regions copy the table again and again, so copying counts against the budget.
         self.budget.spend_steps(len(self._shared[-1]) >> COPIED, *self.place)
         self._shared.append(dict(self._shared[-1]))
         try:
@@ -148,6 +149,7 @@ class Builder:
         return gone
 
     def constant(self, value: int | float | bool, dtype: DType, shape: tuple[int, ...] = ()) -> Value:
+        # The type is part of the key: True == 1 == 1.0 in Python.
         key = (dtype, type(value), repr(value) if type(value) is float else value)
         known = self._shared[-1].get(key)
         if known is None:

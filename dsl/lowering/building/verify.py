@@ -70,6 +70,7 @@ def flaw(op: Op, with_layouts: bool) -> str | None:
     spec, count = op.spec, len(op.operands)
     if op.name != spec.name:
         return f"its row is that of '{spec.name}'"
+    # Cheap checks first: `infer` below may assume the right number of operands, and all attributes.
     least, most = spec.arity if isinstance(spec.arity, tuple) else (spec.arity, spec.arity)
     if count < least or (most is not None and count > most):
         return f"{count} operands"

@@ -133,7 +133,7 @@ class Choices:
             added = tuple(about.options)[len(options) :]
             options, rule, costs, because = about.options, about.rule, about.costs, why or because
         stem = f"{kind}.{subject}"
-        number = self.counts[stem]
+        number = self.counts[stem]  # unrolled and inlined code meets a key several times
         self.counts[stem] = number + 1
         taken, by = rule, RULE if pinned is None else str(pinned)
         if self.forced:

@@ -369,7 +369,7 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
         op.spec, [mapping.get(o, o) for o in op.operands], [r.type for r in op.results], dict(op.attrs), regions, op.loc
     )
     for old, new in zip(op.results, out.results, strict=True):
-        new.stands_for(old, in_turn=True)
+        new.stands_for(old, in_turn=True)  # copies are mostly iterations of an unrolled loop
         mapping[old] = new
     return out
 

@@ -141,7 +141,7 @@ def _quote(loc: Loc) -> list[str]:
     line, column = loc.source.position(loc.start)
     text = loc.source.line(line).replace("\t", " ").rstrip("\r")
     width = max(1, min(loc.end - loc.start, len(text) - column + 1))
-    if len(text) > 160:  # a window around the mark
+    if len(text) > 160:  # a window around the mark, so that an error of a long line fits a terminal
         first = max(0, column - 60)
         text, column = text[first : first + 160], column - first
         width = min(width, max(1, len(text) - column + 1))

@@ -77,7 +77,7 @@ class Plugins:
         found: dict[tuple[str, str], tuple[Added, ...]] = {}
         for each in self.added:
             found[each.kind, each.name] = (*found.get((each.kind, each.name), ()), each)
-        object.__setattr__(self, "by_name", found)
+        object.__setattr__(self, "by_name", found)  # the way to set a field of a frozen dataclass
 
     def of(self, kind: str, name: str) -> tuple[Added, ...]:
         """The additions of a kind with this name."""
@@ -212,6 +212,7 @@ class Opening:
         """The choice with the options of plug-ins, and why the rule takes one of these; "" if it does not. TileError
         `plugin` for an invalid option."""
         options, costs, rule, why = dict(about.options), dict(about.costs), about.rule, ""
+        # Read-only copies: a plug-in adds an option by returning it, and must not change the compiler's own.
         about = replace(about, options=MappingProxyType(dict(options)), costs=MappingProxyType(dict(costs)))
         for each in by:
             made = each(about)
@@ -274,6 +275,7 @@ def instruction_rows(added: Added, file: Source, known: Mapping[str, Any]) -> di
         hint = "docs/instructions.md says how a row is written"
         raise wrong(f"these are no rows of instructions: {error}", hint=hint) from None
     for name, row in rows.items():
+        # Elementwise only: barriers, liveness and sharing of equal operations would not see an effect.
         if row.effects or row.convergent:
             raise wrong(f"'{name}' does more than compute, which passes would not see", name)
         try:

@@ -60,7 +60,7 @@ class Target:
 
     def each(self, threads: int, blocks: int = 1) -> int:
         """Registers of a thread if a multiprocessor has so many blocks of so many threads; in steps of 8."""
-        return self.registers // (threads * blocks) // 8 * 8
+        return self.registers // (threads * blocks) // 8 * 8  # the hardware gives registers in steps of 8 a thread
 
     def has_enough(self, threads: int, shared: int) -> bool:
         """Whether a multiprocessor with as many blocks as fit its shared memory has WARPS_AT_WORK warps."""

@@ -134,7 +134,7 @@ def nearest_number(value: int | float, dtype: DType) -> float:
 
 @lru_cache(1024)
 def _nearest(value: int | float, dtype: DType) -> float:
-    exact = Fraction(value)
+    exact = Fraction(value)  # exact: an int above 2^53 would be rounded twice by way of float
     size, (digits, least, _) = abs(exact), _FLOATS[dtype.name]
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     exponent -= size < Fraction(2) ** exponent

@@ -204,7 +204,7 @@ def _plus(a: Offsets, b: Offsets, sign: int) -> Offsets | None:
 
 def _times(a: Offsets, b: Offsets) -> Offsets | None:
     """The product, if one factor is the same in the whole tile; else None, as it is not linear."""
-    if any(any(part.coefficients) for part in a.values()):
+    if any(any(part.coefficients) for part in a.values()):  # `a` becomes the factor that is the same everywhere
         a, b = b, a
     if any(any(part.coefficients) for part in a.values()) or len(a) * len(b) > MOST_PRODUCTS:
         return None

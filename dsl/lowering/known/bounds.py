@@ -371,7 +371,7 @@ class Bounds(Forms[Elements]):
         return out
 
     def remainder(self, a: Sum, by: Sum) -> Sum:
-        times = multiplied(self.quotient(a, by), by)  # before the remainder, which it bounds
+        times = multiplied(self.quotient(a, by), by)  # first: the bound of the remainder has this unknown
 
         def left() -> UnknownScalar:
             if not self._is_not_negative(by):
@@ -434,7 +434,7 @@ class Bounds(Forms[Elements]):
         self.steps -= 1
         if self.steps < 0 or not is_short(sum):
             return False
-        latest = max(product[-1] for product in sum if product)
+        latest = max(product[-1] for product in sum if product)  # its bounds have only earlier unknowns: the proof ends
         for replaced, scale in self._replaced(sum, latest):
             if self._at_most(replaced, scale * limit + scale - 1):
                 return True

@@ -172,7 +172,7 @@ class Analysis:
     def divides(self, value: Value, divisor: int) -> None:
         """Records a divisor of a scalar of the launch; its power of two counts."""
         self.known[value] = replace(self.of(value), every=power_of_two_divisor(divisor))
-        self.bounds = Bounds(self)
+        self.bounds = Bounds(self)  # sums that were built before would keep the old divisor
 
     def divisor(self, value: Value) -> int:
         """A known divisor of a scalar: of a dim any number, of others a power of two."""
@@ -190,7 +190,7 @@ class Analysis:
         facts = self.known.get(value)
         if facts is None:
             facts = self._compute(value)
-            if facts.low is None and value.dtype.kind == "unsigned":
+            if facts.low is None and value.dtype.kind == "unsigned":  # by its type, whatever the rule knows
                 facts = replace(facts, low=0)
             self.known[value] = facts
         return facts

@@ -167,10 +167,12 @@ class Layout(metaclass=_Interned):
                     if (1 << used[axis]) < shape[axis]:
                         out.append(strides[axis] << used[axis])
                         used[axis] += 1
-                    elif copy:
+                    elif copy:  # beyond the tile: the bit changes nothing, and the lane or warp holds a copy
                         out.append(0)
             return out
 
+        # Registers without copies: a second register with the same element would only cost space. A warp always has 5
+        # bits of lanes.
         register = take(vector, copy=False)
         lane = take(lanes, copy=True)
         warp = take(warps, copy=True)
@@ -197,10 +199,11 @@ class Layout(metaclass=_Interned):
         head = min(bits_of(vector), bits_of(shape[fast]))
         register, rest = order[:head], order[head:]
         lane, rest = rest[:5], rest[5:]
-        if apart:
+        if apart:  # bits of `fast` come last, so that a row is within one warp if the others suffice
             along = {strides[fast % len(shape)] << bit for bit in range(bits_of(shape[fast]))}
             rest = [*(base for base in rest if base not in along), *(base for base in rest if base in along)]
         warp, rest = rest[: bits_of(warps)], sorted(rest[bits_of(warps) :], key=order.index)
+        # A tile that is smaller than the block: further lanes and warps hold copies.
         lane += [0] * (5 - len(lane))
         warp += [0] * (bits_of(warps) - len(warp))
         return Layout.registers(shape, register + rest, lane, warp)
@@ -278,7 +281,7 @@ class Layout(metaclass=_Interned):
 
         Threads with any combination of these bits hold the same elements. The one in which all are 0 stores them.
         """
-        span = BasisSpan(self.register)
+        span = BasisSpan(self.register)  # registers first: what a thread holds anyway is no difference between threads
         out = {}
         for name in ("lane", "warp"):
             free = 0
@@ -301,6 +304,7 @@ class Layout(metaclass=_Interned):
         stride, n = _strides(self.shape)[axis], 0
         while n < len(self.register) and (1 << n) < self.shape[axis] and self.register[n] == stride << n:
             n += 1
+        # No other bit may move an element within the vector, else it would not begin at a multiple of its length.
         while n and any(b & ((stride << n) - stride) for b in (*self.register[n:], *self.thread)):
             n -= 1
         return 1 << n
@@ -491,7 +495,7 @@ def _drop(layout: Layout, axis: int, keep: bool) -> Layout:
     places = []
     for name, bases in layout.places:
         new = [image(b) for b in bases]
-        if name == "register":
+        if name == "register":  # lanes and warps keep their bits, as there are 32 lanes anyway: theirs become copies
             span = BasisSpan()
             new = [b for b in new if span.add(b)]
         places.append((name, tuple(new)))
@@ -534,7 +538,7 @@ def _repeated_in(narrow: Layout, wide: Layout) -> list[int] | None:
 @lru_cache(maxsize=4096)
 def _registers_of(have: Layout, wanted: Layout) -> list[int] | None:
     span = BasisSpan(have.register)
-    if have.thread != wanted.thread:
+    if have.thread != wanted.thread:  # some element would change threads
         return None
     out = []
     for coordinate in wanted.offsets:

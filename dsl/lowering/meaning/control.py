@@ -46,7 +46,7 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
     try:
         for _ in range(MOST_ITERATIONS):
             flag, *given = run.region(test, carried)
-            if not np.ndim(flag):
+            if not np.ndim(flag):  # a scalar: all threads go on or none
                 if not flag:
                     return given
                 carried = run.region(body, given)

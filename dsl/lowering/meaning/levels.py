@@ -320,7 +320,7 @@ def compare_levels(
                 comparison = LevelComparison(None)
                 before = found.last = run_level(function, given, grid, blocks, comparison)
                 continue
-            if are_same(parts, parts_of(function)):
+            if are_same(parts, parts_of(function)):  # the pass changed nothing: the results are those of before
                 found.values = sum(len(t.values) for t in before.traces.values())
                 continue
             now = run_level(function, given, grid, blocks, comparison)
@@ -333,7 +333,7 @@ def compare_levels(
         if changed is not None:
             found.divergence = comparison.divergence(name, function) or changed
             return found
-        before.traces.clear()
+        before.traces.clear()  # up to MOST_KEPT bytes, which only the next level needed
         found.last = before = now
     return found
 

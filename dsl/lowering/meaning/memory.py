@@ -57,10 +57,12 @@ def access(run: Run, op: Op, memory: Value, offset: str = "offset", masked: bool
     if stage is not None and isinstance(memory.type, SharedType):
         count = memory.type.shape[0]
         index = int(stage)
+        # Python's % rounds down, so stage -1 of a ring is the last one, as in kernels.
         base = (index % count if memory.type.ring else index) * (run.memory(memory).size // count)
     there = run.memory(memory)
     if base:
         flat = flat + base
+    # Checked after the mask: elements that are masked off may have any offset.
     if flat.size and (flat.min() < 0 or flat.max() >= there.size):
         wrong = int(flat[(flat < 0) | (flat >= there.size)][0])
         raise Outside(op, f"{op.name} of element {wrong} of '{memory.name}', which has {there.size}")

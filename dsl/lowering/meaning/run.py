@@ -104,6 +104,7 @@ class Run:
         self.inexact = self.contracts
         self.failed: set[int] = set()
         for each in function.workspaces:
+            # Memory that nobody has written holds 0xA5, not zeros: reading it gives values that attract attention.
             count, kind = each.each * prod(self.grid), stored(each.dtype)
             data = np.full(count * kind.itemsize, 0 if each.zero else 0xA5, np.uint8).view(kind)
             arguments.memories[each.value] = MeaningMemory(data, count)
@@ -131,7 +132,7 @@ class Run:
     def do(self, block: Sequence[int]) -> None:
         """Runs one block of the grid. Raises Undecided or Outside."""
         self.begin(block)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # kernels overflow and divide by zero without a warning, too
             for op in self.function.body.ops:
                 self.op(op)
 
@@ -139,6 +140,7 @@ class Run:
         values = self.values
         out = MEANINGS[op.name](self, op, [values.get(o) for o in op.operands])
         for result, value in zip(op.results, out, strict=True):
+            # Not inside of reductions: their scalars are arrays here, and not comparable between levels.
             if self.watch is not None and not self.joining and value is not None:
                 value = self.watch(result, value)
             values[result] = value
@@ -154,7 +156,10 @@ class Run:
     def join(self, region: Block, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
         """Runs the function of a reduction for many pairs at once: its scalars are arrays here."""
         self.joining += 1
-        around, self.active = self.active, None
+        around, self.active = (
+            self.active,
+            None,
+        )  # all pairs are joined; elements that do not take part are dropped later
         try:
             return self.region(region, [*left, *right])
         finally:

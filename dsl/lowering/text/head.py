@@ -163,6 +163,7 @@ class FunctionHead(Values):
         self.void.append((row.name(), self.place(row)))
 
     def row_layout(self, row: TextRow) -> None:
+        # Everything is checked here: a wrong layout would fail much later, in a pass, without a place in the text.
         name = row.take("layout", "a layout's name")
         row.need("=")
         loc, shape = row.loc, self.shape(row)

@@ -44,7 +44,7 @@ class PrintedNames:
         while origin is not None and origin not in self.values:
             origin = origin.origin
         if origin is None or origin in self.present or origin.name != value.name:
-            return None
+            return None  # the original is still there and keeps its name, or the two have different names
         return self.values.pop(origin)
 
     def new(self, value: Value) -> str:
@@ -62,6 +62,7 @@ def printed(level: Level, names: PrintedNames | None = None) -> str:
 
 
 def quoted(text: str) -> str:
+    # Letters stay readable. Text with control characters is escaped, so that a row of the text stays one line.
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else json.dumps(text)
 
 
@@ -96,7 +97,7 @@ class _Printer:
         match value:
             case None:
                 return "none"
-            case bool():
+            case bool():  # before int: a bool is one in Python
                 return "true" if value else "false"
             case int():
                 return str(value)
@@ -166,6 +167,7 @@ class _Printer:
         level, f = self.level, self.level.function
         head = f"kernel {word(f.name)} arch {level.target.arch} warps {f.warps} index {f.index_bits}"
         rows = [self.placed(head, f.loc), f"passes [{', '.join(level.passes)}]"]
+        # Sorted, here and for `branches`: the order of sets differs between processes, and texts are compared.
         rows += [f"holds [{', '.join(map(quoted, sorted(f.holds)))}]"] if f.holds else []
         rows += [f"schedule {quoted(level.schedule)}"] if level.schedule is not None else []
         rows += [f"constant {word(name)} = {self.value(value)}" for name, value in level.constants.items()]

@@ -10,6 +10,7 @@ from typing import NoReturn, TypeVar
 from dsl.lowering.ir.location import Loc, Source, TileError
 
 T = TypeVar("T")
+# Order matters: a string before everything else, `0x…` before numbers, `inf` and `nan` as numbers before words.
 TOKEN = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*")
       | (?P<value>%(?:\d+|(?:[A-Za-z_][A-Za-z0-9_.]*|"(?:[^"\\]|\\.)*")(?:\#\d+)?))

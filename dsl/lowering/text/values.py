@@ -61,7 +61,7 @@ class Values:
         loc: Loc | None = None
         if row.token.count("<") >= MAX_REGIONS:
             row.fail(f"a place has at most {MAX_REGIONS} places around it")
-        for part in reversed(row.token[1:].split("<")):
+        for part in reversed(row.token[1:].split("<")):  # the outermost call first: each place refers to its caller
             place, length = part.split("+")
             *of, line, column = map(int, place.split(":"))
             source = self.sources.get(of[0] if of else 0)
@@ -78,7 +78,7 @@ class Values:
 
     def value(self, row: TextRow) -> Any:
         row.depth += 1
-        if row.depth > MAX_REGIONS:
+        if row.depth > MAX_REGIONS:  # a located error, where Python's recursion limit would raise
             row.fail("values are nested too deeply")
         try:
             return self.one(row)

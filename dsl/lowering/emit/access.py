@@ -53,6 +53,7 @@ class AccessAddress:
         return w.let(f"ptrtoint ptr addrspace(1) {element} to i64")
 
 
+# Words of the language → operators of PTX. Loads and stores have different ones for `global` and the first level.
 _LOAD_CACHE = {"all": ".ca", "global": ".cg", "streaming": ".cs", "last_use": ".lu"}
 _STORE_CACHE = {"write_back": ".wb", "global": ".cg", "streaming": ".cs", "write_through": ".wt"}
 _EVICT = {"first": ".L1::evict_first", "last": ".L1::evict_last", "no_allocate": ".L1::no_allocate"}
@@ -61,7 +62,7 @@ _EVICT = {"first": ".L1::evict_first", "last": ".L1::evict_last", "no_allocate":
 def access_name(op: Op, verb: str, space: str, elements: int, size: int) -> str:
     """The name of the load or store (`ld`, `st`) of so many elements of `size` bytes."""
     cache, evict = op.attrs["cache"], op.attrs["evict"]
-    if cache == "volatile":
+    if cache == "volatile":  # `.volatile` takes no cache operator (PTX ISA, ld)
         return f"{verb}.volatile.{space}.{width_name(elements, size)}"
     if space == "shared":
         return f"{verb}.shared.{width_name(elements, size)}"

@@ -51,10 +51,11 @@ def _emit(w: Writer, stretch: Sequence[Op], chain: Mapping[Op, None]) -> None:
     """Emits a stretch: the operation that ended the one before, then pure operations. No operation outside the chain
     uses one of the chain."""
     at_once = _at_once(w, list(chain))
-    if at_once is None:
+    if at_once is None:  # everything fits: in the order of the text
         for op in stretch:
             emit_op(w, op)
         return
+    # Operations beside the chain come first: the chain may use them, but not the other way round.
     for op in stretch:
         if op not in chain:
             emit_op(w, op)

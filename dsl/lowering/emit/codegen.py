@@ -74,6 +74,7 @@ def to_ptx(text: str, target: Target, ptx: tuple[int, int], llvm_level: int = CO
     _initialised()
     module = llvm.parse_assembly(text)
     made = _machine(target.arch, max(ptx, target.ptx), llvm_level).emit_assembly(module)
+    # Without `.reqntid`, for example, a block of any size could be launched, and the kernel would compute nonsense.
     lost = [word for attribute, word in BOUNDS.items() if attribute in text and f"{word} " not in made]
     if lost:
         message = f"the installed llvmlite {llvmlite.__version__} leaves {' and '.join(lost)} out of PTX"

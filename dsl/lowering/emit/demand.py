@@ -32,7 +32,7 @@ def _all(w: Writer, value: Value) -> None:
 
 
 def _block(w: Writer, block: Block) -> None:
-    for op in reversed(block.ops):
+    for op in reversed(block.ops):  # backwards: all uses of a value are noted before the operation that computes it
         for region in op.regions:
             if op.spec.control.flows:
                 _block(w, region)

@@ -138,6 +138,7 @@ class Head:
         total: str | None = None
         thread = self.thread()
         all_bits = len(bases)
+        # `or disjoint` is an addition for LLVM, which it folds into addresses; only overlapping bases need XOR.
         joint = "or disjoint" if sum(bases) == reduce(or_, bases, 0) else "xor"
         for first, run, basis in groups:
             part = thread

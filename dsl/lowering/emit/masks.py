@@ -111,6 +111,7 @@ def anew(w: Writer, value: Value, registers: Iterable[int]) -> list[str]:
     """These registers of a value, computed at this place from `leaves`. They cost nothing before it."""
     registers = list(registers)
     ops = _definition(value)
+    # The registers of intermediate values are put back behind: those computed here do not dominate later uses.
     before, dbg = {op.result: w.registers[op.result] for op in ops}, w.text.dbg
     with w.needed.only(_needed(value, registers)), w.head.nothing_ahead():
         for op in ops:

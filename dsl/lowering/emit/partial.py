@@ -67,6 +67,7 @@ def _in_parts(
     """
     firsts = range(0, count_of(mask), width)
     label, part, cut, done = (w.fresh_label(s) for s in ("whole", "part", "cut", "done"))
+    # One test for all accesses of a thread: most threads have no partial access, and take one branch.
     every = _all(w, [w.registers[v][r] for v, r in whole_flags(w, mask)])
     if layout is not None:
         every = guard(w, every, layout) or every

@@ -19,7 +19,7 @@ def shuffle(w: Writer, x: str, dtype: DType, mode: str, lane: str, clamp: str = 
     """`shfl.sync` of one element of any width, by all lanes. The instruction moves 32 bits: smaller elements are
     widened, and 64 bits take two."""
     bits = w.bits(dtype)
-    if dtype is I1:
+    if dtype is I1:  # a predicate cannot be shuffled: as 0 or 1
         wide = w.let(f"zext i1 {x} to i32")
         moved = w.template(f"shfl.sync.{mode}.b32", [wide, lane, clamp, ALL_LANES])[0]
         return w.let(f"icmp ne i32 {moved}, 0")

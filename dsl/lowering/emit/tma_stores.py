@@ -35,7 +35,7 @@ def _bulk_store(w: Writer, op: Op) -> None:
         return w.head.linear((0,) * LANES + tuple(_weighed(first, shape, run, weights) for first in firsts))
 
     others = w.head.thread() if not is_of_warps else w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
-    alone = w.head.once(f"icmp eq i32 {others}, 0")
+    alone = w.head.once(f"icmp eq i32 {others}, 0")  # one instruction stores the box: a second thread would repeat it
     if mask is not None:
         alone = w.let(f"and i1 {w.registers[mask][0]}, {alone}")
     rows, begins = prod(shape[:-1]), w.maps.affines.of(place)

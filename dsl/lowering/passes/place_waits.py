@@ -66,6 +66,7 @@ def _in_block(function: Function, block: Block, most: int) -> None:
             if spent is not None:
                 _go_behind(block, [op, wait], spent)
             _begin_early(block, op, set() if spent is None else _made_of(block.ops, {spent}))
+    # Only when all products have their waits: a load moves ahead of one, but not across the next.
     for op in [op for op in block.ops if op.spec.acts == "awaits"]:
         _read_meanwhile(block, op)
 

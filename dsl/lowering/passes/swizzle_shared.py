@@ -75,6 +75,7 @@ def swizzle_shared(function: Function) -> None:
             rule, why = _computed(phases, type, id(op.result) in again)
         widest = [p.bytes for p in phases] if phases is not None else [access_bytes(maps.analysis, op) for op in mine]
         options = {_said(rule): rule} if required is not None else _options(max(widest, default=1), type, rule)
+        # A required swizzle has no alternatives: TMA and wgmma use it whatever the choice says.
         swizzle = function.choices.choose(
             "swizzle",
             op.attrs["name"],
@@ -265,7 +266,7 @@ def best_swizzle(phases: list[Phase], bits: int) -> Swizzle:
     keep = max((p.bytes for p in phases), default=1).bit_length() - 1
     low = [1 << bit for bit in range(max(keep, WORD.bit_length() - 1), FIRST_BIT)]
     least = {p: least_passes(p, keep) for p in phases}
-    if all(p.passes(()) == least[p] for p in phases):
+    if all(p.passes(()) == least[p] for p in phases):  # no swizzle is better, and addresses without one are cheaper
         return ()
     used = 0  # bits in which lanes of some phase differ: only these need masks
     for p in phases:

@@ -153,15 +153,14 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
     unknown = inside - steps.keys() - renamed.keys() - added.keys()
 
     def follow(form: Form, modulus: int) -> Form | None:
-        """A form by the names of the next iteration, which have become more; None where not all that they have is in
-        it."""
+        """A form in terms of the next iteration's values; None where it depends on something that is not known."""
         left: set[int] = set()
         for value, (more, under) in added.items():
             factor = form[0].get(value)
             if factor:
                 if not holds(under, modulus):
                     return None
-                before = plus(({_new(value): 1}, 0), more, -1)  # what it was, by what it has become
+                before = plus(({_new(value): 1}, 0), more, -1)  # the old value is the new one minus what was added
                 form = reduced(plus(plus(form, ({value: 1}, 0), -factor), before, factor), modulus)
                 left |= {value, *more[0]}
         if form[0].keys() & (unknown | left):
@@ -174,10 +173,10 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
         offset = sum(k * steps.get(v, 0) for v, k in touch.offsets.terms) if touch.offsets is not None else 0
         if not (stage or offset) or touch.before == (stage, offset):
             return touch
-        if touch.before is not None:  # another loop made it stand for iterations of its own
+        if touch.before is not None:  # it stands for iterations of another loop already, and can do so for one only
             return touch.without(bool(stage), bool(offset))
         ring = (stage and touch.stage is not None and touch.stage.modulus) or 0
-        if 0 < ring <= MAX_ROUNDS_BACK and not offset:  # it comes round again
+        if 0 < ring <= MAX_ROUNDS_BACK and not offset:  # stages repeat, so the walk ends without a limit
             return touch.shifted(stage, 0)
         before = (stage, offset) if touch.age + 1 >= min(ring or EXACT_ROUNDS, MAX_ROUNDS_BACK) else None
         return replace(touch.shifted(stage, offset), age=touch.age + 1, before=before)
@@ -186,10 +185,10 @@ def next_iteration(carried: list[Carried], inside: set[int]) -> Callable[[Touch]
 
 
 def _renamed(touch: Touch, follow: Change) -> Touch:
-    """An access by the names of the next iteration, or of what is behind a loop. Names that come round again, each time
-    with another constant (a pair exchanged and counted on), would go on for ever: after a few iterations such a place
-    is not known any more. The stages of a ring come round again themselves."""
+    """An access in terms of the next iteration's values, or of values behind a loop."""
     out = touch.expressed(follow)
+    # Values that recur with another constant each time (a pair that is swapped and counted up) would never end. After
+    # EXACT_ROUNDS iterations, such a place counts as unknown. Stages of a ring recur by themselves.
     known = touch.stage if out.stage is None or touch.stage is None else touch.stage.along(out.stage.axes)
     stage = out.stage is not None and not out.stage.modulus and _moved(known, out.stage)
     offsets = out.offsets is not None and _moved(touch.offsets, out.offsets)
@@ -199,6 +198,6 @@ def _renamed(touch: Touch, follow: Change) -> Touch:
 
 
 def _moved(old: Stage | Affine | Listed | None, new: Stage | Affine | Listed) -> bool:
-    """True if a place has another constant, or more or other factors, and not just other names."""
+    """Whether a place has another constant or other factors, not only other values."""
     assert old is not None
     return old.constant != new.constant or sorted(k for _, k in old.terms) != sorted(k for _, k in new.terms)

@@ -233,7 +233,7 @@ def joined(name: str, operands: Iterable[Operand], steps: Iterable[str | Instruc
     steps = list(steps)
     rows = [step for step in steps if isinstance(step, Instruction)]
     return replace(
-        max(rows, key=lambda row: (row.arch, row.feature)),
+        max(rows, key=lambda row: (row.arch, row.feature)),  # the most demanding instruction decides the target
         name=name,
         asm=" ".join(step if isinstance(step, str) else step.asm for step in steps),
         operands=tuple(operands),

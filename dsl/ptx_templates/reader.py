@@ -144,11 +144,12 @@ class Family(Mapping[str, Instruction]):
 
         asm, meaning = fill("asm"), fill("meaning")
         operands = [self._operand(self._fill(text, bindings), bindings, guarded) for text in row["operands"]]
-        if guarded:
+        if guarded:  # the twin of `predicated`: the same row with a guard
             asm, meaning = "@{mask} " + asm, f"if mask: {meaning}"
             operands.append(Operand("mask", "in", "pred"))
         places = {match[1] for match in _VARIABLE.finditer(asm)}
         if places != {operand.name for operand in operands}:
+            # An operand without a place would be computed for nothing; a place without one is not valid PTX.
             raise ValueError(f"the places {sorted(places)} of the asm text are not the operands")
         arch = re.fullmatch(r"sm_(\d+)(a?)", fill("arch"))
         if arch is None:

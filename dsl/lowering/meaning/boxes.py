@@ -27,6 +27,7 @@ def of_box(run: Run, op: Op, tensor: Value) -> Array:
         at, inside = at + index * strides[axis.axis], inside & (index >= 0) & (index < extents[axis.axis])
     source = run.memory(tensor)
     data = np.zeros(at.size, stored(tensor.dtype))
+    # Only elements inside are read: an index outside of the array would be a Python error, or wrap around.
     on = np.broadcast_to(inside, at.shape).reshape(-1)
     data[on] = source.data[source.places(np.broadcast_to(at, inside.shape).reshape(-1)[on])]
     return data

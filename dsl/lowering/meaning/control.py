@@ -52,7 +52,7 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
                 carried = run.region(body, given)
                 continue
             flag = np.asarray(flag).reshape(-1)
-            if going is None:
+            if going is None:  # in the first iteration: the elements that take part in the branch around
                 outer = run.active_for(flag.size)
                 going = np.ones(flag.shape, bool) if outer is None else outer
             passed = given if passed is None else [chosen(going, n, o) for n, o in zip(given, passed, strict=True)]
@@ -63,7 +63,7 @@ def _while(run: Run, op: Op, x: list[Array]) -> list[Array]:
             following = run.region(body, given)
             carried = [chosen(going, n, o) for n, o in zip(following, given, strict=True)]
     finally:
-        run.active = around
+        run.active = around  # also after an error: the run may go on with another block
     raise Undecided(
         op, f"a loop has not ended after {MOST_ITERATIONS} iterations: it may wait for a block that comes later"
     )
@@ -76,7 +76,7 @@ def _if(run: Run, op: Op, x: list[Array]) -> list[Array]:
         return run.region(op.regions[0 if condition else 1], [])
     flag, around = np.asarray(condition).reshape(-1), run.active
     outer = run.active_for(flag.size)
-    sides = []
+    sides = []  # both run, each for its own elements, as threads of both do
     try:
         for region, takes in zip(op.regions, (flag, ~flag), strict=True):
             run.active = takes if outer is None else takes & outer

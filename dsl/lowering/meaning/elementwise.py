@@ -156,7 +156,7 @@ def converted(x: Array, source: DType, to: DType, kind: np.dtype, saturate: bool
         return x
     if to is TF32:
         return to_tf32(x)
-    if to in FP8:
+    if to in FP8:  # through f32, as the hardware's instruction takes f32
         return to_fp8(nearest(as_float(x, source), F32), to)
     if source in FP8:
         return nearest(from_fp8(x, source), to)
@@ -190,7 +190,7 @@ def _split(run: Run, op: Op, x: list[Array]) -> list[Array]:
     source = np.ascontiguousarray(x[0]).view(np.uint8)
     parts = [(source >> np.uint8(at)) & np.uint8((1 << to.bits) - 1) for at in range(0, 8, to.bits)]
     out = np.stack(parts, -1).reshape(*source.shape[:-1], -1)
-    if to.name == "s4":
+    if to.name == "s4":  # the sign is bit 3: flipping it and subtracting 8 extends it
         return [((out ^ np.uint8(8)).astype(np.int8) - np.int8(8)).astype(np.int8)]
     return [out.astype(held(to))]
 

@@ -120,7 +120,7 @@ class LevelTrace:
     most: dict[Value, Array] = field(default_factory=dict)
 
     def keep(self, value: Value, made: Array) -> None:
-        if self.size < MOST_KEPT or is_sum(value):
+        if self.size < MOST_KEPT or is_sum(value):  # sums always: later values are compared on the basis of theirs
             self.values[value].append(made)
             self.size += getattr(made, "nbytes", 0)
 
@@ -492,7 +492,7 @@ def compare_ptx(
     if last.failed:
         return Divergence("emission", f"the assert of line {min(last.failed)} holds, and should not")
     others = []
-    if last.inexact:
+    if last.inexact:  # without anything left open, the result is exact, and one run is enough
         others = [run_level(function, given, grid, blocks, noise=np.random.default_rng(s)) for s in range(ROUNDS)]
     for p in function.params:
         if p.name not in made or p.name not in last.memories:

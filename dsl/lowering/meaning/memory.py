@@ -160,6 +160,7 @@ def _bulk_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     on = inside.reshape(-1)
     source = memory.places(np.asarray(_named(run, op, "place")).reshape(-1).astype(np.int64)[on])
     a = ElementAccess(target, target.places(at.reshape(-1)[on]), on, shape)
+    # Done later: `data` is read when the store is waited for.
     run.open_stores.append(lambda: _put(run, op, a, tensor, memory.data[source]))
     return []
 
@@ -231,7 +232,7 @@ def _atomic(run: Run, op: Op, x: list[Array]) -> list[Array]:
     expected = _named(run, op, "expected")
     wanted = None if expected is None else a.of(expected)
     old = np.zeros(a.at.shape, held(dtype, run.index_bits))
-    left = np.arange(a.at.size)
+    left = np.arange(a.at.size)  # elements that are not done yet
     if run.noise is not None:
         left = run.noise.permutation(left)
     run.inexact |= dtype.is_float and action == "add"

@@ -17,7 +17,7 @@ from dsl.lowering.meaning.run import Filled, Outside, Run, Undecided, meaning
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.pipelines import base_of
 
-POISON = 0xA5
+POISON = 0xA5  # byte of released stages, the same as of memory that nobody has written
 
 
 @meaning("warp_specialize")

@@ -156,10 +156,7 @@ class Run:
     def join(self, region: Block, left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
         """Runs the function of a reduction for many pairs at once: its scalars are arrays here."""
         self.joining += 1
-        around, self.active = (
-            self.active,
-            None,
-        )  # all pairs are joined; elements that do not take part are dropped later
+        around, self.active = self.active, None
         try:
             return self.region(region, [*left, *right])
         finally:

@@ -47,6 +47,7 @@ def _partial_reduce(run: Run, op: Op, x: list[Array]) -> list[Array]:
     _mark(run, op)
     axis, parts, layout = op.attrs["axis"], op.attrs["parts"], op.operands[0].tile.layout
     assert layout is not None
+    # By warps, as the kernel does: the parts are values of their own, which are compared.
     part = _warps_along(layout, axis)
     done = [_fold(run, op.regions[0], [np.compress(part == p, v, axis) for v in x], axis) for p in range(parts)]
     return [np.stack([d[k] for d in done], axis) for k in range(len(x))]
@@ -75,7 +76,7 @@ def _scan(run: Run, op: Op, x: list[Array]) -> list[Array]:
     rows = [np.moveaxis(np.asarray(v), axis, 0) for v in x]
     if reverse:
         rows = [r[::-1] for r in rows]
-    if run.noise is None:
+    if run.noise is None:  # a fixed order, in log2 steps of whole arrays
         step = 1
         while step < rows[0].shape[0]:
             joined = _joined(run, op.regions[0], [r[:-step] for r in rows], [r[step:] for r in rows])

@@ -179,6 +179,7 @@ class FunctionHead(Values):
         found = tuple(place for place, _ in places)
         if found != ("register", "lane", "warp"):
             row.fail("a layout says register, lane and warp", None, loc)
+        # Warps are known from the row `kernel`, which must stand first.
         bits = self.rows["kernel"][2].bit_length() - 1 if "kernel" in self.rows else row.fail("'kernel' stands first")
         if (len(places[1][1]), len(places[2][1])) != (5, bits):
             row.fail(f"a layout has 5 bases of lanes, and here {bits} of warps", None, loc)

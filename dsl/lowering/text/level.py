@@ -17,6 +17,7 @@ FIRST = f"tile-ir {VERSION}"
 
 def is_ir(text: str) -> bool:
     """Whether a text is a kernel's IR, by its first line that is no comment."""
+    # Comments may stand before the first line.
     head = next((line for line in text.splitlines() if line.strip() and not line.startswith("//")), "")
     return head.split(" ")[0] == FIRST.split()[0]
 

@@ -88,6 +88,7 @@ class _Printer:
             head += map(self.workspace, self.level.function.workspaces)
             body: list[str] = []
             self.block(self.level.function.body, INDENT, body)
+        # After the body, which adds layouts to the table while it is printed; in the text, they come first.
         layouts = [f"layout {name} = {list(layout.shape)}: {layout}" for layout, name in self.layouts.items()]
         return "\n".join([FIRST, *head, *layouts, "body {", *body, "}", *self.quoted_sources()]) + "\n"
 

@@ -57,6 +57,7 @@ class _Reader(FunctionHead):
         if 0 not in self.sources:
             row.fail("the text has no source 0, the file of the kernel")
         (name, target, warps, bits, loc), rows = self.rows["kernel"], self.rows
+        # The order of `Function.body`: pointers, scalars and tables, then strides, dims and workspaces.
         body.args = [
             *(p.value for p in self.parameters if p.value is not None),
             *(stride for p in self.parameters for stride in p.strides),
@@ -93,7 +94,7 @@ class _Reader(FunctionHead):
         open: list[_Open] = []  # operations with a region that has not ended yet
         for i, row in enumerate(rows):
             if not row.has("}"):
-                if len(self.ops) == MAX_OPERATIONS:
+                if len(self.ops) == MAX_OPERATIONS:  # the same limit as for a kernel that is built
                     row.fail(f"the body has more than {MAX_OPERATIONS} operations")
                 op, results = self.op(row)
                 block.ops.append(op)

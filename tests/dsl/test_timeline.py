@@ -168,7 +168,7 @@ def test_marks_cost_what_empty_ones_do(tmp_path: Path, file: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--marks", "iterations"), "'iterations' is nothing that has marks"),
+        (("--marks", "iterations"), "'iterations' is nothing that can have marks"),
         (("--marks", "3"), "comes from line 3\n  hint: these lines have marks: 6, 7, 8"),
         (("--counters",), "--timeline and --counters exclude each other"),
         (("--all",), "--timeline and --all exclude each other"),

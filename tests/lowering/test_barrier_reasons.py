@@ -80,21 +80,21 @@ store(y[i], t)
             SLOTS,
             {
                 "barrier.s.load": "s.store in line 5 and s.load in line 6 may meet across warps: "
-                "their stages are not told apart"
+                "it is not known that their stages differ"
             },
         ),
         (
             "store(y[i // 3 * 3 + i % 3 * n], load(x[0, i]))\nstore(y[255 - i], load(x[1, i]))",
             {
                 "barrier.y.store": "y.store in line 4 and y.store in line 5 may meet across warps: "
-                "where y.store is hangs on '*' in line 4"
+                "where y.store is depends on '*' in line 4"
             },
         ),
         (
             "j = load(at[i])\nstore(y[j], load(x[0, i]), mask=(j >= 0) & (j < 256))\nv = load(y[i])\nstore(y[i], v)",
             {
                 "barrier.y.load": "y.store in line 5 and y.load in line 6 may meet across warps: "
-                "where y.store is hangs on 'load' in line 4",
+                "where y.store is depends on 'load' in line 4",
             },
         ),
         (

@@ -181,13 +181,13 @@ def test_the_life_of_a_warp_is_around_all_else_and_empty_marks_at_its_begin() ->
 @pytest.mark.parametrize(
     ("marks", "words"),
     [
-        ("barrier", "'barrier' is nothing that has marks"),
-        ("12-", "'12-' is nothing that has marks"),
-        ("-3", "'-3' is nothing that has marks"),
+        ("barrier", "'barrier' is nothing that can have marks"),
+        ("12-", "'12-' is nothing that can have marks"),
+        ("-3", "'-3' is nothing that can have marks"),
         ("0", "the lines 0 are none"),
         ("9-3", "the lines 9-3 are none"),
         ("12-20,15-30", "the lines 12-20 and 15-30 overlap"),
-        (" , ", "no marks are asked for"),
+        (" , ", "no marks are requested"),
     ],
 )
 def test_wrong_marks_are_refused(marks: str, words: str) -> None:

@@ -64,7 +64,7 @@ def _check_carried(loop: Op, has: int) -> None:
         held[arg.name or "others"] += _registers(arg)
     if sum(held.values()) > has:
         told = ", ".join(f"{count} of '{name}'" for name, count in held.items() if count)
-        message = f"iterations hand on {sum(held.values())} registers of a thread, {told}; there are {has}"
+        message = f"the loop carries {sum(held.values())} registers of a thread, {told}; there are {has}"
         hint = "more warps, or smaller tiles" if has == MOST_REGISTERS else "smaller tiles"
         raise TileError("registers", loop.loc, message, hint)
 
@@ -84,10 +84,12 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
         beside = sum(_registers(arg) for arg in body.args[loop.spec.control.counters :] if arg in later)
         if beside and sums + left + beside > has:
             message = (
-                f"a product takes {sums + left} registers of a thread, {sums} for its sums and {left} for its left "
-                f"operand, beside {beside} that iterations hand on; there are {has}"
+                f"a product takes {sums + left} registers of a thread, {sums} for its accumulator and {left} for its "
+                f"left operand, beside {beside} that the loop carries; there are {has}"
             )
-            raise TileError("registers", op.loc, message, "smaller tiles, or sums that the product adds to itself")
+            raise TileError(
+                "registers", op.loc, message, "smaller tiles, or an accumulator that the product adds to itself"
+            )
 
 
 def _is_lifted(function: Function) -> bool:

@@ -34,7 +34,7 @@ def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
         first, dash, last = word.partition("-")
         if not (first.isdecimal() and (last.isdecimal() or not dash)):
             hint = "'barriers', 'loops', and lines of the file: --marks barriers,12,20-24"
-            raise TileError("option", None, f"'{word[:40]}' is nothing that has marks", hint)
+            raise TileError("option", None, f"'{word[:40]}' is nothing that can have marks", hint)
         low, high = int(first), int(last or first)
         if not 1 <= low <= high <= MOST_LINE:
             raise TileError("option", None, f"the lines {word[:40]} are none: the first is 1, and the last comes later")
@@ -47,7 +47,7 @@ def parse_marks(text: str) -> tuple[set[str], list[LineRange]]:
                 message = f"the lines {range_text((low, high))} and {range_text(other)} overlap"
                 raise TileError("option", None, message, "let one hold the other, or let them be apart")
     if not kinds and not ranges:
-        raise TileError("option", None, "no marks are asked for", "--marks barriers,loops")
+        raise TileError("option", None, "no marks are requested", "--marks barriers,loops")
     return kinds, ranges
 
 

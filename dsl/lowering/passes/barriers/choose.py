@@ -141,7 +141,7 @@ class _Reasons:
             return f"{subject_of(masked[0])} is masked" if masked else ""
         if met.doubt is Doubt.PLACE:
             return (
-                self.unplaced(later, touch) or self.unplaced(earlier, past) or "in which earlier iteration, is not told"
+                self.unplaced(later, touch) or self.unplaced(earlier, past) or "in which earlier iteration is not known"
             )
         if met.doubt is Doubt.BASE and past.offsets is not None and touch.offsets is not None:
             return self.counted_from(past.offsets.terms, touch.offsets.terms)
@@ -161,7 +161,7 @@ class _Reasons:
             return f"where {subject_of(op)} is changes from iteration to iteration"
         source = self.steps.touches.source_of_doubt(offset)
         told = "what a loop carries" if source is None else _told(source)
-        return f"where {subject_of(op)} is hangs on {told}"
+        return f"where {subject_of(op)} is depends on {told}"
 
     def counted_from(self, mine: Terms, theirs: Terms) -> str:
         """Why two sums of scalars cannot be compared: the terms that only one of them has."""
@@ -172,7 +172,7 @@ class _Reasons:
 
     def named(self, value: int, factor: int) -> str:
         found = self.order.iterations.forms.values.get(value) or self.steps.touches.affines.scalars.get(value)
-        told = "an iteration's number" if found is None else _named(found)
+        told = "an iteration" if found is None else _named(found)
         return told if factor == 1 else f"{factor} * {told}"
 
 

@@ -28,7 +28,7 @@ class Doubt(Enum):
 
     PLACE = "where one of them is, is not known"
     BASE = "they count from different values"
-    SLOT = "their stages are not told apart"
+    SLOT = "it is not known that their stages differ"
     SIZE = "too many elements to compare them one by one"
 
 

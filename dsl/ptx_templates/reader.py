@@ -126,6 +126,7 @@ class Family(Mapping[str, Instruction]):
         """
         row, values = self._rows[name]
         bindings = dict(zip(row.get("for", ()), values, strict=True))
+        # A wrong row must name its file and itself: plug-ins have rows, too.
         try:
             fields = {k: self._fill(v, bindings) if isinstance(v, str) else v for k, v in row["product"].items()}
             return MatrixProduct(**fields | {"modifier": fields.get("modifier", "").removeprefix(".")})

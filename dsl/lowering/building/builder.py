@@ -121,6 +121,7 @@ class Builder:
         if op is None or not op.spec.pure:
             return value
         last = self.block.ops[-1] if self.block.ops else None
+        # Only the operation that was built last has no other use yet; one with a name belongs to that name.
         if op is not last or value.name is not None:
             self.spare(op)
             copy = self.op(op.name, op.operands, **op.attrs)

@@ -41,7 +41,7 @@ def carry(loops: Sequence[Op], states: Sequence[Value], names: Sequence[str | No
 
 def hand_on(loops: Sequence[Op], following: Sequence[Value]) -> None:
     """Sets what an iteration of the innermost loop hands on for the values of the last `carry`."""
-    for loop in reversed(loops):
+    for loop in reversed(loops):  # what an inner loop ends with is what the iteration of the outer one hands on
         loop.regions[0].ops[-1].operands += following
         following = loop.results[len(loop.results) - len(following) :]
 

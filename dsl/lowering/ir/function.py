@@ -241,7 +241,7 @@ class Function:
     def number(self, name: str, default: int = 0) -> int:
         """An attribute that is a number."""
         value = self.attrs.get(name, default)
-        assert isinstance(value, int), name
+        assert isinstance(value, int), name  # resolving the schedule, or reading the text, has checked it
         return value
 
     def word(self, name: str) -> str | None:
@@ -259,7 +259,7 @@ class Function:
     def workspace(self, name: str, dtype: DType, each: int, zero: bool = False) -> Value:
         """Adds a workspace. Its name gets underscores until no parameter, dim or workspace has it."""
         taken = {p.name for p in self.params} | {w.name for w in self.workspaces} | set(self.dims)
-        while name in taken:
+        while name in taken:  # the name becomes a `.param` of the entry, next to the user's
             name += "_"
         value = Value(TensorType(1, dtype), name=name)
         self.workspaces.append(FunctionWorkspace(name, dtype, each, zero, value))

@@ -19,7 +19,7 @@ class Source:
     @property
     def starts(self) -> list[int]:
         """The offset of the first character of each line."""
-        if not self._starts:
+        if not self._starts:  # only when a place is shown: most texts compile without an error
             self._starts = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
         return self._starts
 

@@ -225,6 +225,7 @@ class Opening:
             if cost is not None:
                 costs[made.name] = cost
             is_less = cost is not None and rule in costs and cost < costs[rule]
+            # A line of the schedule outranks a plug-in; `choose` may still take the plug-in's option by its name.
             if not is_pinned and (made.preferred or is_less):
                 rule, why = made.name, f"{made.because or ('preferred' if made.preferred else 'less')} ({each.place})"
         return About(about.subject, options, rule, costs, about.unit, about.of), why

@@ -73,7 +73,7 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
             raise fail(f"{len(flat['warp'])} bases of warps for {warps} warps")
         try:
             layout = Layout.registers(shape, flat["register"], flat["lane"], flat["warp"])
-            layout.invert()
+            layout.invert()  # LayoutError if some element lies in no thread
         except LayoutError as error:
             raise fail(str(error)) from None
         return layout

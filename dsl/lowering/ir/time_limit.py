@@ -64,7 +64,7 @@ def limited(seconds: float | None = None) -> Iterator[None]:
 def _end(call: _Call) -> None:
     """Ends a call, and swallows an interrupt that arrives at that moment."""
     call.end = math.inf
-    while call in _calls:
+    while call in _calls:  # again, if an interrupt arrives between taking the lock and removing the call
         try:
             with _changed:
                 _calls.remove(call)
@@ -101,6 +101,7 @@ def _interrupt(thread: int) -> None:
 
 
 def _is_ended_by_a_signal(thread: int) -> bool:
+    # Only with Python's own handler: another one might ignore SIGINT or mean something else by it.
     is_main = thread == threading.main_thread().ident
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

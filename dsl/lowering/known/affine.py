@@ -112,7 +112,7 @@ class AffineOffsets(Forms[Offsets]):
         for product, part in offsets.items():
             if not product:
                 numbers = part
-            elif len(product) > 1 or any(part.coefficients):
+            elif len(product) > 1 or any(part.coefficients):  # a stride that is no number
                 return None
             else:
                 terms.append((product[0], part.constant))

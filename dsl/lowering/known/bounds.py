@@ -344,7 +344,7 @@ class Bounds(Forms[Elements]):
         if divisor is not None and divisor > 0:
             whole = {p: k // divisor for p, k in a.items() if k % divisor == 0}
             rest = {p: k for p, k in a.items() if k % divisor}
-            if not any(rest):
+            if not any(rest):  # only a constant is left, which is divided now
                 return plus(whole, number(rest.get((), 0) // divisor))
             return plus(whole, self.made(("floordiv", frozen(rest), divisor), lambda: self._part(rest, divisor)))
         return self.made(("floordiv", frozen(a), frozen(by)), lambda: self._ratio(a, by))
@@ -381,6 +381,7 @@ class Bounds(Forms[Elements]):
 
         return self.made(("mod", frozen(a), frozen(by)), left)
 
+    # Of a minimum, both operands are upper bounds, and of a maximum both are lower bounds. `cases` give the other side.
     def least(self, a: Sum, b: Sum) -> Sum:
         if a == b:
             return a
@@ -433,7 +434,7 @@ class Bounds(Forms[Elements]):
             return exact <= limit
         self.steps -= 1
         if self.steps < 0 or not is_short(sum):
-            return False
+            return False  # not proved, which is always safe: a mask or a barrier stays
         latest = max(product[-1] for product in sum if product)  # its bounds have only earlier unknowns: the proof ends
         for replaced, scale in self._replaced(sum, latest):
             if self._at_most(replaced, scale * limit + scale - 1):

@@ -127,7 +127,7 @@ class Analysis:
             for axis, stride in enumerate(p.strides):
                 name = stride_name(p.name, axis)
                 self.divides(stride, function.divisors.get(name, 1))
-                if name not in function.by_subject("backward", bool):
+                if name not in function.by_subject("backward", bool):  # negative strides need a variant of their own
                     self.known[stride] = replace(self.known[stride], low=0)
 
     def enter_loop(self, loop: Op) -> None:
@@ -210,12 +210,14 @@ class Analysis:
             every = power_of_two_divisor(int(number))
             ones = (1,) * len(shape)
             return Facts(every, ones, (every,) * len(shape), shape, int(number), int(number))
+        # A scalar condition is the same for all elements, so runs of both sides stay; a tile's differs by element.
         if op.spec.control.flows and not op.spec.control.loops:
             one, other = (self.of(region.ops[-1].operands[op.results.index(value)]) for region in op.regions)
             return either(one, other, (1,) * len(shape) if op.operands[0].tile.shape else shape)
         rule = op.spec.elements.facts
         if rule is not None:
             return rule(self, op, shape)
+        # Without a rule, an elementwise operation still gives equal results for equal operands.
         if op.spec.elementwise and op.operands and not op.spec.keep:
             facts = [self.of(o) for o in op.operands]
             same = tuple(min(f.same[i] for f in facts) for i in range(len(shape)))

@@ -92,7 +92,7 @@ class ListedOffsets(Forms[Sum]):
 
     def added(self, op: Op, sign: int) -> Sum | None:
         a, b = self.sum(op.operands[0]), self.sum(op.operands[1])
-        if a is None or b is None or op.result.dtype.kind != "index":
+        if a is None or b is None or op.result.dtype.kind != "index":  # other integers may wrap around
             return None
         joined = {v: a[1].get(v, 0) + sign * b[1].get(v, 0) for v in a[1].keys() | b[1].keys()}
         return [x + sign * y for x, y in zip(a[0], b[0], strict=True)], joined

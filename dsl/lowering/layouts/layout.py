@@ -142,7 +142,7 @@ class Layout(metaclass=_Interned):
     @staticmethod
     def registers(shape: tuple[int, ...], register: Iterable[int], lane: Iterable[int], warp: Iterable[int]) -> Layout:
         lane = tuple(lane)
-        if len(lane) != 5:
+        if len(lane) != 5:  # also for small tiles: bits that change nothing are zeros
             raise LayoutError(f"a warp has 32 lanes, 5 bits; got {len(lane)}")
         return Layout(tuple(shape), (("register", tuple(register)), ("lane", lane), ("warp", tuple(warp))))
 
@@ -358,6 +358,7 @@ class Layout(metaclass=_Interned):
         """
         span = BasisSpan(self.flat)
         bits = bits_of(prod(self.shape))
+        # One solution for each bit of a coordinate is enough: the map is linear.
         out = []
         for bit in range(bits):
             combination = span.solve(1 << bit)

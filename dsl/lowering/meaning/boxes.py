@@ -51,7 +51,7 @@ def _walked(run: Run, op: Op, box: CopiedBox, extents: dict[int, int]) -> list[A
     for axis, walk in zip(walked, box.walks, strict=True):
         count = (extents[axis.axis] - 1 + walk.upper - walk.lower) // walk.step + 1
         place, rest = divmod(int(run[axis.first]) - walk.lower, walk.step)
-        if rest or not 0 <= place < count:
+        if rest or not 0 <= place < count:  # base pixels are `step` apart, and the hardware counts on from one of them
             raise Outside(op, f"a window begins at {int(run[axis.first])} of axis {axis.axis}, where it has no pixel")
         pixel, each = pixel + place * each, each * count
         counts.append(count)

@@ -299,6 +299,7 @@ def compare_levels(
     before = run_level(function, given, grid, blocks, comparison)
     found, known = Levels(before), Known()
     for each in passes:
+        # Before the pass, as it changes the function in place: afterwards the old kernel cannot run any more.
         name, deals = each.name, function.deals
         may_deal = each.deals is not None and each.deals(function)
         whole = run_level(function, given, grid, blocks_of(grid)) if may_deal else before
@@ -324,7 +325,7 @@ def compare_levels(
                 found.values = sum(len(t.values) for t in before.traces.values())
                 continue
             now = run_level(function, given, grid, blocks, comparison)
-        except (Malformed, Outside) as error:
+        except (Malformed, Outside) as error:  # the value that differs first says more than the failure that follows
             loc = error.op.loc if isinstance(error, Outside) else None
             found.divergence = comparison.divergence(name, function) or Divergence(name, str(error), loc=loc)
             return found
@@ -396,7 +397,7 @@ def memory_divergence(
             return Divergence(
                 level, f"tensor '{p.name}' differs", p.name, p.loc, None, (at,), before=a[at], after=b[at]
             )
-    if before.failed != now.failed:
+    if before.failed != now.failed:  # asserts are results, too
         line = min(before.failed ^ now.failed)
         return Divergence(level, f"the assert of line {line} fails in one of the two alone")
     return None

@@ -37,7 +37,7 @@ def _dot(run: Run, op: Op, x: list[Array]) -> list[Array]:
 def _sums(run: Run, op: Op, factors: tuple[Value, Value, Value], modifier: str) -> Array:
     a, b, c = (run.values[each] for each in factors)
     left, right, sums = (each.dtype for each in factors)
-    if op.attrs.get("from_zero"):
+    if op.attrs.get("from_zero"):  # the accumulator operand only names the registers (`place_waits`)
         c = np.zeros_like(c)
     if left.name == "b1" and not modifier:
         raise Undecided(op, "a product of bits whose instruction is not chosen yet")

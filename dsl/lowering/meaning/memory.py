@@ -135,6 +135,7 @@ def _commit(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("wait")
 def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    # The latest possible time of a copy's write: a kernel that reads without waiting gets old data.
     while len(run.groups) > op.attrs["groups"]:
         for memory, at, data in run.groups.pop(0):
             memory.write(at, data)

@@ -194,7 +194,7 @@ class Run:
             ends = (o.attrs["offset"] + o.attrs["type"].bytes for o in self.allocations)
             self.bytes = np.full(-(-max(ends) // 16) * 16, 0xA5, np.uint8)
         start = op.attrs["offset"]
-        if start % kind.itemsize:
+        if start % kind.itemsize:  # an edited text of the IR, or a pass that is wrong: a kernel would fault
             raise Outside(op, f"the tile '{op.attrs['name']}' begins at byte {start}, in the middle of an element")
         data = self.bytes[start : start + type.bytes].view(kind)
         self.tiles[op.result] = MeaningMemory(data, count, order)
@@ -292,12 +292,12 @@ def arguments_of(function: Function, given: Mapping[str, Any], watched: bool = F
     for p in function.params:
         if p.kind == "tensor" and given.get(p.name) is not None:
             out.dims |= {d: e for d, e in zip(p.dims, given[p.name].shape, strict=True) if isinstance(d, str)}
-        if p.value is None:
+        if p.value is None:  # an optional tensor that is absent
             continue
         if p.kind == "tensor":
             array = given[p.name]
             key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
-            if key not in known:
+            if key not in known:  # the same address, shape and strides: one memory, so that writes through one are seen
                 data = as_memory(array, p.dtype)[0].copy()
                 by: dict[int, tuple[Op, int, tuple[int, int, int]]] | None = {} if watched else None
                 known[key] = MeaningMemory(data, data.size, None, by)

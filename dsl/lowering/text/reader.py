@@ -121,7 +121,7 @@ class _Reader(FunctionHead):
 
     def region(self, row: TextRow, of: _Open) -> Block:
         """Begins the next region of an operation. Its arguments stand behind its brace."""
-        self.names = dict(of.names)
+        self.names = dict(of.names)  # a copy: values of a region are not known behind it
         region = Block(row.several("(", ")", lambda: self.argument(row)) if row.token == "(" else ())
         of.op.regions.append(region)
         return region
@@ -155,7 +155,7 @@ class _Reader(FunctionHead):
             types.append(self.type(row))
             while row.has(","):
                 types.append(self.type(row))
-            if len(types) != len(results):
+            if len(types) != len(results):  # checked here, as building the operation takes the types' count for it
                 row.fail(f"{len(results)} results and {len(types)} types", None, loc)
         op = Op(OPS[name], operands, types, attrs, (), self.place_or_none(row))
         for token, result in zip(results, op.results, strict=True):

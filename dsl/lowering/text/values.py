@@ -69,6 +69,7 @@ class Values:
                 row.fail(f"there is no source {of[0] if of else 0}")
             if not 1 <= line <= len(source.starts):
                 row.fail(f"{source.name} has no line {line}")
+            # Clamped: a place that was edited by hand may lie behind the end of the file.
             start = min(source.starts[line - 1] + column - 1, len(source.text))
             loc = Loc(source, start, min(start + int(length), len(source.text)), loc)
         row.next()
@@ -131,7 +132,7 @@ class Values:
         if token.removeprefix("-").isdigit():
             return int(token) if len(token) < MOST_DIGITS else row.fail("a number of too many digits", None, loc)
         number = float(token)
-        if math.isinf(number) and "inf" not in token:
+        if math.isinf(number) and "inf" not in token:  # 1e999: an error, not silently infinity
             row.fail(f"no float is as large as {token:.40}", "inf", loc)
         return number
 

@@ -1,5 +1,6 @@
-"""The branches of a dispatch, made when a file is read: those of a `match` from the choice that it names, those of a
-call of another dispatch from that one's own. What plans, tunes and checks sees branches that launch kernels."""
+"""The branches of a dispatch, expanded when a file is read. A `match` becomes the branches of the choice that it names;
+a call of another dispatch becomes that one's branches. Plans, tuning and checks see only branches that launch
+kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from dsl.text import tree as ast
 
 
 class Blocks(Protocol):
-    """What branches are made of: blocks of a program, by name. broken: names of those that nothing can be made of."""
+    """The blocks of a program by name, which branches are made from. broken: names of blocks that cannot be used."""
 
     kernels: dict[str, ast.KernelDef]
     choices: dict[str, ast.ChoiceBlock]
@@ -27,8 +28,8 @@ Line = ast.Option | ast.Require | ast.Assign | ast.When | ast.Match
 
 
 def expand(program: Blocks) -> list[TileError]:
-    """Puts branches that launch kernels in place of each `match` and each call of a dispatch; the errors of those that
-    do not fit, which are left out."""
+    """Replaces each `match` and each call of a dispatch by branches that launch kernels. Returns the errors of those
+    that do not fit; these are left out."""
     errors: list[TileError] = []
     done: set[str] = set()
 
@@ -41,7 +42,8 @@ def expand(program: Blocks) -> list[TileError]:
                 lines += each(dispatch, line, chain)
             except TileError as error:
                 errors.extend(error.errors)
-                program.broken.add(dispatch.name)  # without this branch nothing is planned
+                # A plan without this branch would take a later one in silence.
+                program.broken.add(dispatch.name)
         dispatch.lines = lines
         done.add(dispatch.name)
 
@@ -56,6 +58,8 @@ def expand(program: Blocks) -> list[TileError]:
                 out.append(branch)
                 continue
             call = calls[0]
+            # Each branch of the inner dispatch gets the launches ahead of the call; none of them gets launches behind
+            # it.
             if call is not branch.steps[-1]:
                 message = f"a call of the dispatch '{call.name}' stands last in its branch"
                 raise TileError("dispatch", call.loc, message, "launches of kernels may stand ahead of it")
@@ -79,7 +83,7 @@ def _inlined(
     call: ast.Launch,
     inner: ast.Dispatch,
 ) -> Iterator[Line]:
-    """The lines of `inner` as a branch of `dispatch` that calls it has them."""
+    """The lines of `inner`, with the arguments and conditions of the branch of `dispatch` that calls it."""
     names = _arguments(dispatch, call, inner)
     items = {item.name: item for item in call.items}
     if any(item.value is None for item in call.items):
@@ -94,10 +98,12 @@ def _inlined(
         if isinstance(line, ast.Assign):
             value, own = _with(line.value, names), [t.id for t in line.targets if isinstance(t, ast.Name)]
             passed += own
-            names |= {name: ast.Name(line.loc, f"{inner.name}.{name}") for name in own}  # which no line can say
+            # A name with a dot cannot be written, so it clashes with none of the caller's.
+            names |= {name: ast.Name(line.loc, f"{inner.name}.{name}") for name in own}
             yield ast.Assign(line.loc, _with(line.targets, names), value, line.op)
         elif isinstance(line, ast.Require):
             condition = line.condition
+            # What the inner dispatch requires holds only where its branch is taken: not guard, or condition.
             for guard in guards:
                 condition = ast.Binary(line.loc, "or", ast.Unary(guard.loc, "not", guard), _with(condition, names))
             yield ast.Require(line.loc, condition if guards else _with(condition, names))
@@ -116,7 +122,7 @@ def _inlined(
 
 
 def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) -> dict[str, ast.Expr]:
-    """What the parameters of `inner` are in a call of it. TileError for a call that does not fit."""
+    """The arguments of a call of `inner`, by parameter. TileError `call` for a call that does not fit."""
     given: dict[str, ast.Expr]
     if call.args is None:
         given = {name: ast.Name(call.loc, name) for name in inner.params if name in dispatch.params}
@@ -140,7 +146,8 @@ def _arguments(dispatch: ast.Dispatch, call: ast.Launch, inner: ast.Dispatch) ->
 def _launch(
     program: Blocks, step: ast.Launch, names: Mapping[str, ast.Expr], passed: list[str], items: list[ast.WithItem]
 ) -> ast.Launch:
-    """A launch of an inlined dispatch: what it passes on by name is said, and it has the constants of the call."""
+    """A launch of an inlined dispatch. Arguments that it passes on by name are written out, and it gets the constants
+    of the call."""
     args, keywords = step.args, step.keywords
     if args is None and step.name in program.kernels:
         own = [p.name for p in program.kernels[step.name].params if p.name in passed]
@@ -161,6 +168,7 @@ def _with(node: Any, names: Mapping[str, ast.Expr]) -> Any:
     if not is_dataclass(node):
         return node
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name):
+        # `given(x)` of an argument that the caller leaves out is false: decided here, where the argument is known.
         asked = node.args[0] if node.function.id == "given" and len(node.args) == 1 else None
         if isinstance(asked, ast.Name) and ast.is_none(names.get(asked.id)):
             return ast.Name(node.loc, "false")
@@ -200,7 +208,7 @@ def _branches(program: Blocks, line: ast.Match) -> Iterator[ast.When]:
 
 
 def _named(program: Blocks, step: ast.Launch | ast.Assign, name: str) -> ast.Launch | ast.Assign:
-    """A step with the schedule of this name, where its kernel has one and it names none itself."""
+    """A step with the schedule of this name, if its kernel has one and the step names none itself."""
     if not isinstance(step, ast.Launch) or any(item.value is None for item in step.items):
         return step
     if name not in program.schedules_of(step.name):
@@ -209,14 +217,14 @@ def _named(program: Blocks, step: ast.Launch | ast.Assign, name: str) -> ast.Lau
 
 
 def names_of_branch(line: ast.When) -> list[str]:
-    """What a caller may ask a branch for by: its name, and the schedules that its launches name."""
+    """The names by which a caller selects a branch: its own, and the schedules that its launches name."""
     launches = [step for step in line.steps if isinstance(step, ast.Launch)]
     named = [item.name for launch in launches for item in launch.items if item.value is None]
     return ([line.name] if line.name is not None else []) + named
 
 
 def named_ways(dispatch: ast.Dispatch) -> dict[str, None]:
-    """What a caller may ask a dispatch for: names of branches, and schedules that they name."""
+    """The names by which a caller selects a branch of a dispatch: of branches, and of schedules that they name."""
     return dict.fromkeys(
         name for line in dispatch.lines if isinstance(line, ast.When) for name in names_of_branch(line)
     )

@@ -1,7 +1,7 @@
-"""Contracts: what `expect` says of the code of a kernel, in terms that are rows of one table.
+"""Contracts: what `expect` says of the code of a kernel. Each term is a row of one table.
 
-What a line means, its errors, `dsl explain` and the list of docs/contracts.md come from the row; `Evidence` of
-`dsl/examples/evidence.py` has the method that a row's `read` names.
+The row gives the meaning of a line, its errors, `dsl explain` and the list of docs/contracts.md. Its `read` names the
+method of `Evidence` in `dsl/examples/evidence.py` that gives the figure.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ KNOWN = {
     COUNTED: "`dsl run` on the emulator",
     TIMED: "`dsl run` on a GPU",
 }
-"""When a term is known, and who tells it then."""
+"""When a term is known, and the commands that report it."""
 CHOICE, COPY = "choice", "copy"
 IN_REGISTERS = (
     *("matrix", "vector", "partial", "convert_layout", "unroll", "subtile", "prefetch_fragments", "loop", "peel"),
     *("recompute", "chain", "instruction", "warps", "contiguous", "layout", "copy", "registers", "math", "pairs"),
     *("bytes", "precompute", "hoist", "address", "stage", "access", "pipeline", "index", "divisor", "level"),
 )
-"""Choices of these kinds decide registers, and how many instructions there are."""
+"""Choices of these kinds decide the registers and the number of instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """of: what stands in parentheses behind it, None if nothing does. kinds: of the choices that decide it, those that
-    tell most first. source: where the figure is from. fewest: whether less is better."""
+    """A term. of: what stands in parentheses behind it, or None. unit: of the figure. known: when it is known. source:
+    where the figure comes from. kinds: the kinds of choices that decide it, the most telling first. read: the method of
+    `Evidence` that gives the figure."""
 
     name: str
     of: str | None
@@ -138,14 +139,14 @@ def row_of(contract: ast.Contract) -> Term:
 
 
 def head_of(node: ast.Expr) -> str | None:
-    """The name of the term that a condition begins with, if it is one."""
+    """The name of the term that a condition begins with, or None."""
     left = node.operands[0] if isinstance(node, ast.Compare) else None
     left = left.function if isinstance(left, ast.Call) else left
     return left.id if isinstance(left, ast.Name) and left.id in NAMES else None
 
 
 def read(node: ast.Expr, device: str | None) -> ast.Contract:
-    """`TERM OP BOUND`. TileError `expect` for another form, and for a term that there is not."""
+    """The contract `TERM OP BOUND`. TileError `expect` for another form, and for an unknown term."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         raise TileError("expect", node.loc, "a contract is TERM OP NUMBER", "expect spills == 0, registers <= 128")
     left, bound = node.operands
@@ -171,7 +172,8 @@ def read(node: ast.Expr, device: str | None) -> ast.Contract:
 
 
 def is_contract(node: ast.Expr, bound: Collection[str]) -> bool:
-    """Whether an `expect` of an example speaks of a term, and not of a name that the example binds."""
+    """Whether an `expect` of an example is about a term. A name that the example binds comes first: an array may be
+    called `shared`."""
     head = head_of(node)
     return head is not None and head not in bound
 
@@ -188,8 +190,8 @@ def _is_copy(node: Any) -> bool:
 
 
 def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.Expr:
-    """The bound with numbers for all but `copy`, which only a device tells. TileError `expect` for a bound that is no
-    number, or of another unit."""
+    """The bound with a number for everything but `copy`, whose time only a device gives. TileError `expect` if the
+    bound is not a number or has another unit."""
     row = row_of(contract)
 
     def refused(node: ast.Expr, message: str) -> TileError:
@@ -212,6 +214,7 @@ def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.E
                 return ast.Binary(node.loc, node.op, fold(node.left), fold(node.right))
             case ast.Call(args=[size], keywords=named) if _is_copy(node) and not named and not has_copy(size):
                 found = number(size)
+                # 2^48 bytes are 256 TiB: more than any device has.
                 if 0 <= found.value < 1 << 48:
                     return ast.Call(node.loc, node.function, [found], {})
                 raise refused(size, f"'copy' takes a count of bytes; this is {found.value}")
@@ -221,7 +224,7 @@ def folded(contract: ast.Contract, evaluate: Callable[[ast.Expr], Any]) -> ast.E
 
 
 def with_copies(node: ast.Expr, copy: Callable[[float], float]) -> ast.Expr:
-    """A folded bound with what `copy` says in place of each copy."""
+    """A folded bound, with each `copy` replaced by the time that the function `copy` gives, in µs."""
     match node:
         case ast.Binary():
             return ast.Binary(node.loc, node.op, with_copies(node.left, copy), with_copies(node.right, copy))
@@ -231,7 +234,7 @@ def with_copies(node: ast.Expr, copy: Callable[[float], float]) -> ast.Expr:
 
 
 def option_of(node: ast.Expr, evaluate: Callable[[ast.Expr], Any]) -> str:
-    """The option of a choice: a text, a word, numbers, several of these."""
+    """The option of a choice as text: a string, a word, a number, or several of these."""
     if isinstance(node, ast.Sequence):
         return ", ".join(option_of(item, evaluate) for item in node.items)
     if isinstance(node, ast.String):

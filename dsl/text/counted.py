@@ -22,8 +22,8 @@ BEFORE = 3
 
 @dataclass(frozen=True, slots=True)
 class CountedLine:
-    """A line of a file with its counters; none where nothing was counted. number 0: the name of the file, in front of
-    lines of another one than that of the kernels."""
+    """A line of a file with its counters; empty where nothing was counted. number 0: the text is the name of a file
+    other than that of the kernels; its lines follow."""
 
     number: int
     text: str
@@ -33,8 +33,8 @@ class CountedLine:
 def counted_lines(
     files: Mapping[str, Mapping[int, Any]], whole: str | None, read: Callable[[str], Sequence[str]] | None = None
 ) -> tuple[list[str], list[CountedLine]]:
-    """The counters (`Counters` of the emulator) that are not 0 everywhere, and lines of files with them; of the file
-    `whole` those between, too. read: the lines of a file; from the disk without it."""
+    """The names of the counters that are not 0 everywhere, and the lines that have counters; of the file `whole` also
+    the lines between them. read: gives the lines of a file; without it they come from the disk."""
     rows = {file: {at: each.figures for at, each in by_line.items()} for file, by_line in files.items()}
     used = [name for name in COUNTED if any(row[name] for by_line in rows.values() for row in by_line.values())]
     return used, [*_lines(rows, whole, read or source_lines)]
@@ -47,6 +47,8 @@ def _lines(
         source = read(file)
         if file != whole:
             yield CountedLine(0, file, {})
+        # The lines of the kernels' own file are shown without gaps. Of other files (the library, imports) only counted
+        # lines are, since whole files would hide the kernel.
         first, last = min(by_line, default=1), max(by_line, default=0)
         shown = range(max(1, first - BEFORE), min(last + 1, len(source)) + 1) if file == whole else sorted(by_line)
         for at in shown:
@@ -59,8 +61,9 @@ def legend(used: Sequence[str]) -> str:
 
 
 def source_lines(file: str) -> list[str]:
-    """The lines of a file; none of one that cannot be read any more."""
+    """The lines of a file; empty if it cannot be read any more."""
     try:
         return read_text(Path(file), MAX_TEXT).splitlines()
     except TileError:
+        # The counters are worth showing without their lines: the file may have moved since the kernel was compiled.
         return []

@@ -1,4 +1,4 @@
-"""The figures that tables show: what each is called, what it counts, and how it is written."""
+"""The figures that tables show: the name of each, what it counts, and its format."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 
 def number(value: float | None) -> str:
-    """A count with separators, another number to four digits."""
+    """An integer with separators, any other number to four digits."""
     if value is None:
         return "-"
+    # From 2^53 (9e15) on, every double is an integer, and most of the digits would be noise.
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:.4g}"
@@ -21,14 +22,15 @@ def amount(value: float, noun: str) -> str:
 
 
 def whole(value: float) -> str:
-    """A count of a part of the grid, made whole, is no whole number."""
+    """A count rounded to an integer: one that is scaled up from a part of the grid has a fraction."""
     return f"{value:,.0f}"
 
 
 @dataclass(frozen=True, slots=True)
 class FigureColumn:
-    """name: as in JSON, logs and predicates; label: its heading; unit: what it counts, said below the table where it is
-    not said by the label; is_cost: whether less of it is better, else a ratio of two says nothing."""
+    """name: as in JSON, logs and predicates; label: its heading; unit: what it counts, printed below the table where
+    the label does not say it; is_cost: whether less of it is better. Where it is not, no ratio of two figures is
+    shown."""
 
     name: str
     label: str
@@ -84,7 +86,7 @@ COLUMNS = {
         FigureColumn("atomic_waits", "waits", "turns of atomics on one address"),
     )
 }
-"""In the order of every table."""
+"""Every table has its columns in this order."""
 
 
 def headed(*names: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Files: regular ones of a bounded size are read, and what is written is there whole or not at all."""
+"""Reading and writing files: only regular files of a bounded size are read, and a write is whole or has no effect."""
 
 from __future__ import annotations
 
@@ -15,30 +15,33 @@ from dsl.text.tree import MAX_BYTES
 
 PARTIAL = ".new"
 MAX_TEXT = 64 << 20
-"""Bytes of a file that is no program: PTX, tuned data."""
+"""The most bytes of a file that is not a program: PTX, tuned data."""
 MAX_LOG = 256 << 20
-"""Bytes of a log: 40,000 trials with 132 choices each."""
+"""The most bytes of a log: 40,000 trials with 132 choices each."""
 MAX_LINE = 4 << 20
-"""Bytes of a line of one; the longest that was seen has 60,000."""
+"""The most bytes of a line of a log; the longest that was seen has 60,000."""
 
 
 def read_text(path: Path, most: int = MAX_BYTES) -> str:
-    """The text of a regular file, without a mark of its byte order, which editors on Windows write in front; TileError
-    of code `file` or `limit` where it is too large. A device or a pipe could go on for ever."""
+    """The text of a regular file of at most `most` bytes, without a byte order mark. TileError: `limit` if it is
+    larger, `file` if it cannot be read or is not UTF-8."""
     try:
         found = path.stat()
+        # A device or a pipe may never end.
         if not stat.S_ISREG(found.st_mode):
             what = "a directory" if stat.S_ISDIR(found.st_mode) else "no regular file"
             raise TileError("file", None, f"cannot read {path}: it is {what}")
         with path.open("rb") as file:
+            # The size that `stat` gave is not trusted: the file may grow in between, and files of /proc say 0.
             raw = file.read(most + 1)
-    except (OSError, ValueError, RuntimeError) as error:  # of a name with a NUL, of a loop of links
+    except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
         raise TileError("file", None, f"cannot read {path}: {why}", _with_suffix(path)) from None
     if len(raw) > most:
         size = max(found.st_size, len(raw))
         raise TileError("limit", None, f"{path} has {size} bytes; the limit is {most}")
     try:
+        # Editors on Windows write the byte order mark in front.
         return raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise TileError(
@@ -63,7 +66,7 @@ def resolved(path: Path) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a regular file; a name that can be none has none."""
+    """Whether the path is a regular file. A name that no file can have is none, not an error."""
     try:
         return path.is_file()
     except (OSError, ValueError, RuntimeError):
@@ -71,20 +74,24 @@ def is_file(path: Path) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Puts a text in the place of a file at once: whoever reads it, and a crash, finds the old one or the new one. What
-    is no regular file (`/dev/stdout`, a pipe) is written to. TileError `file`."""
+    """Replaces the text of a file in one step: a reader, or a crash, finds the old text or the new one. A device or a
+    pipe (`/dev/stdout`) is written to directly. TileError `file`."""
     try:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
             return
-        target = Path(os.path.realpath(path))  # a link stays one
+        target = Path(os.path.realpath(path))
+        # The file behind a link is replaced, and the link stays. The partial file lies in the same folder, since a
+        # rename is atomic within a file system alone. Its random part keeps threads of one process apart.
         partial = target.with_name(f"{_prefix(target)}{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}")
         try:
             with partial.open("x", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
+                # The new file has the permissions of the old one.
                 if target.exists():
                     os.chmod(partial, stat.S_IMODE(target.stat().st_mode))
+                # The data reach the disk before the rename does: else a crash may leave an empty file under the name.
                 os.fsync(file.fileno())
             os.replace(partial, target)
         except BaseException:
@@ -98,8 +105,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a log, one after the other; what is no UTF-8, or a line longer than MAX_LINE, which comes cut,
-    spoils its own line alone. TileError `file`; `limit` where it has more than MAX_LOG bytes."""
+    """The lines of a log, one by one. Bytes that are not UTF-8 are replaced, and a line longer than MAX_LINE is cut, so
+    damage stays within its line. TileError `file`; `limit` if the log has more than MAX_LOG bytes."""
     if not is_file(path):
         raise TileError("file", None, f"cannot read {path}: it is no regular file")
     try:
@@ -117,8 +124,8 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def append_line(path: Path, line: str) -> None:
-    """A line more at the end of a log, in one write: lines of processes do not mix. It begins anew where the last
-    writer was stopped within a line."""
+    """Appends a line to a log, in one write, so that the lines of several processes do not mix. If the last writer was
+    stopped within a line, a line break comes first."""
     with path.open("a+b", buffering=0) as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - 1))
@@ -131,7 +138,7 @@ def _prefix(target: Path) -> str:
 
 
 def sweep(path: Path) -> None:
-    """Removes what writers of a file left that were killed; for who is alone with it."""
+    """Removes the partial files of writers that were killed. The caller holds the file's lock."""
     target = Path(os.path.realpath(path))
     for each in target.parent.glob(f"{glob.escape(_prefix(target))}*{PARTIAL}"):
         with suppress(OSError):
@@ -139,7 +146,7 @@ def sweep(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new name survives a loss of power once its folder is written."""
+    """Writes a folder to the disk: only then does a new name survive a loss of power."""
     with suppress(OSError):
         number = os.open(folder, os.O_RDONLY)
         try:
@@ -150,11 +157,13 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Alone with a file, among processes that ask for this: by a lock on a hidden file beside it, which the system
-    takes back when its holder dies."""
+    """Holds the lock of a file, among the processes that use this function. The lock is on a hidden file beside it; the
+    system releases it when its holder dies."""
+    # Imported here, since most commands write no file. It locks on Windows, too, as `fcntl` cannot.
     from filelock import FileLock
 
     target = Path(os.path.realpath(path))
+    # Not on the file itself: `write_text` replaces it, and the lock would be on the old one.
     lock = FileLock(target.with_name(f".{target.name}.lock"))
     try:
         lock.acquire()

@@ -1,8 +1,8 @@
 """The parser's tables as data: made from `grammar.lark` by Lark, shipped as `grammar_tables.json`.
 
-Building them takes some 90 ms, reading them 10. `python -m dsl.text.grammar_tables` writes the file anew after a change
-of the grammar; until then the tables are built at each start, and a test fails. Lark's own cache is a pickle in a
-shared temporary folder.
+Building them takes some 90 ms, reading them 10. `python -m dsl.text.grammar_tables` writes the file again after a
+change of the grammar; until then the tables are built at each start, and a test fails. Lark's own cache is no choice:
+it is a pickle in a shared temporary folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lark import Lark
 GRAMMAR = Path(__file__).with_name("grammar.lark")
 TABLES = Path(__file__).with_name("grammar_tables.json")
 OBJECTS = ("postlex", "transformer")
-"""Options that are objects: given again at each load."""
+"""Options that are objects. JSON cannot hold them, so each load passes them again."""
 
 
 def build(**objects: Any) -> Lark:
@@ -27,7 +27,7 @@ def build(**objects: Any) -> Lark:
 
 
 def load(**objects: Any) -> Lark:
-    """The parser from the shipped tables, if they are of this grammar."""
+    """The parser from the shipped tables; built from the grammar if the tables belong to another one."""
     tables = json.loads(TABLES.read_text())
     if tables["grammar"] != digest():
         return build(**objects)
@@ -35,16 +35,18 @@ def load(**objects: Any) -> Lark:
     table["tokens"] = _integer_keys(table["tokens"])
     table["states"] = {int(state): _integer_keys(row) for state, row in table["states"].items()}
     tables["data"]["options"] |= objects
+    # `Lark.load` takes the dict that it would read from a pickle. `Lark.save` is not used: its pickle depends on the
+    # order of sets, so the file would differ with every run, and a pickle in a package is code.
     return Lark.load({"data": tables["data"], "memo": _integer_keys(tables["memo"])})
 
 
 def digest() -> str:
-    """Of the grammar's text."""
+    """SHA-256 of the grammar's text, hexadecimal."""
     return sha256(GRAMMAR.read_bytes()).hexdigest()
 
 
 def _integer_keys(record: dict[str, Any]) -> dict[int, Any]:
-    """JSON has strings for keys."""
+    """The record with integers for keys: JSON turns them into strings."""
     return {int(key): value for key, value in record.items()}
 
 
@@ -68,7 +70,8 @@ def serialise(parser: Lark) -> str:
 
 
 def _renumbered(table: dict[str, Any]) -> tuple[dict[int, Any], dict[str, int], dict[str, int]]:
-    """States in the order in which they are reached from the start, tokens by name."""
+    """The states, start states and end states of a table, numbered in the order in which a search from the start
+    reaches them. It follows tokens by name, since their numbers differ from run to run."""
     order: dict[int, int] = {}
     waiting = sorted(table["start_states"].values())
     while waiting:

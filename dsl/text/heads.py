@@ -1,4 +1,4 @@
-"""The head of a kernel as data: what its parameters are, made once for a program and asked by calls and variants."""
+"""The signature of a kernel as data: its parameters, read once for a program; calls and variants use it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dsl.text import tree as ast
 
 @dataclass(frozen=True, slots=True)
 class ArrayParameter:
-    """A tensor of the head. dtype: of an element, or a type parameter. dims: a name, a number, or None for what only
-    the constants of a variant tell."""
+    """A tensor of the signature. dtype: of an element, or a type parameter. dims: a name, a number, or None where the
+    extent depends on the constants of a variant."""
 
     name: str
     dtype: str
@@ -24,8 +24,8 @@ class ArrayParameter:
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelHead:
     """The parameters of a kernel, by kind and name. types: the alternatives of each type parameter; constants: those
-    that are no types; dims: in the order in which they first stand; widths: those that decide the widths of accesses,
-    which are all that are not only ever the first of several."""
+    that are not types; dims: in the order of their first use; widths: the dims that decide the widths of accesses: all
+    but those that are only ever the first of several axes."""
 
     name: str
     names: tuple[str, ...]
@@ -39,7 +39,7 @@ class KernelHead:
 
 
 def head_of(kernel: ast.KernelDef) -> KernelHead:
-    """The head of a kernel, read; `Program.head` keeps it."""
+    """Reads the signature of a kernel; `Program.head` keeps the result."""
     known = {c.name for c in kernel.constants}
 
     def extent(node: ast.Expr) -> str | int | None:
@@ -53,6 +53,8 @@ def head_of(kernel: ast.KernelDef) -> KernelHead:
             dims = tuple(map(extent, p.type.dims))
             arrays[p.name] = ArrayParameter(p.name, p.type.dtype, dims, p.type.strided, p.type.optional, p.loc)
     axes = [array.dims for array in arrays.values()]
+    # The first of several axes counts rows. Strides of row-major rows come from the other axes, so only those decide
+    # whether an address is a multiple of 16 bytes.
     inner = (dims[1:] if len(dims) > 1 else dims for dims in axes)
     return KernelHead(
         kernel.name,

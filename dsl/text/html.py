@@ -1,5 +1,5 @@
-"""Pieces of pages that notebooks show: tables, lines of a file with heat. Everything is escaped; there are no scripts,
-and nothing is loaded."""
+"""Pieces of the pages that notebooks show: tables, and lines of a file with heat. All text is escaped; pages have no
+scripts and load nothing."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ STYLE = """
 .dsl .source td { line-height: 1.35; }
 .dsl summary { cursor: pointer; opacity: 0.55; }
 """
-"""Colours of the text and the ground are the notebook's, dark or light; what is tinted lets them through."""
+"""The notebook sets the colours of text and background, dark or light. Tints are transparent, so they suit both."""
 HEAT, COOL = "217, 108, 22", "47, 158, 68"
-"""Of what is more and what is less."""
+"""Tints, as red, green and blue: HEAT for more, COOL for less."""
 EMPTY = ("", "-")
 STRONGEST = 0.55
-"""Of a tint, that the text in front of it can be read."""
+"""The greatest opacity of a tint: the text in front of it can still be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ Cell = PageCell | str | int | float | None
 
 
 def page(*parts: str) -> str:
-    """What a notebook shows."""
+    """The HTML that a notebook shows, with the style."""
     return "\n".join([f'<div class="dsl"><style>{STYLE}</style>', *filter(None, parts), "</div>"])
 
 
 def safe(text: str) -> str:
-    """A text of anywhere, as text."""
+    """Any text, escaped: it cannot become markup."""
     return escape(printable(text))
 
 
@@ -77,7 +77,8 @@ def folded(summary: str, text: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], name: str = "") -> str:
-    """A table, without its columns that are empty; without heads if there are none. name: a class of the style."""
+    """A table. Empty columns are left out, and so is the row of headings if all are empty. name: a class of the
+    style."""
     cells = [[as_cell(value) for value in row] for row in rows]
     shown = [at for at in range(len(heads)) if any(row[at].text not in EMPTY for row in cells)]
     numeric = {at for at in shown if any(row[at].is_number for row in cells)}
@@ -105,13 +106,14 @@ def _td(cell: PageCell, right: bool) -> str:
 
 
 def compared(value: Cell, base: Cell) -> PageCell:
-    """A figure beside that of a base: `=` where it is the same, warm where it is more, cool where it is less; the tint
-    is full at a tenth or ten times as much."""
+    """A figure beside that of a base: `=` if they are equal, warm if it is more, cool if it is less. The tint is full
+    at a tenth or ten times the base."""
     cell = as_cell(value)
     if not _is_number(value) or not _is_number(base):
         return cell
     if value == base:
         return PageCell("=", True, mark="pale")
+    # A ratio to 0 has no logarithm: the tint is full.
     if not value or not base:
         return PageCell(cell.text, True, 1.0 if value else -1.0)
     from math import log10
@@ -124,14 +126,15 @@ def _is_number(value: Cell) -> bool:
 
 
 def source(used: Sequence[str], lines: Sequence[CountedLine]) -> str:
-    """Lines of files with their counters before them; those of a column are the warmer the more they are of its most.
-    The line's own tint is that of its warp instructions, or of the first column."""
+    """Lines of files with their counters before them. A counter's tint is its share of the greatest in its column. The
+    line's own tint is that of the first column, which is warp instructions where they were counted."""
     most = {name: max((line.counts.get(name, 0) for line in lines), default=0) for name in used}
     rows: list[list[Cell]] = []
     for line in lines:
         row: list[Cell] = []
         for name in used:
             count = line.counts.get(name, 0)
+            # More active lanes are better, so they are not hot.
             heat = count / most[name] if most[name] and name != "active_lanes" else 0.0
             row.append(PageCell(number(count), True, heat / 2) if count else "")
         heat = line.counts.get(used[0], 0) / most[used[0]] if used and most[used[0]] else 0.0

@@ -1,7 +1,7 @@
 """Names of files that are imported under a name: `rows.body` is the `body` of `import "rows.tile" as rows`.
 
-What a module has is known to the program under its whole name, `rows.body`, which no identifier can be; all blocks are
-rewritten when they are read, so that what builds and plans knows plain names alone.
+The program knows the members of a module by their whole names, such as `rows.body`. No identifier has a dot, so they
+clash with nothing. All blocks are rewritten when they are read, so building and planning see plain names alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dsl.text import tree as ast
 def qualified(
     node: Any, names: Mapping[str, str], modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]
 ) -> Any:
-    """A copy of a block with whole names: of what is among `names`, and of members of `modules`. What a block binds
-    itself keeps its meaning. What a module does not have goes to `errors`, and the block is there all the same."""
+    """A copy of a block with whole names, for what is among `names` and for members of `modules`. A name that the block
+    binds itself stays. An unknown member becomes an error in `errors`; the block is returned all the same."""
     if isinstance(node, Loc):
         return node
     if isinstance(node, ast.Name):
@@ -36,6 +36,7 @@ def qualified(
         return {key: qualified(each, names, modules, errors) for key, each in node.items()}
     if not is_dataclass(node) or isinstance(node, type):
         return node
+    # A local name hides a module's, as in Python: a parameter `rows` is not the file imported as `rows`.
     own = _bound(node)
     if own:
         names = {name: whole for name, whole in names.items() if name not in own}
@@ -45,7 +46,8 @@ def qualified(
 
 
 def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]) -> str:
-    members = [member for member in modules[alias] if "." not in member]  # those are of what the module imports
+    # A name with a dot belongs to a file that the module itself imports. It is not part of what the module offers.
+    members = [member for member in modules[alias] if "." not in member]
     if name not in members:
         hint = closest(name, members) or f"known: {', '.join(members) or 'none'}"
         errors.append(TileError("name", loc, f"'{alias}' has no function, part or choice '{name}'", hint))

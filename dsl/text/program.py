@@ -29,7 +29,8 @@ ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contr
 
 @dataclass(slots=True)
 class Program:
-    """`path` is None for a text without a file. plugins: what it is compiled with."""
+    """The blocks of a file and of its imports, by name. path: None for a text without a file. plugins: used to compile
+    it."""
 
     source: Source
     path: Path | None = None
@@ -52,7 +53,7 @@ class Program:
         return self.found[key]
 
     def head(self, kernel: str) -> KernelHead:
-        """What a kernel's parameters are."""
+        """The signature of a kernel."""
         return self.once(_head, kernel)
 
     def schedules_of(self, kernel: str) -> dict[str, ast.Schedule]:
@@ -60,7 +61,7 @@ class Program:
         return {name: s for (of, name), s in self.schedules.items() if of == kernel}
 
     def function(self, name: str) -> ast.Def | None:
-        """A function of the file, else of the language's own library: what a constant may be."""
+        """A function of the file, else of the language's library: the value of a constant may be its name."""
         return self.functions.get(name) or library_functions(name).get(name)
 
     def schedule(self, kernel: str, name: str, loc: Loc | None = None) -> ast.Schedule:
@@ -74,8 +75,8 @@ class Program:
         return known[name]
 
     def like(self, line: ast.Property, kernel: str | None) -> tuple[ast.Schedule, str | None]:
-        """What `like SCHEDULE` or `like KERNEL.SCHEDULE` means in a schedule of `kernel` (None in a part), and the
-        kernel that the other is of. TileError if there is none."""
+        """The schedule that `like SCHEDULE` or `like KERNEL.SCHEDULE` names in a schedule of `kernel` (None in a part),
+        and the kernel of that schedule. TileError if there is none."""
         if line.subject or len(line.values) != 1:
             raise TileError("schedule", line.loc, "'like' takes one schedule", "like SCHEDULE, or like KERNEL.SCHEDULE")
         match line.values:
@@ -92,21 +93,23 @@ class Program:
         raise TileError("name", line.loc, "there is no such schedule", hint)
 
     def family(self, kernel: str | None, schedule: ast.Schedule) -> list[ast.Schedule]:
-        """A schedule of `kernel` (None: a part), and those that it is like, as far as they are known."""
+        """A schedule of `kernel` (None: a part), and the known schedules that it is `like`, directly or through
+        others."""
         found = [(schedule, kernel)]
-        for member, of in found:  # which grows
+        # The list grows while the loop runs over it: each schedule adds those that it is like.
+        for member, of in found:
             for line in member.lines:
                 if isinstance(line, ast.Property) and line.name == "like":
                     try:
                         other = self.like(line, of)
-                    except TileError:  # which is told where it is evaluated
+                    except TileError:  # reported where the line is evaluated
                         continue
                     if not any(other[0] is known for known, _ in found):
                         found.append(other)
         return [member for member, _ in found]
 
     def family_of(self, kernel: str) -> list[ast.Schedule]:
-        """The schedules of a kernel, and those that they are like."""
+        """The schedules of a kernel, and all that they are `like`."""
         found = [each for schedule in self.schedules_of(kernel).values() for each in self.family(kernel, schedule)]
         return list({id(schedule): schedule for schedule in found}.values())
 
@@ -116,7 +119,7 @@ class Program:
         return set().union(*(names_in(node) for line in lines for node in _expressions(line)))
 
     def sources(self) -> list[Source]:
-        """The files that its blocks stand in, its own first."""
+        """The files of its blocks, its own first."""
         groups = (self.kernels, self.functions, self.schedules, self.parts, self.choices, self.dispatches)
         blocks: list[ast.KernelDef | ast.Def | ast.Schedule | ast.ChoiceBlock | ast.Dispatch] = [
             b for g in groups for b in g.values()
@@ -160,7 +163,7 @@ def _settable(program: Program, kernel: str) -> frozenset[str]:
 
 
 def tiles_of(program: Program, name: str) -> list[tuple[str, ast.Expr]]:
-    """The dims that a kernel takes in tiles, `cdiv(dim, TILE)` or `range(0, dim, TILE)`, each with a tile."""
+    """The dims that a kernel splits into tiles, by `cdiv(dim, TILE)` or `range(0, dim, TILE)`, each with its tile."""
     calls = [node for node in ast.walk(program.kernels[name].body) if isinstance(node, ast.Call)]
     found = [call.args for call in calls if getattr(call.function, "id", "") in ("cdiv", "range")]
     pairs = [arguments[-2:] for arguments in found if len(arguments) > 1]
@@ -168,14 +171,14 @@ def tiles_of(program: Program, name: str) -> list[tuple[str, ast.Expr]]:
 
 
 OURS = "dsl_"
-"""How names of the compiler's own begin, in the PTX of a kernel."""
+"""The prefix of the compiler's own names in the PTX of a kernel."""
 RESERVED = frozenset({"vprintf", "WARP_SZ", "_"})
-"""What PTX calls its function that prints, a constant of its own, and what is no name there. Its other words, such as
-`add` and `shared`, are free."""
+"""Names that a kernel cannot have in PTX: its function that prints, a constant, and `_`, which is no name there. Its
+other words, such as `add` and `shared`, are free."""
 
 
 def dim_names(kernel: ast.KernelDef, absent: Collection[str] = ()) -> list[str]:
-    """Names of the dims of a kernel's tensors but those `absent`, in the order in which they first stand."""
+    """Names of the dims of a kernel's tensors, without the tensors `absent`, in the order of their first use."""
     constants = {c.name for c in kernel.constants}
     tensors = [p.type for p in kernel.params if isinstance(p.type, ast.TensorAnnotation) and p.name not in absent]
     named = (d.id for t in tensors for d in t.dims if isinstance(d, ast.Name))
@@ -183,8 +186,8 @@ def dim_names(kernel: ast.KernelDef, absent: Collection[str] = ()) -> list[str]:
 
 
 def load(path: str | Path, name: str | None = None, plugins: Plugins | None = None) -> Program:
-    """The program of a file; TileError of code 'file' if it cannot be read. `plugins`: what it is compiled with, in
-    place of what the command's line says."""
+    """The program of a file; TileError of code 'file' if it cannot be read. plugins: used to compile it, in place of
+    those of the command line."""
     path = Path(path)
     text = read_text(path)
     if is_ir(text):
@@ -205,8 +208,8 @@ def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -
 
 
 def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program, list[TileError]]:
-    """What there is of a program, and the errors of blocks that do not parse and between those that do. TileError if
-    nothing more can be said than that it does not parse."""
+    """The blocks that parse, as a program, and all errors: of blocks that do not parse, and between those that do.
+    TileError if too little parses to check the rest."""
     found = read(text, name)
     if found.broken is None:
         raise Errors(found.errors)
@@ -218,7 +221,7 @@ def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program,
 
 
 def follows(program: Program, error: TileError) -> bool:
-    """Whether an error only says that a name is unknown whose block does not parse, which is told already."""
+    """Whether an error follows from another: it says that a name is unknown whose block does not parse."""
     named = re.findall(r"'([\w.]+)'", error.message)
     return error.code in ("name", "call", "constant") and not program.broken.isdisjoint(named)
 
@@ -235,6 +238,7 @@ def _add(
 ) -> None:
     modules: dict[str, dict[str, Any]] = {}
     imports = [block for block in file.blocks if isinstance(block, ast.Import)]
+    # Imports come first, wherever they stand: a block may use a name that a later line imports.
     for block in [*imports, *(block for block in file.blocks if not isinstance(block, ast.Import))]:
         try:
             if isinstance(block, ast.Import):
@@ -248,7 +252,7 @@ def _add(
                 found = len(errors)
                 block = qualified(block, {}, modules, errors)
                 if isinstance(block, ast.Schedule) and len(errors) > found:
-                    continue  # what it leaves open would be told again; a kernel that is wrong is known all the same
+                    continue
             if isinstance(block, ast.Example):
                 if top:
                     program.examples.append(block)
@@ -298,8 +302,8 @@ def _import(
     chain: list[str],
     inside: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Adds the blocks of a file; of one that is imported under a name, its functions, parts and choices, by their
-    whole names. Gives those by their own."""
+    """Adds the blocks of a file to the program. A file imported under a name adds its functions, parts and choices by
+    their whole names; these are returned by their own names."""
     is_packaged = block.path.startswith(f"{STD.name}/")
     if is_packaged:
         folder, root = STD.parent, STD
@@ -310,10 +314,12 @@ def _import(
     except TileError as error:
         raise TileError("import", block.loc, error.message) from None
     of_what = "library" if is_packaged else "file"
+    # A file from elsewhere cannot make the compiler read files of the user's outside of its folder.
     if not path.is_relative_to(root):
         raise TileError("import", block.loc, f'"{block.path}" is outside the folder of the {of_what}')
     if str(path) in inside:
         raise TileError("import", block.loc, f'"{block.path}" imports itself')
+    # Two files may import the same third one. Its blocks are defined once.
     if block.alias is None and str(path) in chain:
         return {}
     if not is_file(path):
@@ -321,7 +327,8 @@ def _import(
         hint = closest(block.path, near) or (f"the compiler's own: {', '.join(near)}" if is_packaged else None)
         raise TileError("import", block.loc, f'there is no file "{block.path}"', hint)
     beside = Path(block.loc.source.name).parent
-    name = block.path if is_packaged else normpath(beside / block.path)  # as the file that imports it is named
+    # Named relative to the importing file, so that an error shows a path that the user can open.
+    name = block.path if is_packaged else normpath(beside / block.path)
     try:
         text = read_text(path)
     except TileError as error:
@@ -352,7 +359,7 @@ def _import(
 
 
 def _check_references(program: Program, errors: list[TileError]) -> None:
-    """Schedules and launches name kernels that exist."""
+    """Adds an error for each schedule or launch of an unknown kernel."""
     for (kernel, _), schedule in program.schedules.items():
         if kernel not in program.kernels:
             message = f"schedule '{schedule.name}' is of an unknown kernel '{kernel}'"
@@ -380,9 +387,9 @@ def _check_references(program: Program, errors: list[TileError]) -> None:
 
 
 def _unread(program: Program) -> list[TileError]:
-    """Errors for names that a schedule sets and that neither a kernel with it nor any of its schedules reads."""
+    """Errors for names that a schedule sets but nothing reads: neither its kernels nor any of their schedules."""
     errors: dict[int, TileError] = {}
-    read_by: dict[int, set[str]] = {}  # by identity of a schedule: several schedules may be like it
+    read_by: dict[int, set[str]] = {}  # by identity of the schedule: several may be `like` one
     users: dict[int, list[ast.KernelDef]] = {}  # of a part
     for schedule in [*program.schedules.values(), *program.parts.values()]:
         read_by[id(schedule)] = set().union(*(names_in(n) for line in schedule.lines for n in _expressions(line)))
@@ -399,7 +406,7 @@ def _unread(program: Program) -> list[TileError]:
             continue
         if not schedule.kernels:
             kernels = users.get(id(schedule), [])
-            if not kernels:  # what nothing here is like may be for files that import it
+            if not kernels:  # a part that nothing here uses may be for files that import this one
                 continue
         constants = {c.name for kernel in kernels for c in kernel.constants} | {"warps"}
         read = set().union(*(read_of[kernel.name] for kernel in kernels))
@@ -419,7 +426,7 @@ ELSEWHERE = {
     "num_stages": "'pipeline p: 3', of the loop over p: three stages of what its iterations copy",
     "num_ctas": "'cluster 2' launches blocks in clusters of two",
 }
-"""What other languages call a line of a schedule."""
+"""Names that other languages have for a line of a schedule."""
 
 
 def _listed(kernels: list[ast.KernelDef]) -> str:
@@ -450,14 +457,15 @@ STD = Path(__file__).parents[1] / "std"
 
 
 def packaged_files() -> list[str]:
-    """What `import` finds there, as it is written."""
+    """The paths of packaged files, as `import` has them."""
     return sorted(path.relative_to(STD.parent).as_posix() for path in STD.rglob("*.tile"))
 
 
+# Names of files alone: parsing all of the library to find one function would be paid by every start.
 @lru_cache(maxsize=1)
 def _library_index() -> dict[str, str]:
-    """Function → file of the language's own library. A file is named after its functions, joined by '-'; what else it
-    defines is its own."""
+    """Function → file of the language's own library. A file is named after its functions, joined by '-'; its other
+    functions are private."""
     return {name: path.name for path in LIBRARY.glob("*.tile") for name in path.stem.split("-")}
 
 
@@ -480,7 +488,7 @@ def library_functions(name: str) -> dict[str, ast.Def]:
 
 
 def reached_kernels(program: Program, example: ast.Example | None) -> list[ast.KernelDef]:
-    """Kernels that the example's launches may come to, or all of the file without an example."""
+    """Kernels that the example's launches may run; without an example, all kernels of the file."""
     if example is None:
         return list(program.kernels.values())
     found: dict[str, ast.KernelDef] = {}
@@ -502,7 +510,7 @@ def launched_kernels(program: Program, name: str) -> list[str]:
 
 
 def type_parameters(kernels: Iterable[ast.KernelDef]) -> dict[str, list[str]]:
-    """Type parameters with their alternatives, as the first kernel that has each declares it."""
+    """Type parameters with their alternatives; the first kernel that declares one decides."""
     found: dict[str, list[str]] = {}
     for kernel in kernels:
         for constant in kernel.constants:

@@ -1,7 +1,7 @@
 """Words of schedules that have other names since version 0.2, and the rewriting of texts that use the old ones.
 
-Located errors name the new word (`new_line`), and `python -m dsl.rename FILE …` rewrites files (`rewritten`). Both
-leave with the version after.
+Located errors name the new word (`new_lines`), and `python -m dsl.rename FILE …` rewrites files (`rewritten`). The next
+version has neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PROPERTIES = {
 }
 """Properties by their old names."""
 BY_CHOICE = {"order": "tile_order.grid", "columns": "tile_columns.grid", "recompute": "recompute.…"}
-"""Properties that are gone, since a choice says the same: its key."""
+"""Properties that no longer exist, with the key of the choice that says the same."""
 KINDS = {
     **{old: new for old, new in PROPERTIES.items() if old != "maxregs"},
     "order": "tile_order",
@@ -30,7 +30,7 @@ KINDS = {
 }
 """Kinds of choices by their old names."""
 OPTIONS = {("stage", "bulk"): "tma", ("deal", "turns"): "round_robin"}
-"""Options of choices, and words behind properties, by old kind and option."""
+"""New words for options of choices and for words behind properties, by kind and old word."""
 
 _SCHEDULE = re.compile(r"\s*schedule\s+\w+")
 _LINE = re.compile(r"(\s*)([a-z_]+)\s+(.*?)(\s*)", re.DOTALL)
@@ -38,7 +38,7 @@ _KEY = re.compile(r"(?P<before>\b(?:choose|choice)\s+)(?P<kind>[a-z_]+)(?P<behin
 
 
 def new_lines(name: str, said: str) -> list[str]:
-    """The lines that say now what the property `name` said of `said`; none for a name that never was one."""
+    """The lines that replace `NAME SAID` of an old property; none for a name that never was a property."""
     if name in PROPERTIES:
         return [f"{PROPERTIES[name]} {said}"]
     if name == "recompute":
@@ -47,12 +47,12 @@ def new_lines(name: str, said: str) -> list[str]:
 
 
 def new_option(of: str, option: str) -> str | None:
-    """The hint for an option, or a word behind a property, that has another name now."""
+    """The hint for an old option, or an old word behind a property."""
     return hint(OPTIONS[of, option]) if (of, option) in OPTIONS else None
 
 
 def new_key(key: str) -> str | None:
-    """The key of a choice whose kind has another name now."""
+    """The new key of a choice whose kind was renamed."""
     kind, dot, subject = key.partition(".")
     return f"{KINDS[kind]}{dot}{subject}" if kind in KINDS else None
 
@@ -64,7 +64,8 @@ def hint(written: str) -> str:
 def rewritten(text: str) -> str:
     """A `.tile` file in the new words. Lines of schedules change, and keys of choices; comments do not."""
     lines: list[str] = []
-    block: int | None = None  # how far the head of the schedule is indented that this line stands in
+    # The indentation of the schedule that the line belongs to. A line that is indented no further ends it.
+    block: int | None = None
     for line in text.splitlines(keepends=True):
         code, mark, comment = line.partition("#")
         indent = len(line) - len(line.lstrip())
@@ -82,9 +83,11 @@ def rewritten(text: str) -> str:
 def schedule_line(code: str) -> str:
     """A line of a schedule, without its comment, in the new words."""
     match = _LINE.fullmatch(code)
+    # `turns = 4` sets a constant of that name. It is no property, so it stays.
     if match is None or match[2] in {"choose", "expect", "tune"} or match[3].startswith("="):
         return code
     indent, name, said, end = match.groups()
+    # `stage` kept its name; only the word behind it changed.
     if name == "stage":
         return re.sub(r"\bbulk\b", OPTIONS["stage", "bulk"], code)
     new = new_lines(name, said)

@@ -73,12 +73,18 @@ from dsl.text.tree import (
     node,
 )
 
+# Every double fits: its integral part has at most 309 digits. Python itself refuses integers of more than 4,300 digits,
+# with an exception of its own.
 MAX_DIGITS = 400
+# Each broken block or line costs one more pass of the parser.
 MAX_BROKEN_BLOCKS = 10
 MAX_BROKEN_LINES = 5
+# 10,000 kernels kept `dsl check` busy for more than 25 s: it compiles a variant of each, in 2 to 3 ms.
 MAX_DEFINITIONS = 1000
 HEAD = re.compile(r"^(?:kernel|def|schedule|dispatch|example)\b", re.M)
-"""How the blocks of a file begin that are counted."""
+"""How a block begins that counts towards MAX_DEFINITIONS."""
+# Characters of a file that is parsed again behind its first error: recovery blanks one block and parses the rest anew,
+# up to MAX_BROKEN_BLOCKS times.
 MAX_RECOVERED = 1 << 16
 
 
@@ -96,7 +102,7 @@ COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 def fold_chain(reading: _Reading, items: list) -> Expr:
-    """A flat chain of prefix tokens, operands and operator tokens → a tree, on two stacks."""
+    """Folds a flat chain of prefix tokens, operands and operator tokens into a tree, on two stacks."""
     operands: list = []
     operators: list[tuple[int, Token, bool]] = []  # strength, token, is it a prefix?
 
@@ -126,6 +132,7 @@ def fold_chain(reading: _Reading, items: list) -> Expr:
             operators.append((PREFIX[item], item, True))
         elif kind == "OPERATOR":
             strength = PRECEDENCE[item]
+            # `**` alone groups to the right, as in Python: 2 ** 3 ** 2 is 2 ** 9.
             while operators and (operators[-1][0] > strength or (operators[-1][0] == strength and item != "**")):
                 reduce_top()
             operators.append((strength, item, False))
@@ -144,7 +151,7 @@ def _bare(item: Any) -> Expr:
 class _Parenthesis:
     loc: Loc
     value: Expr
-    """An operand in parentheses, until its chain is folded: `(a < b) < c` is no chained comparison."""
+    """An operand in parentheses, until its chain is folded: `(a < b) < c` is not a chained comparison."""
 
 
 # ---- tree construction, while the parser runs ---------------------------------------------------------
@@ -161,7 +168,8 @@ class _Reading:
         self.depths: dict[int, int] = {}
 
     def nested(self, node: Any, *children: Any) -> Any:
-        """`node`, unless it is nested too deep: no reader of the tree meets more than MAX_NESTING levels."""
+        """Returns `node`. TileError `limit` if it is nested deeper than MAX_NESTING, so no reader of the tree meets
+        more."""
         depth = 1 + max((self.depths.get(id(c), 0) for c in children), default=0)
         if depth > MAX_NESTING:
             what = "blocks" if isinstance(node, If | For | While | Def) else "expressions"
@@ -206,7 +214,7 @@ class _Ellipsis:
 
 
 def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr], Loc | None]:
-    """Arguments by place, those by name, and where `...` stands."""
+    """Positional arguments, arguments by name, and the place of `...`."""
     args: list[Expr] = []
     keywords: dict[str, Expr] = {}
     rest: Loc | None = None
@@ -227,7 +235,7 @@ def _split_arguments(items: list | None) -> tuple[list[Expr], dict[str, Expr], L
 
 
 def _contracts(pin: Token | None, condition: Expr, on: Token | None) -> list[Contract]:
-    """The contracts of a line; of a choice, whose option may be several numbers, there is one."""
+    """The contracts of a line. A line about a choice is one contract: its option may be several numbers."""
     device = None if on is None else str(on)[1:-1]
     items = _items(condition)
     if pin is None:
@@ -242,7 +250,7 @@ def _contracts(pin: Token | None, condition: Expr, on: Token | None) -> list[Con
 
 
 def _told_apart(lines: list) -> list:
-    """The lines of an example, those that `expect` something of a term as contracts."""
+    """The lines of an example; an `expect` about a term becomes a contract."""
     bound = {
         target.id for line in lines if isinstance(line, Assign) for target in line.targets if isinstance(target, Name)
     }
@@ -270,14 +278,14 @@ def _told_apart(lines: list) -> list:
 
 
 def _head(node: Expr) -> str:
-    """The name that a condition begins with, or none."""
+    """The name that a condition begins with, or an empty text."""
     left = node.operands[0] if isinstance(node, Compare) else node
     left = left.function if isinstance(left, Call) else left
     return left.id if isinstance(left, Name) else ""
 
 
 def _lines(items: list) -> list:
-    """The lines of a block, those that are several among them."""
+    """The lines of a block. A line that stands for several, as contracts do, is flattened."""
     found = [x for x in items if x is not None and not isinstance(x, Token)]
     return [line for x in found for line in (x if isinstance(x, list) else [x])]
 
@@ -326,6 +334,7 @@ class _Builder(Transformer):
             raise TileError("limit", self._at(c[0]), f"a number of {len(text)} characters; the limit is {MAX_DIGITS}")
         hexadecimal = text[:2] in ("0x", "0X")
         value = int(text, 16) if hexadecimal else float(text) if any(k in text for k in ".eE") else int(text)
+        # 1e400 would become infinite in silence.
         if value == float("inf"):
             raise TileError("limit", self._at(c[0]), f"{text} is beyond every type", "infinity is written inf")
         return Number(self._at(c[0]), value)
@@ -597,7 +606,8 @@ class _Indentation(Indenter):
     INDENT_type = "_INDENT"
     DEDENT_type = "_DEDENT"
     tab_len = 8
-    # Where no name may stand, too: else only the words that may would be looked for, and `kernelk` were `kernel k`.
+    # The contextual lexer tries only tokens that may stand at a place. Without NAME it would look for keywords alone,
+    # and read `kernelk` as `kernel k`: half of the 38 keywords were accepted like that.
     always_accept = ("_NL", "NAME")
 
     def handle_NL(self, token: Token) -> Iterator[Token]:
@@ -609,7 +619,7 @@ class _Indentation(Indenter):
 
 
 class _Parser:
-    """Lark's parser, and what its callbacks know of the file: one file at a time."""
+    """Lark's parser with the state of its callbacks. It reads one file at a time, under a lock."""
 
     def __init__(self) -> None:
         self._reading = _Reading()
@@ -618,9 +628,10 @@ class _Parser:
         self._lock = Lock()
 
     def blocks(self, source: Source, text: str) -> Any:
-        """The blocks of what is left of a file's text."""
+        """The blocks of a text: a file, or the rest of one behind an error. Places are those of `source`."""
         with self._lock:
             self._reading.begin(source)
+            # Each rule of a line ends in a line break, which the last line of a file may lack.
             return self._lark.parse(text if text.endswith("\n") else text + "\n")
 
 
@@ -632,8 +643,8 @@ _parser = cache(_Parser)
 
 @dataclass(slots=True)
 class Read:
-    """What there is of a file: the blocks that parse, the mistakes of the others, and what those may be called; None
-    where too little parses to say more."""
+    """A file as far as it parses. errors: the mistakes of the other blocks. broken: names that those blocks may define;
+    None if too little parses to check names."""
 
     file: File
     errors: list[TileError]
@@ -649,12 +660,13 @@ def parse(text: str, name: str = "<text>") -> File:
 
 
 def read(text: str, name: str = "<text>") -> Read:
-    """All that parses of the text of a `.tile` file, and what is wrong with the rest."""
+    """The blocks of a `.tile` text that parse, and the errors of the rest. TileError `limit` for a text that is too
+    large."""
     source = Source(name, text)
     if len(text) > MAX_BYTES:
         raise TileError("limit", Loc(source, 0, 1), f"the file has {len(text)} characters; the limit is {MAX_BYTES}")
     heads = list(islice(HEAD.finditer(text), MAX_DEFINITIONS + 1))
-    if len(heads) > MAX_DEFINITIONS:  # a variant of each is compiled by `check`, in 2 to 3 ms
+    if len(heads) > MAX_DEFINITIONS:
         message = f"the file has more than {MAX_DEFINITIONS} kernels, functions, schedules, dispatches and examples"
         raise TileError("limit", Loc(source, *heads[-1].span()), message, "several files, and import")
     errors: list[TileError] = []
@@ -667,6 +679,7 @@ def read(text: str, name: str = "<text>") -> Read:
             break
         errors.append(wrong)
         start, end = block_of(rest, wrong.loc.start if wrong.loc else 0)
+        # Spaces in place of the broken block keep the places of all others.
         left = blank(rest, start, end)
         count += 1
         if left == rest or count == MAX_BROKEN_BLOCKS or len(text) > MAX_RECOVERED:
@@ -692,7 +705,7 @@ def _blocks(source: Source, text: str) -> tuple[list[Any] | None, TileError | No
 
 
 def _others(source: Source, block: str, start: int, wrong: TileError | None) -> list[TileError]:
-    """What else is wrong with the lines of a block, as if the line that is wrong were right."""
+    """Further errors in a block: the wrong line is replaced by a right one, and the block is parsed again."""
     found: list[TileError] = []
     while wrong is not None and wrong.loc is not None and len(found) < MAX_BROKEN_LINES:
         rest = without_line(block, start, wrong.loc.start)
@@ -700,7 +713,7 @@ def _others(source: Source, block: str, start: int, wrong: TileError | None) -> 
             break
         block, before = rest, wrong
         _, wrong = _blocks(source, block)
-        if wrong is not None and wrong.loc == before.loc:  # it is not of this line's text: its indentation, say
+        if wrong is not None and wrong.loc == before.loc:  # not the line's text is wrong, but its indentation, say
             break
         found += [] if wrong is None else [wrong]
     return found

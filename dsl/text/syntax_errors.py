@@ -1,4 +1,4 @@
-"""What a text that does not parse is told, and how the parser goes on behind it."""
+"""The messages for a text that does not parse, and how the parser recovers behind the error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CHARACTERS = {
 
 
 def explain(source: Source, error: UnexpectedInput) -> TileError:
-    """Lark's error as ours."""
+    """Lark's error as a TileError, with words for its tokens and a hint."""
     if isinstance(error, UnexpectedCharacters):
         return _character(source, error.pos_in_stream or 0)
     assert isinstance(error, UnexpectedToken)
@@ -53,11 +53,13 @@ def explain(source: Source, error: UnexpectedInput) -> TileError:
     where = Loc(source, at, max(stop, at + 1))
     if expected == {"_INDENT"}:
         hint = "the lines of a block stand four columns further in, and a block has at least one"
-        if token.type in _FOUND or (str(token) in BLOCKS and source.position(at)[1] == 1):  # which is right itself
+        # The next block is right itself. To report it would leave it out, and with it all names that it defines.
+        if token.type in _FOUND or (str(token) in BLOCKS and source.position(at)[1] == 1):
             return TileError(
-                "syntax", _line_before(source, at), "this line is to begin a block, and has no lines", hint
+                "syntax", _line_before(source, at), "this line begins a block, but no indented lines follow", hint
             )
         return TileError("syntax", where, f"unexpected {found}; expected an indented block", hint)
+    # An open bracket swallows line breaks, so the parser fails lines below it. The bracket is the better place.
     bracket = _bracket(source, at, str(token))
     if bracket is not None:
         return bracket
@@ -94,7 +96,8 @@ def _words(expected: set[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Unexpected:
-    """A token that may not stand here: its kind and text, what is before it on its line, and what may stand here."""
+    """A token that may not stand at its place: its kind and text, the text before it on its line, and the tokens that
+    may stand there."""
 
     source: Source
     kind: str
@@ -141,12 +144,12 @@ _HINTS: tuple[tuple[Callable[[_Unexpected], bool], str], ...] = (
     (lambda u: u.word == ")" and u.before.rstrip().endswith(";"), "constants follow ';': without one it is left out"),
     (
         lambda u: u.word in (")", "]") and not _opened(u.source.text, u.at),
-        "there is nothing open that it could close",
+        "no bracket is open here",
     ),
     (lambda u: u.kind == "OPTIONAL", "only tensors are optional: x: f32[n]?"),
 )
-"""What is meant where a token may not stand, and what is said of it: the first row that holds. An empty text stands for
-the block that a name is nearest to."""
+"""Hints: the first row whose condition holds for the unexpected token gives the text. An empty text means the block
+whose name is nearest to the token."""
 
 
 def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | None:
@@ -159,7 +162,8 @@ def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | No
 
 
 def _bracket(source: Source, at: int, found: str) -> TileError | None:
-    """The bracket that is at the root of an error at `at`: one that another kind closes, or that its line does not."""
+    """The error about the bracket that causes an error at `at`: it is closed by another kind, or still open lines
+    later."""
     opened = _opened(source.text, at)
     if not opened:
         return None
@@ -176,13 +180,14 @@ def _bracket(source: Source, at: int, found: str) -> TileError | None:
         )
     if source.position(last)[0] < source.position(at)[0]:
         line, column = source.position(at)
-        hint = f"what follows it makes no sense from {line}:{column}"
+        hint = f"the first error behind it is at {line}:{column}"
         return TileError("syntax", Loc(source, last, last + 1), f"this '{bracket}' is never closed", hint)
     return None
 
 
 def _opened(text: str, at: int) -> list[int]:
-    """Where the brackets stand that are open at `at`, outer ones first."""
+    """The offsets of the brackets that are open at `at`, outer ones first."""
+    # From the block's start alone: a bracket that an earlier block left open is that block's error.
     start = block_start(text, at)
     opened: list[int] = []
     for match in re.finditer(r'"[^"\n]*"|#[^\n]*|[()\[\]]', text[start:at]):
@@ -197,8 +202,8 @@ _PIECE = re.compile(r'"[^"\n]*"|#[^\n]*|[()\[\]]|^[A-Za-z_]\w*', re.M)
 
 
 def block_starts(text: str) -> list[int]:
-    """Where blocks start: at lines that are not indented and begin with the word of a block; outside of brackets also
-    with what was meant to be one."""
+    """The offsets at which blocks start: at unindented lines that begin with the word of a block. Outside of brackets a
+    misspelt word counts, too."""
     starts: list[int] = []
     depth = 0
     for match in _PIECE.finditer(text):
@@ -229,13 +234,13 @@ def block_start(text: str, at: int) -> int:
 
 
 def blank(text: str, start: int, end: int) -> str:
-    """`text` with spaces for a part of it: what is left keeps its places."""
+    """`text` with spaces in place of a part of it, so that the rest keeps its places."""
     return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
 
 
 def names_of_block(block: str) -> set[str]:
-    """What a block may give names to that does not parse: those in its first line in front of its parameters, of
-    `kernelk(…)` k; and the constants that a schedule sets."""
+    """Names that a block which does not parse may define: the words of its first line ahead of its parameters (of
+    `kernelk(…)` also k), and the constants that a schedule sets."""
     words = re.findall(r"\w+", re.split(r"[(:\n]", block, maxsplit=1)[0])
     glued = {word.removeprefix(head) for word in words for head in BLOCKS}
     if block.startswith("schedule"):
@@ -245,8 +250,8 @@ def names_of_block(block: str) -> set[str]:
 
 
 def without_line(text: str, start: int, at: int) -> str | None:
-    """`text` with a line in place of the wrong one at offset `at` that is right there, for what else is wrong with the
-    block that begins at `start`; None where a mistake may reach beyond its line."""
+    """`text` with a valid line in place of the wrong one at offset `at`, to find what else is wrong with the block that
+    begins at `start`. None if the mistake may reach beyond its line."""
     first = text.rfind("\n", 0, at) + 1
     last = text.find("\n", at)
     last = len(text) if last < 0 else last
@@ -256,8 +261,9 @@ def without_line(text: str, start: int, at: int) -> str | None:
     if first <= start or not body or not whole or re.search(r"^[^(\[]*[)\]]", body):
         return None
     width = len(line) - len(body)
+    # A replacement that opens a block keeps the indented lines below valid. Else each would be an error of its own.
     following = re.compile(r"^([ \t]*)[^\s#]", re.M).search(text, last)
-    opens = following is not None and len(following[1]) > width  # a block, with a ':' or without
+    opens = following is not None and len(following[1]) > width  # the wrong line may lack its ':'
     instead = "if 0:" if opens else "x=0"
     if len(instead) > len(body) or (opens and not text.startswith(("kernel", "def"), start)):
         return None
@@ -271,7 +277,7 @@ def mismatched_indentation(source: Source, end: int) -> TileError:
 
 
 def _line_before(source: Source, at: int) -> Loc:
-    """The last line of text, no comment, ahead of an offset."""
+    """The last line ahead of an offset that is neither empty nor a comment."""
     *_, last = re.finditer(r"^[ \t]*[^\s#]", source.text[:at], re.M)
     return line_loc(source, source.position(last.end() - 1)[0])
 

@@ -15,18 +15,21 @@ from rich.text import Text
 from dsl.lowering.ir.location import printable
 
 WIDE = 1 << 14
-"""Columns of what is no terminal: more than any line has."""
+"""Columns of an output that is not a terminal: more than any line has. 200 and 160 columns cut what was piped."""
 
 
 class Terminal(Console):
-    """A console that leaves it to the command what a reader that has gone means, and that breaks lines on a terminal
-    alone: whoever reads a pipe has them whole."""
+    """A console that breaks lines on a terminal alone: a pipe gets them whole. A closed pipe raises BrokenPipeError, so
+    that the command decides what that means."""
 
     def __init__(self) -> None:
         width = None if sys.stdout.isatty() else WIDE
-        super().__init__(force_jupyter=False, highlight=False, width=width)  # else a notebook shows what is printed
+        # In a notebook, rich would show the text as HTML in place of printing it. `highlight` would colour numbers
+        # anywhere, in paths and source lines, too.
+        super().__init__(force_jupyter=False, highlight=False, width=width)
 
     def on_broken_pipe(self) -> None:
+        # rich would end the process with status 1, which means "the result differs" here.
         raise BrokenPipeError
 
     def say(self, text: str, style: str = "") -> None:
@@ -42,8 +45,8 @@ class Terminal(Console):
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]] = (), left: int = 1) -> Table:
-    """Columns: the first `left` of them and the last one, if it has no heading, are texts, the others numbers. Texts
-    are broken where a terminal is narrow, numbers never."""
+    """A table with these headings. The first `left` columns are texts, and so is the last one if it has no heading; the
+    others are numbers. A narrow terminal breaks texts over lines, never numbers."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(heads), header_style="bold")
     for at, head in enumerate(heads):
         is_text = at < left or (at == len(heads) - 1 and not head)
@@ -59,10 +62,12 @@ def add(made: Table, row: Iterable[object]) -> None:
 
 
 def lines(made: Table, width: int = WIDE) -> list[Text]:
-    """What a table is drawn as, in so many columns, or in as many as it needs."""
+    """The lines of a table at this width, or at the least width that cuts nothing off."""
     console = Console(file=io.StringIO(), width=WIDE, force_jupyter=False)
     for column in made.columns:
-        if column.no_wrap:  # rich would take two words of a heading for two lines, and then cut the second off
+        # rich takes two words of a heading for two lines. It then reckons too little width, cuts the second word off
+        # ('wavefronts' lost its end) and leaves no room for the names.
+        if column.no_wrap:
             column.min_width = max(console.measure(cell).maximum for cell in (column.header, *column.cells))
     least = Measurement.get(console, console.options, made).minimum
     drawn = console.render_lines(made, console.options.update(width=max(width, least)), pad=False)

@@ -9,14 +9,15 @@ from typing import Any, Union, dataclass_transform
 from dsl.lowering.ir.location import Loc, Source, TileError
 
 MAX_BYTES = 1 << 20
+# Readers of the tree recurse, some with several frames a level. 200 levels are more than anybody writes.
 MAX_NESTING = 200
 
 
 @dataclass_transform()
 def node(cls: type) -> Any:
-    """A class of the tree: a dataclass with stages, compared by identity. To leave out `==` and `repr`, which nothing
-    uses, makes importing this file 10 ms faster."""
+    """A class of the tree: a dataclass with slots, compared by identity."""
     cls.__doc__ = cls.__doc__ or cls.__name__
+    # Nothing uses `==` and `repr`. Leaving them out makes importing this file 10 ms faster.
     made: type = dataclass(slots=True, eq=False, repr=False)(cls)
     PARTS[made] = [each.name for each in fields(made) if each.name != "loc"]
     return made
@@ -89,7 +90,7 @@ class WithSchedule:
 
 @node
 class Call:
-    """`rest` is where `...` stands: all other constants are the caller's."""
+    """A call. rest: the place of `...`, which passes on all other constants of the caller."""
 
     loc: Loc
     function: Expr
@@ -164,7 +165,7 @@ class Assert:
 
 @node
 class Shared:
-    """`shared names: dtype[ring R, extents …]`; `ring` tells that the first extent is a ring of stages."""
+    """`shared names: dtype[ring R, extents …]`; `ring`: the first extent counts the stages of a ring."""
 
     loc: Loc
     names: list[str]
@@ -252,7 +253,7 @@ class KernelParameter:
 
     @property
     def is_optional(self) -> bool:
-        """True of a tensor that may be absent."""
+        """Whether it is a tensor that a call may leave out."""
         return isinstance(self.type, TensorAnnotation) and self.type.optional
 
 
@@ -283,7 +284,7 @@ class LayoutLine:
 
 @node
 class Property:
-    """`maxnreg 64`, `evict x: first`: the values before and after the colon. is_static: those stand behind `static`."""
+    """`maxnreg 64`, `evict x: first`: the values before and after the colon. is_static: the values follow `static`."""
 
     loc: Loc
     name: str
@@ -294,8 +295,8 @@ class Property:
 
 @node
 class Contract:
-    """`expect sectors(y) <= 1.05 on "H200"`: the term, what it is of, its bound, and a part of the devices' names. Of
-    `expect choice KEY == OPTION` the key is what it is of, and the option its bound."""
+    """`expect sectors(y) <= 1.05 on "H200"`: the term, its subject (`of`), its bound, and a part of the devices' names.
+    In `expect choice KEY == OPTION` the key is the subject and the option the bound."""
 
     loc: Loc
     term: str
@@ -311,7 +312,7 @@ class Contract:
 
     @property
     def text(self) -> str:
-        """As it is written, on one line."""
+        """The source text, on one line."""
         return self.loc.text
 
 
@@ -354,9 +355,9 @@ class Require:
 
 @node
 class When:
-    """A branch of a dispatch; `condition` is None in `otherwise`. name: by which a caller asks for it. bound: of one
-    that a `match` stands for, the arguments of the choice by its parameters, which the condition reads. guards: of one
-    that a call of another dispatch stands for, what must hold first."""
+    """A branch of a dispatch; `condition` is None in `otherwise`. name: by which a caller selects it. bound: in a
+    branch made from a `match`, the arguments of the choice by parameter, which the condition reads. guards: in a branch
+    made from a call of another dispatch, the conditions that must hold first."""
 
     loc: Loc
     condition: Expr | None
@@ -387,7 +388,7 @@ class ChoiceBlock:
 
 @node
 class Arm:
-    """`NAMES: launches` of a `match`; without names what is left."""
+    """`NAMES: launches` of a `match`; without names it takes all that is left."""
 
     loc: Loc
     names: list[str]
@@ -483,7 +484,7 @@ def walk(tree: Any) -> Iterator[Any]:
 
 
 def names_in(node: Expr) -> set[str]:
-    """All names that an expression reads; what it calls is none."""
+    """All names that an expression reads. The name of a function that it calls is not among them."""
     found: set[str] = set()
     open_parts: list[Any] = [node]
     while open_parts:

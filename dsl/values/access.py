@@ -1,6 +1,6 @@
-"""Subscripts → offsets and masks: how `x[r : r + N, c]` becomes one tile of element offsets.
+"""Subscripts → offsets and masks: `x[r : r + N, c]` becomes one tile of element offsets, and a mask.
 
-A slice and a scalar are masked at both edges by themselves; an index tile is masked by `mask=` alone.
+Slices and scalars are masked at both edges of their axis automatically; an index tile is masked by `mask=` alone.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Span:
 
 @dataclass(slots=True)
 class Place:
-    """A resolved access: what the memory operations take."""
+    """A resolved access: the operands of a memory operation."""
 
     memory: Value
     stage: Value | None
     offset: Value
     mask: Value | None
-    bounds: list[tuple[int, Value]] = field(default_factory=list)  # by axis, where an index tile is inside of it
-    subscripts: list[Subscript] | str | None = None  # of a tensor that is to be copied by boxes, or why they are none
+    bounds: list[tuple[int, Value]] = field(default_factory=list)  # (axis, where an index tile lies inside of it)
+    subscripts: list[Subscript] | str | None = None  # for a TMA box, or the reason that there is none
 
 
 def integer(builder: Building, binding: Binding, loc: Loc) -> Value | int:
@@ -56,7 +56,8 @@ def integer(builder: Building, binding: Binding, loc: Loc) -> Value | int:
 
 
 def index_value(builder: Building, value: Value | int, loc: Loc) -> Value | int:
-    """An integer as `index`. What is beyond all elements stays beyond them: it is not cut to a number that is one."""
+    """An integer as `index`. A number beyond all elements stays beyond them; it is clamped, since cutting off its upper
+    bits could make it a valid index."""
     bits = builder.function.index_bits
     most = most_elements(bits)
     if isinstance(value, int):
@@ -64,13 +65,14 @@ def index_value(builder: Building, value: Value | int, loc: Loc) -> Value | int:
     if value.dtype is INDEX:
         return value
     builder.place(loc)
+    # A u32 has no place in 32 bits of index, nor has a s64: those alone need the clamp.
     if value.dtype.bits > bits or (value.dtype.bits == bits and not value.dtype.is_signed):
         value = _held(builder, value, most)
     return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
 
 
 def _held(builder: Building, value: Value, most: int) -> Value:
-    """`value` between -most and most, as far as facts do not say that it is."""
+    """`value` clamped to -most … most; each end alone where facts already give the other."""
     facts = builder.facts.of(value)
     ends = [("minimum", most, facts.high is not None and facts.high <= most)]
     ends.append(("maximum", -most, not value.dtype.is_signed or (facts.low is not None and facts.low >= -most)))
@@ -81,17 +83,20 @@ def _held(builder: Building, value: Value, most: int) -> Value:
 
 
 def stage_value(builder: Building, value: Value | int, stages: int, loc: Loc) -> Value | int:
-    """The number of a stage of a ring as `index`: a wider integer counts around it before it is cut."""
+    """The number of a stage of a ring as `index`. A wider integer is taken modulo `stages` first."""
     if isinstance(value, int) or value.tile.shape or value.dtype is INDEX:
         return value if isinstance(value, int) else index_value(builder, value, loc)
     builder.place(loc)
     if value.dtype.bits > 32 or value.dtype is U32:
+        # The ring takes the number modulo its stages anyway, and 2^32 is no multiple of three stages: cutting off bits
+        # first would choose another one.
         value = builder.ir.value("mod", value, builder.ir.constant(stages, value.dtype))
     return builder.ir.value("cast", value, to=INDEX, saturate=False, rounding=None)
 
 
 def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast.Index) -> list[Any]:
-    """The subscripts of a tensor, shared tile or table as ints, Values and Spans; missing ones are whole axes."""
+    """The subscripts of a tensor, shared tile or table as ints, Values and Spans. A missing one takes the whole
+    axis."""
 
     if isinstance(memory, Table):
         extents: list[Any] = [memory.length]
@@ -121,8 +126,8 @@ def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast
 
 
 def _check_number(builder: Building, index: Value | int, extent: int | Value, axis: int, loc: Loc) -> None:
-    """Error for a literal index that is never inside: masked off by itself, it would say nothing. A tile of one number
-    has a mask of its own."""
+    """Error for a literal index that is never inside: the automatic mask would hide it. A tile of one number is checked
+    with its own mask."""
     number = constant_of(index) if isinstance(index, Value) else index
     if not isinstance(number, int) or (isinstance(index, Value) and index.tile.shape):
         return
@@ -135,7 +140,8 @@ def _check_number(builder: Building, index: Value | int, extent: int | Value, ax
 
 
 def _check_span(builder: Building, span: Span, extent: int | Value, axis: int, loc: Loc) -> None:
-    """Error for a slice between literals that has no element inside; one that has some is masked at the edges."""
+    """Error for a slice between literals without an element inside. A slice that lies partly inside is masked at the
+    edges."""
     start = constant_of(span.start) if isinstance(span.start, Value) else span.start
     if not isinstance(start, int) or not span.extent:
         return
@@ -157,11 +163,12 @@ def _check_tile(builder: Building, index: Value, extent: int | Value, axis: int,
 
 
 def _is_literal(index: Value) -> bool:
-    """Is the tile an `arange`, moved and scaled by numbers, or one number? Then its elements are at both ends of its
-    range."""
+    """Whether the tile is one number, or an `arange` moved and scaled by numbers. Such a tile reaches both ends of its
+    range, so a range beyond the axis is certain to be an error."""
     op = index.op
     if constant_of(index) is not None:
         return True
+    # Other operations may leave their ends out: `t % 8` of facts 0 … 7 need not reach 7.
     if op is None or op.spec.elements.form is None:
         return False
     others = [each for each in op.operands if constant_of(each) is None]
@@ -197,7 +204,7 @@ def _slice(builder: Building, node: ast.Slice, extent: int | Value, loc: Loc, ri
 
 
 def _difference(stop: Value | int, start: Value | int) -> int | None:
-    """stop - start where it is constant."""
+    """stop - start if it is constant, as in `r : r + 8`; else None."""
     upper = ({}, stop) if isinstance(stop, int) else linear(stop)
     lower = ({}, start) if isinstance(start, int) else linear(start)
     return upper[1] - lower[1] if upper[0] == lower[0] else None
@@ -205,7 +212,7 @@ def _difference(stop: Value | int, start: Value | int) -> int | None:
 
 @dataclass(slots=True)
 class _Axis:
-    """An axis of an access: its number in the memory, subscript, extent, stride; `beyond`: as SharedTile.windows."""
+    """An axis of an access: its number in the memory, subscript, extent, stride. beyond: as SharedTile.windows."""
 
     number: int
     sub: Any
@@ -216,7 +223,7 @@ class _Axis:
 
 @dataclass(slots=True)
 class _Parts:
-    """What an access comes to: summands of its offset, those of index tiles, conditions of its mask, bounds."""
+    """The parts of an access: summands of its offset, terms of index tiles, conditions of its mask, bounds."""
 
     offsets: list[Value] = field(default_factory=list)
     terms: list[IndexTerm] = field(default_factory=list)
@@ -225,7 +232,8 @@ class _Parts:
 
 
 def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place:
-    """Offsets (elements) and the mask of its edges; the offset's shape is the access's. `is_masked`: by the user."""
+    """The offsets of an access, in elements, and the mask of its edges. The offsets have the shape of the access.
+    is_masked: the user gave a mask."""
     ir, found = builder.ir, _Parts()
     builder.place(access.loc)
     stage, axes = _axes(builder, access, found)
@@ -251,7 +259,8 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
 
 
 def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> list[Subscript] | str | None:
-    """The subscripts of a tensor whose boxes the schedule has copied by TMA, or why they are none of a box."""
+    """The subscripts of a tensor that the schedule copies by TMA, or the reason that they make no TMA box; None if no
+    line of the schedule says so."""
     memory, found, spans = access.memory, [], 0
     if not isinstance(memory, Tensor):
         return None
@@ -274,13 +283,13 @@ def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> 
         else:
             index = TileIndex(_indexed(builder, axis.sub))
         if index is None:
-            return f"its index along axis {axis.number} is not told by constants and the place in the tile alone"
+            return f"its index along axis {axis.number} does not follow from constants and the place in the tile alone"
         found.append(Subscript(own, index, axis.extent, outside))
     return found
 
 
 def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | None, list[_Axis]]:
-    """The stage that an access chooses, and its axes; what of the offset and mask comes with the memory is found."""
+    """The stage that an access chooses, and its axes. Offset and masks that the memory itself brings go to `found`."""
     memory, subs = access.memory, list(access.subscripts)
     if isinstance(memory, Table):
         return None, [_Axis(0, subs[0], memory.length, 1)]
@@ -300,7 +309,7 @@ def _axes(builder: Building, access: Access, found: _Parts) -> tuple[Value | Non
 
 
 def _stage_chosen(builder: Building, tile: SharedTile, axis: _Axis, masks: list[Value]) -> Value:
-    """The stage that a scalar chooses; of what is no ring it may lie outside."""
+    """The stage that a scalar chooses. A ring wraps around; elsewhere a stage outside is masked off."""
     stage = _indexed(builder, axis.sub)
     if not tile.value.type.ring:  # type: ignore[union-attr]
         masks += _edges(builder, axis.sub, axis.extent)
@@ -308,8 +317,8 @@ def _stage_chosen(builder: Building, tile: SharedTile, axis: _Axis, masks: list[
 
 
 class _Form:
-    """The shape of an access: index tiles broadcast to one shape, which stands where they do if they are neighbours,
-    else in front; each slice keeps its axis."""
+    """The shape of an access, by numpy's rules: index tiles broadcast to one shape. It stands in their place if they
+    are neighbours, else in front. Each slice keeps its axis."""
 
     def __init__(self, builder: Building, subs: list[Any], loc: Loc):
         tiles = [number for number, sub in enumerate(subs) if _is_tile(sub)]
@@ -325,11 +334,11 @@ class _Form:
             builder.error("limit", loc, f"a tile of {prod(self.shape)} elements; the limit is {MAX_TILE}")
 
     def place_of_span(self, number: int) -> int:
-        """The axis of the access that its slice of this number is."""
+        """The axis of the access that belongs to the slice of this number."""
         return number if number < len(self.before) else number + len(self.tile)
 
     def placed(self, builder: Building, tile: Value) -> Value:
-        """An index tile as one of the access's rank."""
+        """An index tile, reshaped to the rank of the access."""
         before, have = (1,) * len(self.before), tile.tile.shape
         behind = (1,) * (len(self.shape) - len(self.before) - len(self.tile))
         return builder.ir.reshape(tile, before + (1,) * (len(self.tile) - len(have)) + have + behind)
@@ -338,6 +347,8 @@ class _Form:
 def _resolve_span(builder: Building, axis: _Axis, place: int, rank: int, found: _Parts) -> None:
     ir, sub = builder.ir, axis.sub
     assert isinstance(sub, Span)
+    # Start and place in the slice are scaled apart: the product of the start is a scalar, computed once for all
+    # elements.
     index = _aligned(ir.value("arange", extent=sub.extent), place, rank, builder)
     whole = index
     if not (isinstance(sub.start, int) and sub.start == 0):
@@ -349,12 +360,15 @@ def _resolve_span(builder: Building, axis: _Axis, place: int, rank: int, found: 
 
 
 def _resolve_tile(builder: Building, axis: _Axis, form: _Form, unmasked: Loc | None, found: _Parts) -> None:
-    """`unmasked`: the place of an access without a mask of the user's."""
+    """unmasked: the place of an access for which the user gave no mask, else None."""
     ir, sub = builder.ir, axis.sub
     assert isinstance(sub, Value)
     index = form.placed(builder, sub)
+    # The edges of the part itself are the user's `mask=`. Those of the tile around it are not: the part may begin
+    # anywhere.
     found.masks += _outside_edges(builder, index, axis.beyond)
     if unmasked is not None and not builder.in_tile_if:
+        # Within a tile `if`, the branch may be the mask.
         _check_tile(builder, sub, axis.extent, axis.number, unmasked)
     if builder.function.attrs.get("strict_bounds"):
         found.bounds += [(axis.number, ir.broadcast(edge, form.shape)) for edge in _edges(builder, index, axis.extent)]
@@ -366,7 +380,7 @@ def _is_tile(sub: Any) -> bool:
 
 
 def _with_room(builder: Building, start: Value) -> Value:
-    """The start of a slice as its mask counts from it: no element behind it overflows."""
+    """The start of a slice for the comparisons of its mask, clamped so that start + place does not overflow."""
     facts, most = builder.facts.of(start), most_elements(builder.function.index_bits)
     if (facts.high is not None and facts.high <= most) or counts_elements(start):
         return start
@@ -386,7 +400,7 @@ def _scaled(builder: Building, index: Value, stride: int | Value) -> Value:
 
 
 def _sum(builder: Building, parts: list[Value]) -> Value:
-    """Small shapes first, so that what is uniform is added once."""
+    """The sum of the parts, small shapes first: scalars are added once, not for each element."""
     ir = builder.ir
     total: Value | None = None
     for part in sorted(parts, key=lambda p: p.tile.size if p.tile.shape else 0):
@@ -395,12 +409,12 @@ def _sum(builder: Building, parts: list[Value]) -> Value:
 
 
 def _edges(builder: Building, index: Value | int, extent: int | Value) -> list[Value]:
-    """Conditions `0 <= index` and `index < extent`, without those that are known to hold."""
+    """The conditions `0 <= index` and `index < extent` that facts do not prove."""
     return [each for each in _both_edges(builder, index, extent) if each is not None]
 
 
 def _both_edges(builder: Building, index: Value | int, extent: int | Value) -> tuple[Value | None, Value | None]:
-    """The same; None for one that is known to hold."""
+    """The conditions `0 <= index` and `index < extent`; None in place of one that facts prove."""
     ir = builder.ir
     low, high = _bounds(builder, index)
     least, _ = _bounds(builder, extent)
@@ -416,7 +430,7 @@ def _both_edges(builder: Building, index: Value | int, extent: int | Value) -> t
 
 
 def _bounds(builder: Building, index: Value | int) -> tuple[int | None, int | None]:
-    """What is known of the least and the greatest of an index."""
+    """The least and the greatest value of an index, as far as they are known."""
     if isinstance(index, int):
         return index, index
     facts = builder.facts.of(index)
@@ -436,8 +450,8 @@ def operands_of(place: Place, more: dict[str, Value | None]) -> dict[str, Value 
 
 
 def join_masks(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value | None:
-    """The mask of the edges and the one that the user gave. On request, elements that are on are asserted to lie inside
-    of their axes."""
+    """The mask of the edges and the user's mask, joined. With `strict_bounds`, an assert checks that elements which are
+    not masked off lie inside of their axes."""
     joined = _joined(builder, place, mask, loc)
     for axis, inside in place.bounds:
         builder.place(loc)
@@ -472,7 +486,7 @@ def check_fits(builder: Building, value: Value, shape: tuple[int, ...], what: st
 
 
 def _reshaped_hint(value: Value, shape: tuple[int, ...]) -> str:
-    """What would make the shape of a part of memory of a value."""
+    """A hint: how the value gets the shape of the part of memory."""
     op = value.op
     if op is not None and op.spec.algebra.unordered:
         whole, axis = op.operands[0].tile.shape, op.attrs["axis"]
@@ -494,7 +508,7 @@ def read(
     evict: str | None = None,
     is_masked: bool = False,
 ) -> Value:
-    """A load of an access. `is_masked`: its indices may lie outside, as they may where there is a mask."""
+    """A load of an access. is_masked: its indices may lie outside, as under a mask."""
     place = resolve(builder, access, is_masked or not (mask is None or mask is True))
     dtype = place.memory.dtype
     joined = join_masks(builder, place, mask, loc)
@@ -516,7 +530,7 @@ def read(
 
 @dataclass(slots=True)
 class PassedPart:
-    """A part of memory that a def was given: where it is, and what was read of it when the call began."""
+    """A part of memory given to a def: its place, and the value that was read when the call began."""
 
     access: Access
     value: Value
@@ -524,7 +538,8 @@ class PassedPart:
     in_tile_if: bool
 
     def check(self, builder: Building) -> None:
-        """Error for an index that lies outside, which a def may mask where it does not read the value."""
+        """Error for an index outside. Checked only if the def reads the value: one that names the memory may mask
+        it."""
         memory = self.access.memory
         extents = memory.dims if isinstance(memory, Tensor) else getattr(memory, "extents", ())
         for axis, (sub, extent) in enumerate(zip(self.access.subscripts, extents, strict=False)):
@@ -533,7 +548,7 @@ class PassedPart:
 
 
 def read_for_def(builder: Building, access: Access, loc: Loc) -> PassedPart:
-    """A load of an access that a def is given, which is gone at the end if the def only names the memory."""
+    """A load of an access given to a def. It is removed at the end if the def only names the memory."""
     before = len(builder.ir.block.ops)
     value = read(builder, access, loc, is_masked=True)
     load, others = value.op, builder.ir.block.ops[before:]
@@ -545,7 +560,7 @@ def read_for_def(builder: Building, access: Access, loc: Loc) -> PassedPart:
 def _named_box(
     builder: Building, access: Access, place: Place, mask: Binding, windows: bool
 ) -> tuple[dict[str, Value | None], dict[str, object]]:
-    """The operands and attributes that an access has of its box, or of why it is none."""
+    """The operands and attributes of an access for its TMA box, or the attribute with the reason that it has none."""
     box = _box(builder, access, place, mask, windows)
     if isinstance(box, CopiedBox):
         return box.operands, box.attrs
@@ -553,7 +568,8 @@ def _named_box(
 
 
 def _box(builder: Building, access: Access, place: Place, mask: Binding, windows: bool) -> CopiedBox | str | None:
-    """The box that an access is, which nothing but its edges masks, or why it is none; None where nobody asks."""
+    """The TMA box of an access that only its edges mask, or the reason that there is none; None if no schedule wants
+    one."""
     if place.subscripts is None or isinstance(place.subscripts, str):
         return place.subscripts
     digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
@@ -563,6 +579,8 @@ def _box(builder: Building, access: Access, place: Place, mask: Binding, windows
     try:
         check_mask(digits, said, place.subscripts)
         contiguous = isinstance(access.memory, Tensor) and not access.memory.parameter.strided
+        # A store that begins ahead of the tensor's first element is an illegal instruction on a device, which no manual
+        # says (17 corners tried on an H200, driver 580.159.04). Loads give zeros there.
         if not windows:
             check_begin(builder.facts, place.subscripts)
         return box_of_access(digits, place.subscripts, shape, windows, contiguous)
@@ -580,7 +598,7 @@ def write(
     evict: str | None = None,
     order: str | None = None,
 ) -> None:
-    """A store to an access; `order` "none" says that all such stores to a tensor touch different elements."""
+    """A store to an access. order: "none" promises that all such stores to a tensor touch different elements."""
 
     if isinstance(access.memory, Table):
         builder.error("type", loc, "a table cannot be written")
@@ -601,7 +619,7 @@ def write(
 
 
 def policy(builder: Building, access: Access, cache: str | None, evict: str | None) -> tuple[str | None, str | None]:
-    """Cache operator and eviction priority: what the access says, else what the schedule says of its tensor."""
+    """Cache operator and eviction priority: of the access, else of the tensor's lines in the schedule."""
     parameter = getattr(access.memory, "parameter", None)
     if parameter is None or cache or evict:
         return cache, evict
@@ -628,7 +646,7 @@ def stored_value(builder: Building, value: Binding, dtype: DType, place: Place, 
 
 
 def whole(builder: Building, tile: SharedTile, loc: Loc) -> Access:
-    """All of a shared tile."""
+    """An access to all of a shared tile."""
 
     for extent in tile.extents:
         builder.check_extent(extent, loc, "an extent")
@@ -636,7 +654,7 @@ def whole(builder: Building, tile: SharedTile, loc: Loc) -> Access:
 
 
 def narrow(builder: Building, access: Access) -> SharedTile:
-    """A part of a shared tile as a shared tile of its own: scalars drop an axis, slices keep it."""
+    """A part of a shared tile as a shared tile: a scalar drops its axis, a slice keeps it."""
 
     tile = access.memory
     assert isinstance(tile, SharedTile)
@@ -671,7 +689,7 @@ def narrow(builder: Building, access: Access) -> SharedTile:
 
 
 def _moved(builder: Building, index: Value | int, by: Value | int) -> Value | int:
-    """An index counted from an origin that lies `by` further down; what a sum of numbers is stays a number."""
+    """`index + by`, as a number if both are."""
     if isinstance(index, int) and isinstance(by, int):
         return index + by
     return builder.ir.value("add", *builder.ir.same_shape([_indexed(builder, by), _indexed(builder, index)]))
@@ -684,7 +702,7 @@ def _holds(builder: Building, size: int, start: Value | int, extent: int) -> boo
 
 
 def _outside_edges(builder: Building, index: Value | int, windows: tuple[tuple[Value | int, int], ...]) -> list[Value]:
-    """Conditions that an index of a part is inside of the tiles that the part may reach beyond."""
+    """Conditions that an index of a part lies inside of each tile that the part may reach beyond."""
     return [edge for at, extent in windows for edge in _edges(builder, _moved(builder, index, at), extent)]
 
 
@@ -692,12 +710,12 @@ NO_ADDRESS = "elements of a register tile have no address: use where, reduce or 
 
 
 def index_tile(builder: Building, tile: Value, node: ast.Index) -> Value:
-    """`t[:, None]`: new axes of extent 1 in a tile. `t[:, 16:32]`, `t[3]`: a part of a tile, by constants."""
+    """Subscripts of a tile in registers. `t[:, None]` adds axes of extent 1; `t[:, 16:32]` and `t[3]` take a part."""
     axes = list(tile.tile.shape)
     rank = len(axes)
     if sum(not ast.is_none(sub) for sub in node.subscripts) > rank:
         builder.error("shape", node.loc, f"{tile.tile} has {len(axes)} axes", "None adds one")
-    shape: list[int] = []  # of the result; a part is taken as soon as its axis is reached
+    shape: list[int] = []  # of the result, up to the axis that is being worked on
     for sub in node.subscripts:
         loc = sub.loc if sub.loc.end else node.loc
         if ast.is_none(sub):
@@ -723,8 +741,8 @@ def index_tile(builder: Building, tile: Value, node: ast.Index) -> Value:
 
 
 def _constant_part(builder: Building, sub: Any, extent: int, axis: int, loc: Loc) -> tuple[int, int]:
-    """(start, size) of a slice or an index of a register tile, which says which registers are meant: constants, and
-    a size that the start is a multiple of."""
+    """(start, size) of a slice or an index of a register tile. Both are constants, since they choose registers, and the
+    start is a multiple of the size."""
     bounds = (sub.start, sub.stop) if isinstance(sub, ast.Slice) else (sub, None)
     numbers: list[int] = []
     for bound, default in zip(bounds, (0, extent), strict=True):

@@ -12,13 +12,14 @@ Number = int | float | bool
 
 
 class ConstantError(ValueError):
-    """An operation that has no value; the message is for the user, `hint` says what to write."""
+    """An operation without a value. The message is for the user; hint: what to write in its place."""
 
     def __init__(self, message: str, hint: str | None = None):
         super().__init__(message)
         self.hint = hint
 
 
+# Twice the widest type, so that a product of two u64 is exact. Without a limit, shifts and powers could fill memory.
 MAX_INT_BITS = 128
 
 
@@ -54,6 +55,7 @@ def _shift(function: Callable) -> Callable:
 
 
 def power(a: Number, b: Number) -> Number:
+    # Checked ahead of computing: an integer power of any size would be computed before `limited` sees it.
     if isinstance(b, int) and abs(b) > 1024:
         raise ConstantError(f"exponent {b} is too large")
     if a == 0 and b < 0:
@@ -100,7 +102,7 @@ def infix(op: str, a: Number, b: Number) -> Number:
 
 
 def limited(result: Number) -> Number:
-    """`result`, unless it is an integer beyond all types."""
+    """`result`. ConstantError for an integer beyond MAX_INT_BITS, and for a complex power of a negative number."""
     if isinstance(result, int) and result.bit_length() > MAX_INT_BITS:
         raise ConstantError("an integer constant beyond 128 bits")
     if isinstance(result, complex):
@@ -133,6 +135,7 @@ def pow2_divisor(n: int) -> int:
     >>> pow2_divisor(1000)
     8
     """
+    # Every power divides 0. 2^30 is more than any alignment, and still an s32.
     return n & -n if n else 1 << 30
 
 
@@ -152,7 +155,7 @@ def log2(n: Number) -> Number:
 
 
 def extreme(pick: Callable) -> Callable[..., Number]:
-    """The least or the greatest; NaN if one is, and -0 is less than 0: what values of the run have."""
+    """The least or the greatest number; NaN if one is, and -0 is less than 0, as at run time."""
 
     def of_two(a: Number, b: Number) -> Number:
         if a != a or b != b:

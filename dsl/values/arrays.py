@@ -1,7 +1,7 @@
 """Numbers and numpy arrays: `example`, `dispatch`, and the `def`s that they call.
 
-Nothing is evaluated as Python: operators, the functions of the table (`table.py`), `ref.NAME`, and the file's own
-top-level `def`s. numpy is imported when the first array or random number is asked for.
+Expressions are never run as Python. They have operators, the functions of the table (`table.py`), `ref.NAME`, and the
+file's top-level `def`s. numpy is imported with the first array or random number.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dsl.values.scope import Closure, Scope, scope_of
 from dsl.values.walk import NUMBERS, Returned
 
 MAX_STEPS = 1_000_000
-"""Statements that one call from outside may run."""
+"""The most statements that one evaluation may run: an endless `while` ends in a located error."""
 
 
 class Arrays(Host):
     """Evaluates over `names`: numbers, types, numpy arrays, arrays of other frameworks (for their shape and bytes).
 
-    names: read at each expression, so the caller may add to it line by line. functions: the file's top-level defs.
+    names: read at each expression, so the caller may add names line by line. functions: the file's top-level defs.
     seed: as for Host. Errors are TileErrors with a place.
     """
 
@@ -70,7 +70,8 @@ class Arrays(Host):
         return on_arrays.logic(self, "and", left, right, loc)
 
     def expectation(self, node: ast.Expr) -> Any:
-        """A condition of 'expect': like any, but what it compares has one shape; nothing is broadcast."""
+        """A condition of 'expect'. Unlike in other conditions, all arrays that it compares have one shape."""
+        # A result of shape [n, 1] against [n] would be compared as n × n elements by broadcasting.
         if isinstance(node, ast.Compare):
             values = [self.expr(o) for o in node.operands]
             self.same_shapes(node.operands, values)
@@ -82,7 +83,7 @@ class Arrays(Host):
         return self.expr(node)
 
     def same_shapes(self, operands: list[ast.Expr], values: list[Any]) -> None:
-        """Error for arrays of different shapes; numbers go with all."""
+        """Error for arrays of different shapes. A number may be compared with any array."""
         arrays = [(v.shape, o) for v, o in zip(values, operands, strict=True) if is_array(v) and v.shape]
         for (left, _), (right, each) in pairwise(arrays):
             if left != right:
@@ -128,7 +129,7 @@ class Arrays(Host):
         self.bind(node.targets, value, node.loc)
 
     def bind(self, targets: list[ast.Expr], value: Any, loc: Loc) -> None:
-        """Binds the names of an assignment in the innermost scope. An array changes by no assignment."""
+        """Binds the names of an assignment in the innermost scope. No assignment changes an array."""
         if len(targets) > 1:
             for target, part in zip(targets, self.parts(value, len(targets), loc), strict=True):
                 self.bind([target], part, loc)
@@ -173,7 +174,7 @@ class Arrays(Host):
         if len(ends) == 3 and ends[2] == 0:
             self.error("constant", iterable.args[2].loc, "the step of a range is 0")
         for i in range(*ends):
-            self.steps += 1  # rounds count even if the body returns at once
+            self.steps += 1  # iterations count, too, even if the body returns at once
             self.scope.names[node.name] = i
             self.statements(node.body)
 
@@ -204,5 +205,5 @@ class Arrays(Host):
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is a numpy array; asks without importing numpy."""
+    """Whether it is a numpy array; does not import numpy."""
     return hasattr(value, "__array_interface__") and type(value).__module__.startswith("numpy")

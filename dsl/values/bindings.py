@@ -1,4 +1,4 @@
-"""What a name in a kernel may be bound to."""
+"""The things that a name in a kernel may be bound to."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dsl.values.table import Builtin
 
 
 class Suppressed(TileError):
-    """Follows from an error that is already reported; never shown."""
+    """An error that follows from one already reported. It is never shown."""
 
 
 class _Poison:
-    """What a name is bound to when its statement was wrong."""
+    """The binding of a name whose statement was wrong: uses of it raise Suppressed."""
 
 
 POISON = _Poison()
@@ -26,9 +26,10 @@ POISON = _Poison()
 
 @dataclass(slots=True)
 class Tensor:
-    """A tensor parameter, or a view of one: extents and element strides by axis. in_order: they are row-major. axes:
-    which of the parameter's own axes each is, none for one of one element; an own axis that is none of them is joined
-    to the next one, as p to q in `reshape(y, [n, p * q, k])`. None of a view whose axes are others."""
+    """A tensor parameter, or a view of one: extents and element strides by axis. in_order: the strides are row-major.
+    axes: for each axis the parameter's own axis, or None for an added axis of one element. An own axis that is missing
+    is joined to the next one, as p to q in `reshape(y, [n, p * q, k])`. axes is None if the axes of the view are new
+    ones."""
 
     parameter: Parameter
     value: Value
@@ -46,8 +47,8 @@ class Tensor:
 class SharedTile:
     """A shared tile or a part of it: `stage` chosen, `base` elements in, extents and element strides by axis.
 
-    What of a part reaches beyond the tile is masked off. `inside` are conditions for all of the part. `windows` has for
-    each axis of it, of each tile that it may reach beyond, where the part begins there and the extent there.
+    Elements of a part that lie beyond the tile are masked off. inside: conditions for all of the part. windows: for
+    each axis, a pair for each tile that the part may reach beyond: the first index in that tile, and its extent.
     """
 
     value: Value
@@ -55,7 +56,7 @@ class SharedTile:
     strides: list[int]
     stage: Value | None = None
     base: Value | None = None
-    has_stages: bool = False  # the first extent still stands for stages
+    has_stages: bool = False  # the first extent counts stages
     inside: tuple[Value, ...] = ()
     windows: tuple[tuple[tuple[Value | int, int], ...], ...] = ()
 
@@ -92,8 +93,9 @@ Binding = (
 
 
 def elements(binding: Binding, most: int) -> int:
-    """How many bindings a tuple holds, those of its tuples included; counts no further than `most`, nearly."""
+    """How many bindings a tuple holds, including those of tuples in it. Counting stops soon after `most`."""
     count, left = 0, [binding]
+    # `t = (t, t)` in a loop makes a small graph with 2^n paths: an unbounded count would not end.
     while left and count <= most:
         each = left.pop()
         if isinstance(each, tuple):
@@ -103,7 +105,7 @@ def elements(binding: Binding, most: int) -> int:
 
 
 def describe(binding: Binding) -> str:
-    """What a name stands for, for an error message."""
+    """A binding in words, for an error message."""
     if isinstance(binding, Value):
         return ("a scalar " if not binding.tile.shape else "a tile ") + str(binding.tile)
     if isinstance(binding, bool):

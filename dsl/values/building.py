@@ -1,4 +1,4 @@
-"""What functions of kernels ask of the kernel that is built: literals, operands of one type, checks, errors."""
+"""The services that functions use while a kernel is built: literals, operands of one type, checks, errors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dsl.values.walk import NUMBERS, Walk
 OPERANDS = (Value, *NUMBERS)
 
 LEAST_PART = 16
-"""A tile of an extent that is no power of two may be done in parts of so many elements or more."""
+"""The least subtile, in elements, that a hint offers for an extent that is not a power of two."""
 
 
 class Building(Walk):
-    """Values of kernels: numbers while they can be, values of the IR, tensors and parts of them."""
+    """Values of kernels: Python numbers as long as possible, values of the IR, tensors and parts of them."""
 
     domain = "tiles"
     operands = "numbers and tiles"
@@ -37,11 +37,11 @@ class Building(Walk):
         self.ir = Builder(loc)
         self.function: Function
         self.facts: Analysis
-        self.in_tile_if = 0  # branches that threads or warps take one by one
-        self.in_divided_warp = 0  # those that may divide a warp
+        self.in_tile_if = 0  # open branches that threads or warps take one by one
+        self.in_divided_warp = 0  # open branches that may divide a warp
 
     def place(self, loc: Loc) -> None:
-        """What follows in the IR stands there."""
+        """Sets the source place of the operations that follow."""
         self.ir.place = loc, self.caller
 
     def describe(self, value: Any) -> str:
@@ -77,7 +77,7 @@ class Building(Walk):
         return self.ir.constant(value, dtype)
 
     def float_literal(self, value: int | float, dtype: DType, loc: Loc) -> Value:
-        """A number as a float of `dtype`, rounded once; an error for a finite one that would become infinite."""
+        """A number as a float of `dtype`, rounded once. Error for a finite number that would become infinite."""
         near = nearest_number(value, dtype)
         if isinf(near) and abs(value) != inf:
             most = f"{greatest(dtype):.6g}"
@@ -85,12 +85,14 @@ class Building(Walk):
             hint = f"calculate in {wide}, or write inf where it is meant" if wide else "write inf where it is meant"
             written = str(value) if len(str(value)) <= 40 else f"{str(value)[:20]}…"
             self.error("type", loc, f"{written} does not fit {dtype} (-{most} … {most})", hint)
+        # The IR has no constants of FP8. The f32 holds the rounded number exactly, so the cast rounds nothing.
         if dtype in FP8:
             return self.cast(self.ir.constant(near, F32), dtype)
+        # An integer that no double holds would be rounded twice: to a double, then to `dtype`.
         return self.ir.constant(near if isinstance(value, int) else value, dtype)
 
     def natural(self, value: int | float | bool, loc: Loc) -> Value:
-        """A literal that meets nothing to take its type from: i1, index or f32."""
+        """A literal without an operand that gives it a type: i1, index or f32."""
         return self.literal(value, I1 if isinstance(value, bool) else F32 if isinstance(value, float) else INDEX, loc)
 
     def value(self, node: ast.Expr, like: DType | None = None) -> Value:
@@ -107,7 +109,7 @@ class Building(Walk):
         self.error("type", loc, f"{describe(binding)} is no value")
 
     def value_or_number(self, binding: Binding, loc: Loc) -> Value | int | float | bool:
-        """What arithmetic takes: a value or a number; an access is read."""
+        """An operand of arithmetic: a value or a number. An access is read."""
         if isinstance(binding, OPERANDS):
             return binding
         if isinstance(binding, SharedTile | Tensor):
@@ -123,7 +125,7 @@ class Building(Walk):
         return self.ir.value("cast", value, to=to, saturate=saturate, rounding=rounding)
 
     def agree(self, operands: list[Value | int | float | bool], loc: Loc) -> list[Value]:
-        """Operands of one type and shape: literals take the others' type, s32 meets index as index."""
+        """Operands of one type and shape. Literals take the type of the others; s32 and index meet as index."""
         typed = [o for o in operands if isinstance(o, Value)]
         dtype = typed[0].dtype
         for other in typed[1:]:
@@ -134,6 +136,8 @@ class Building(Walk):
                 dtype = INDEX
             else:
                 hint = f"convert one with .to({dtype}) or .to({other.dtype})"
+                # The usual mistake of this kind: an accumulator of the operands' type, which holds f16 where the MMA
+                # adds in f32.
                 made = [o.op for o in typed if o.op is not None and o.op.spec.product]
                 if made and {"f16", "bf16"} & names and made[0].result.dtype.name in names:
                     hint = f"products are summed in {made[0].result.dtype}: start with zeros({made[0].result.dtype}[…])"
@@ -160,11 +164,11 @@ class Building(Walk):
         return super().whole(value if number is None else number, loc, what)
 
     def constant(self, node: ast.Expr, what: str) -> int | float | bool:
-        """An expression that must be known when compiling."""
+        """An expression that must have a value at compile time."""
         return self.known(self.expr(node), node.loc, what)
 
     def known(self, binding: Binding, loc: Loc, what: str) -> int | float | bool:
-        """A number that is known when compiling."""
+        """A binding as a compile-time number. TileError `constant` if it is known only at run time."""
         number = constant_of(binding) if isinstance(binding, Value) and not binding.tile.shape else binding
         if isinstance(number, bool | int | float):
             return number
@@ -186,28 +190,31 @@ class Building(Walk):
     def check_extent(
         self, number: int, loc: Loc, what: str, written: str | None = None, remedy: str = "use it with a mask"
     ) -> None:
-        """`written` is the expression that gave the number; `remedy` what to do with the next power of two."""
+        """Error unless `number` is a valid extent. written: the expression that gave it. remedy: what to do with the
+        next power of two."""
         label = f"{written} = {number}" if written else str(number)
         if number < 1:
             self.error("extent", loc, f"{what} is at least 1; this is {label}")
+        # Layouts are linear over F2, so extents are powers of two. `loop` and `subtile` split others into such parts.
         if number & (number - 1) and not self.has_parts(number):
             hint = f"next_pow2({number}) is {1 << number.bit_length()}: {remedy}"
             if (part := number & -number) >= LEAST_PART:
                 hint += (
-                    f"; or, of what a product adds up, parts of powers of two by the schedule: 'parts NAME: …, {part}'"
+                    f"; or, for an accumulator, subtiles of powers of two by the schedule: 'subtile NAME: …, {part}'"
                 )
             self.error("extent", loc, f"{what} is a power of two; {label} is not", hint)
         if number > MAX_TILE:
             self.error("limit", loc, f"{what} is {label}; a tile has at most {MAX_TILE} elements")
 
     def has_parts(self, extent: int) -> bool:
-        """Whether a tile of this extent may be one that the schedule does in parts; `loop` refuses one that is not."""
+        """Whether the schedule may split a tile of this extent into parts of powers of two. The directive refuses a
+        tile that it cannot split."""
         several = [part for _, part, _ in self.function.by_subject("loop", tuple).values()]
         several += [part for each in self.function.by_subject("subtile", tuple).values() for part in each]
         return usual_part(extent) > 1 or any(extent % part == 0 for part in several)
 
     def check_divisor(self, divisor: Value, loc: Loc) -> None:
-        """Error for an integer that is divided by a literal 0, which gives no number on any machine."""
+        """Error for an integer divided by a literal 0: the result is undefined on every machine."""
         if divisor.dtype.is_int and constant_of(divisor) == 0:
             self.error("constant", loc, "division by zero")
 
@@ -218,7 +225,7 @@ class Building(Walk):
         self.ir.budget.spend_steps(steps, loc, self.caller)
 
     def tuple_of(self, parts: Iterable[Binding], loc: Loc) -> tuple[Binding, ...]:
-        """A tuple, which costs what it holds."""
+        """A tuple; each element that it holds costs a step of the budget."""
         made = tuple(parts)
         self.spend(elements(made, self.ir.budget.steps), loc)
         return made

@@ -1,8 +1,4 @@
-"""Arrays of the language's element types in numpy: how they are made, widened for arithmetic and narrowed again.
-
-numpy has no bf16, e4m3 and e5m2. Here they are structured types of one field of their bits: they can be cut, copied and
-passed to a kernel, and numpy refuses to calculate with them, so that bits are never taken for numbers.
-"""
+"""Arrays of the language's element types in numpy: making them, widening them for arithmetic, narrowing results."""
 
 from __future__ import annotations
 
@@ -14,12 +10,14 @@ import numpy as np
 from dsl.lowering.ir.types import DTYPES, DType, int_range
 from dsl.lowering.machine.formats import from_fp8, load, nearest, store, to_fp8
 
+# numpy has no bf16, e4m3 and e5m2. Here they are structured types with one field, the bits: they can be sliced, copied
+# and passed to a kernel. numpy refuses to calculate with them, so bits are never taken for numbers.
 BF16 = np.dtype([("bf16", np.uint16)])
 FP8 = {name: np.dtype([(name, np.uint8)]) for name in ("e4m3", "e5m2")}
 POISON = 0xA5
-"""Every byte of an integer array that `empty` makes; floats are NaN, i1 is true."""
+"""Every byte of an integer array that `empty` makes. Floats are NaN, i1 is true."""
 CHUNK = 1 << 22
-"""Elements that are made or converted at once, where a whole array in float64 could be too large."""
+"""Elements that are made or converted at once: 32 MB of float64, where a whole array could be too large."""
 
 _NUMPY: dict[str, np.dtype] = {
     "i1": np.dtype(np.bool_), "s8": np.dtype(np.int8), "s16": np.dtype(np.int16), "s32": np.dtype(np.int32),
@@ -29,7 +27,7 @@ _NUMPY: dict[str, np.dtype] = {
 }  # fmt: skip
 _OURS = {dtype: name for name, dtype in _NUMPY.items() if name != "index"}
 _ELSEWHERE = {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
-"""ml_dtypes' names."""
+"""Names of the same types in ml_dtypes."""
 
 
 def numpy_type(dtype: DType) -> np.dtype:
@@ -70,6 +68,8 @@ def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarr
         return values != 0
     if dtype.name == "bf16":
         out = np.empty(values.shape, BF16)
+        # Rounded here, not by ml_dtypes 0.6.0: that goes by way of float32 and rounds twice, so that 1 + 2^-8 + 2^-40
+        # becomes 1.0.
         out["bf16"] = np.where(
             np.isnan(values), 0x7FC0, store(nearest(values.astype(np.float64, copy=False), dtype), dtype)
         )
@@ -83,6 +83,8 @@ def narrow(values: np.ndarray, dtype: DType, saturate: bool = False) -> np.ndarr
             return values.astype(to)
     low, high = (-(1 << 63), (1 << 63) - 1) if dtype.kind == "index" else int_range(dtype)
     if values.dtype.kind == "f":
+        # astype of a float beyond the integers is undefined in C. `high` of 64 bits is no float64, so the ends are set
+        # apart.
         whole = np.trunc(values)
         inside = (whole > float(low)) & (whole < float(high))
         limited = np.where(inside, whole, 0.0).astype(to)
@@ -105,7 +107,7 @@ def fill(shape: tuple[int, ...], dtype: DType, draw: Any) -> np.ndarray:
 
 
 def poisoned(shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    """A new array whose elements show that nothing has written them: NaN, or bytes of 0xA5."""
+    """A new array whose elements mark that nothing has written them: NaN, or bytes of 0xA5."""
     out = np.empty(shape, numpy_type(dtype))
     if dtype.kind == "bool":
         out[...] = True

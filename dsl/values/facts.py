@@ -1,4 +1,4 @@
-"""What is known of an array: its type, shape and place in memory."""
+"""Facts about an array: its type, shape and place in memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dsl.lowering.ir.types import DTYPES
 from dsl.lowering.layouts.layout import row_major
 
 ROW = 16
-"""Bytes of what the hardware copies at once, at multiples of it."""
+"""Bytes of the widest access, which begins at a multiple of them. TMA wants the same of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
-    """What a dispatch knows of an array argument: shape, element type, and bytes that its pointer is a multiple of."""
+    """What a dispatch knows of an array argument. align: bytes that its pointer is a multiple of."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -24,11 +24,11 @@ class ArrayFacts:
     """Of a view, or their class (`stride_class`) where a kernel takes it strided. None: row-major, as examples make
     them."""
     is_far: bool = False
-    """Whether 32 bits do not count from one of its elements to all others."""
+    """Whether offsets between its elements exceed 32 bits."""
 
     @property
     def bytes(self) -> int:
-        """Of all its elements."""
+        """Bytes of all its elements."""
         return prod(self.shape) * DTYPES[self.dtype].bytes
 
     @property
@@ -45,14 +45,15 @@ class ArrayFacts:
 
     @property
     def rows_are_aligned(self) -> bool:
-        """Whether it begins, and its rows begin, at multiples of 16 bytes; rows lie along an axis of neighbours."""
+        """Whether the array and each of its rows begin at multiples of 16 bytes. Rows lie along the axis of stride
+        1."""
         near, strides = self.neighbours, self.strides or row_major(self.shape)
         pitches = [stride * DTYPES[self.dtype].bits // 8 for axis, stride in enumerate(strides) if axis != near]
         return near is not None and self.align % ROW == 0 and all(pitch % ROW == 0 for pitch in pitches)
 
     @property
     def pitched(self) -> tuple[int, ...]:
-        """The strides of an array that lies as this one, with rows that begin at multiples of 16 bytes."""
+        """Strides for an array in the same order of axes, with rows padded to multiples of 16 bytes."""
         near = self.neighbours if self.neighbours is not None else len(self.shape) - 1
         order = [near, *(axis for axis in reversed(range(len(self.shape))) if axis != near)]
         strides, step, each = [0] * len(self.shape), 1, max(1, 8 * ROW // DTYPES[self.dtype].bits)
@@ -74,14 +75,15 @@ class CallArray(ArrayFacts):
 
 
 class Unknown:
-    """A value that only a run has."""
+    """A value that is known only in a run."""
 
 
 UNKNOWN = Unknown()
 
 
 def widened(*sides: Any) -> Any:
-    """What a host's arithmetic makes of arrays and numbers, of which one is an array of floats: f64, broadcast."""
+    """The result of host arithmetic on arrays and numbers: f64 of the broadcast shape if an array has floats, else
+    UNKNOWN."""
     arrays = [side for side in sides if isinstance(side, ArrayFacts)]
     numbers = [side for side in sides if isinstance(side, int | float) and not isinstance(side, bool)]
     if len(arrays) + len(numbers) < len(sides) or not any(DTYPES[a.dtype].is_float for a in arrays):

@@ -1,4 +1,4 @@
-"""What values on the host have beside the walk: memory that is counted, random numbers, words for messages."""
+"""Additions to the walk for values on the host: counted memory, random numbers, words for messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 MAX_BYTES = 8 << 30
-"""Bytes of all arrays of one example together."""
+"""The most bytes of all arrays of one example together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Shaped:
 
 
 class Host(Walk):
-    """Numbers and arrays. seed: of randn, uniform and randint, which draw one after the other."""
+    """Numbers and arrays. seed: of randn, uniform and randint, which share one generator."""
 
     domain = "arrays"
     runs_library = True
@@ -47,7 +47,7 @@ class Host(Walk):
         super().__init__(scope)
         self.seed = seed
         self.live = 0  # bytes of arrays that were made here and still exist
-        self.note_empty: Callable[[Any], None] = lambda array: None  # is told of arrays that nothing has written
+        self.note_empty: Callable[[Any], None] = lambda array: None  # called with each array that nothing has written
 
     @cached_property
     def random(self) -> np.random.Generator:
@@ -73,6 +73,7 @@ class Host(Walk):
         """Counts an array against the limit until it is gone."""
         size = array.nbytes
         self.live += size
+        # A strong reference would keep the host, and all its arrays, until the last of them is gone.
         owner = weakref.ref(self)
 
         def release() -> None:
@@ -80,4 +81,5 @@ class Host(Walk):
             if host is not None:
                 host.live -= size
 
+        # Views keep the base alive, not each other: the bytes are free when the base is.
         weakref.finalize(array if array.base is None else array.base, release).atexit = False

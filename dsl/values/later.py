@@ -1,4 +1,4 @@
-"""Modules that need numpy, loaded when something of them is asked for: `dsl check` works without."""
+"""Modules that need numpy, loaded at the first use: `dsl check` works without numpy."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 
 class Later:
-    """A module that is imported at the first use of a name of it."""
+    """A module that is imported when one of its names is first used."""
 
     def __init__(self, name: str):
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(import_module(self._name), name)
+        # The next use finds the attribute and does not come here.
         setattr(self, name, found)
         return found
 

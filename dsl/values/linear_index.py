@@ -14,17 +14,16 @@ from dsl.lowering.ir.function import Value
 
 @dataclass(frozen=True, slots=True)
 class IndexTerm:
-    """Of an offset: an index, and elements from one to the next."""
+    """A term of an offset: an index, and the elements between neighbouring indices."""
 
     index: Value
     stride: int | Value
 
 
 def joined(b: Builder, terms: list[IndexTerm]) -> list[IndexTerm]:
-    """The same sum, a quotient and a remainder of one number as that number where they are all of it. Two of them: with
-    images joined to their pixels, too, stores of a thread are all one pointer's, and ptxas keeps 188 registers for 142
-    (int8, 1 x 1, 64 to 256 channels: 131 us in place of 95).
-    """
+    """The same sum with fewer terms: a quotient and a remainder of one number are replaced by that number, once."""
+    # One pair alone. With images joined to their pixels, too, all stores of a thread use one pointer, and ptxas takes
+    # 188 registers in place of 142 (int8, 1 x 1, 64 to 256 channels: 131 us in place of 95).
     for low, high in permutations(terms, 2):
         whole = _whole(b, high, low)
         if whole is not None:
@@ -47,7 +46,7 @@ def _whole(b: Builder, high: IndexTerm, low: IndexTerm) -> IndexTerm | None:
 
 
 def _parted(index: Value, name: str) -> tuple[Value, Value] | None:
-    """The number and the divisor of which an index is the quotient, or what it leaves."""
+    """The number and the divisor, if an index is their quotient or remainder; else None."""
     while (
         index.op is not None and index.op.spec.elements.reshapes and index.op.operands[0].tile.size == index.tile.size
     ):
@@ -59,7 +58,7 @@ def _parted(index: Value, name: str) -> tuple[Value, Value] | None:
 
 
 def _one(value: Value) -> Value | None:
-    """The scalar that a tile repeats."""
+    """The scalar that a tile repeats, or None."""
     while value.op is not None and value.op.spec.elements.reshapes:
         value = value.op.operands[0]
     return None if value.tile.shape else value

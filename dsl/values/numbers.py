@@ -12,7 +12,7 @@ from dsl.values.walk import Walk
 
 
 class Numbers(Walk):
-    """Evaluates over `names`. A subclass may know more of them."""
+    """Evaluates expressions of numbers over `names`."""
 
     domain = "numbers"
 

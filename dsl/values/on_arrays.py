@@ -1,7 +1,7 @@
 """Arithmetic on numpy arrays and numbers, for examples, dispatch and the `def`s that they call.
 
-Floats calculate in float64. Integers are exact: what does not fit in 64 bits is an error. All take the host, whose
-`error` raises, and the place to tell.
+Floats calculate in float64. Integers are exact: a result that does not fit in 64 bits is an error. All functions take
+the host, whose `error` raises, and the place for messages.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def wide(host: Host, loc: Loc, value: Any, what: str = "an operand") -> np.ndarr
 
 
 def together(host: Host, loc: Loc, values: list) -> list[np.ndarray]:
-    """Values widened, with room for their common shape; all float64 if one is."""
+    """Values widened, all to float64 if one is. Checks that there is memory for their common shape."""
     arrays = [wide(host, loc, v) for v in values]
     shape = common_shape(host, loc, arrays)
     host.room(loc, math.prod(shape) * 8)
@@ -67,7 +67,7 @@ def common_shape(host: Host, loc: Loc, arrays: list[np.ndarray]) -> tuple[int, .
 
 
 def bounds(array: np.ndarray) -> tuple[int, int]:
-    """Least and greatest element of integers; (0, 0) of an empty array."""
+    """The least and the greatest element of an array of integers; (0, 0) if it is empty."""
     return (int(array.min()), int(array.max())) if array.size else (0, 0)
 
 
@@ -132,6 +132,7 @@ def _integers(host: Host, op: str, a: np.ndarray, b: np.ndarray, loc: Loc) -> np
         host.error("constant", loc, f"a shift by {bl if bl < 0 else bh}")
     if op == "**" and bl < 0:
         host.error("constant", loc, "a negative power of integers", "convert to a float type first")
+    # numpy wraps in silence. The ends of the result are computed in Python's integers first.
     ends = _ENDS.get(op, _ends_of_a_power)(al, ah, bl, bh)
     type_ = fitting(host, loc, min(*ends, al, bl), max(*ends, ah, bh), f"the result of '{op}'")
     x: np.ndarray = a.astype(type_, copy=False)
@@ -145,7 +146,7 @@ def _integers(host: Host, op: str, a: np.ndarray, b: np.ndarray, loc: Loc) -> np
 
 
 def _quotient(host: Host, loc: Loc, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """`/` of integers. TileError where it is no integer."""
+    """`/` of integers. TileError if a quotient is not an integer, as for numbers."""
     quotient = np.floor_divide(x, y)
     rest = quotient * y != x
     if rest.any():
@@ -174,7 +175,7 @@ _ENDS: dict[str, Callable[[int, int, int, int], list[int]]] = {
     ">>": lambda al, ah, bl, bh: [al, ah],
     **dict.fromkeys(("//", "/", "%"), _ends_of_a_quotient),
 }
-"""Numbers between which a result of integers lies, of those between which its operands do."""
+"""Bounds of an integer result from the bounds of its operands: operator → (al, ah, bl, bh) → numbers around it."""
 
 
 def product(host: Host, loc: Loc, left: Any, right: Any) -> Any:
@@ -229,7 +230,7 @@ def logic(host: Host, op: str, left: Any, right: Any, loc: Loc) -> Any:
 
 
 def shaped(host: Host, loc: Loc, value: Any, name: str) -> tuple[DType, tuple[int, ...]]:
-    """The type and shape of an argument like f32[m, n]; room for it is taken."""
+    """The type and shape of an argument like f32[m, n]. Checks that there is memory for it."""
     loc = host.place_of(0, loc)
     if isinstance(value, DType):
         value = Shaped(value, ())
@@ -240,7 +241,7 @@ def shaped(host: Host, loc: Loc, value: Any, name: str) -> tuple[DType, tuple[in
 
 
 def made(host: Host, array: np.ndarray) -> Any:
-    """A new array, counted against the limit for as long as it lives."""
+    """A new array, counted against the memory limit as long as it lives; a number if it has no axes."""
     if array.ndim == 0:
         return plain(array)
     host.hold(array)
@@ -258,7 +259,7 @@ def constant(host: Host, loc: Loc, name: str, given: Any, value: Any) -> Any:
         most = f"{greatest(dtype):.6g}"
         host.error("type", host.place_of(1, loc), f"{value} does not fit {dtype} (-{most} … {most})")
     element = narrow(wide(host, loc, value), dtype)
-    # Zeros cost nothing until they are touched; anything else is written.
+    # Pages of zeros cost nothing until they are touched; any other value is written. -0.0 is another value.
     array = np.zeros(shape, numpy_type(dtype))
     if value != 0 or math.copysign(1.0, value) < 0:
         array[...] = element
@@ -280,7 +281,7 @@ def drawn(host: Host, loc: Loc, given: Any, name: str, draw: Callable[[int], np.
 
 
 def integers_drawn(host: Host, loc: Loc, given: Any, least: Any, most: Any) -> Any:
-    """A new array of random integers, from the one to below the other, as numpy's."""
+    """A new array of random integers from `least` to below `most`, as numpy's."""
     dtype, shape = shaped(host, loc, given, "randint")
     ends = enumerate((least, most), 1)
     low, high = (host.whole(v, host.place_of(i, loc), "a bound of randint") for i, v in ends)
@@ -288,6 +289,7 @@ def integers_drawn(host: Host, loc: Loc, given: Any, least: Any, most: Any) -> A
         host.error("constant", loc, f"randint from {low} to below {high} has no values")
     if dtype.is_int and not (fits(low, dtype) and fits(high - 1, dtype)):
         host.error("type", loc, f"{low} to below {high} is beyond {dtype}")
+    # The end is included, since `high` of 2^64 is no number of 64 bits.
     type_ = fitting(host, loc, low, high - 1, "a bound of randint")
     return made(host, fill(shape, dtype, lambda n: host.random.integers(low, high - 1, n, dtype=type_, endpoint=True)))
 
@@ -303,7 +305,7 @@ def floats(host: Host, loc: Loc, apply: Callable, *values: Any) -> Any:
 
 
 def whole(host: Host, loc: Loc, apply: Callable, of_integers: Callable, value: Any) -> Any:
-    """A function of float64 that means something else of integers."""
+    """A function of float64 with another definition for integers."""
     (x,) = together(host, loc, [value])
     if x.dtype.kind not in "iu":
         return floats(host, loc, apply, x)
@@ -331,7 +333,8 @@ def extreme(host: Host, loc: Loc, values: Sequence[Any], name: str) -> Any:
     total = arrays[0]
     for a in arrays[1:]:
         chosen = pick(total, a)
-        if chosen.dtype.kind == "f":  # of zeros of both signs, -0 is the smaller one
+        # numpy takes either of two zeros. The hardware, and so the language, take -0 for the smaller one.
+        if chosen.dtype.kind == "f":
             first = np.signbit(total) == (pick is np.minimum)
             chosen = np.where(total == a, np.where(first, total, a), chosen)
         total = chosen
@@ -362,7 +365,7 @@ WHOLE = {"nearest": np.rint, "zero": np.trunc, "up": np.ceil, "down": np.floor}
 
 
 def convert(host: Host, loc: Loc, value: Any, dtype: DType, saturate: bool, rounding: str | None) -> Any:
-    """`value.to(TYPE)`; of a sequence of numbers, `[0, 64].to(s32)`, an array."""
+    """`value.to(TYPE)`; a sequence of numbers, as in `[0, 64].to(s32)`, becomes an array."""
     if isinstance(value, list | tuple) and value:
         x = np.stack(together(host, loc, list(value)))
     else:
@@ -378,13 +381,13 @@ def convert(host: Host, loc: Loc, value: Any, dtype: DType, saturate: bool, roun
 # ---- reductions and scans --------------------------------------------------------------------------------------------
 
 KINDS = {"numbers": "biuf", "integers": "iu", "i1": "b"}
-"""What a reduction takes, as numpy calls the types."""
+"""The types that a reduction takes → numpy's letters for their kinds."""
 
 
 def reduced(
     host: Host, loc: Loc, value: Any, axis: Any, keepdims: Any, name: str, apply: Callable, takes: str, empty: bool
 ) -> Any:
-    """A reduction; `empty`: of no elements it has a result."""
+    """A reduction. empty: whether it has a result for no elements."""
     if isinstance(axis, np.ndarray):
         hint = f"{name}imum(a, b) joins two arrays" if name in ("max", "min") else f"{name}(array, axis=1)"
         host.error("call", loc, f"{name} reduces one array", hint)
@@ -400,6 +403,8 @@ def reduced(
         host.error("shape", loc, f"{name} of no elements")
     if name == "sum" and x.dtype.kind in "iu" and x.size and abs_max(x) * terms >= 1 << 63:
         host.error("limit", loc, "the sum may not fit in 64 bits", "convert to f64 first")
+    # Bounded in float64, by 2^62 and not 2^63: the product of magnitudes is rounded there. Zeros count as 1, since a
+    # partial product may overflow ahead of them.
     if name == "prod" and x.dtype.kind in "iu" and x.size:
         with np.errstate(all="ignore"):
             if float(np.abs(np.prod(np.maximum(np.abs(x.astype(np.float64)), 1.0), axis=along)).max()) >= 2.0**62:
@@ -443,7 +448,7 @@ def sort(host: Host, loc: Loc, value: Any, axis: Any = None, reverse: Any = Fals
 
 
 def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    """Joins neighbours pairwise until one is left: log2(extent) calls of the function."""
+    """A reduction by a function of the user's. It joins neighbours pairwise: log2(extent) calls on whole arrays."""
     tiles, many = _joined(host, loc, value, "reduce")
     keep = host.flag(keepdims, loc, "keepdims")
     if axis is None:
@@ -464,7 +469,7 @@ def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, ke
 
 
 def scan(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, reverse: Any = False) -> Any:
-    """Inclusive, by doubling distances: log2(extent) calls of the function."""
+    """An inclusive scan by a function of the user's, with doubling distances: log2(extent) calls on whole arrays."""
     tiles, many = _joined(host, loc, value, "scan")
     along = _along(host, loc, "scan", tiles[0].ndim, axis)
     backwards = host.flag(reverse, loc, "reverse")
@@ -511,7 +516,7 @@ def extents(host: Host, loc: Loc, value: Any) -> tuple[int, ...]:
 
 
 def alike(host: Host, loc: Loc, values: Sequence[Any], broadcast: bool) -> list[np.ndarray]:
-    """Arrays of one type: as they are if they agree, else widened; with room for their common shape."""
+    """Arrays of one type: unchanged if their types agree, else widened. Checks that there is memory for them."""
     arrays = [v if isinstance(v, np.ndarray) else wide(host, loc, v) for v in values]
     host.room(loc, sum(a.size for a in arrays) * 8)
     if any(a.dtype != arrays[0].dtype for a in arrays):
@@ -596,7 +601,7 @@ def concatenate(host: Host, loc: Loc, values: Sequence[Any], axis: Any = 0) -> A
 
 
 def _each(values: Sequence[Any]) -> Sequence[Any]:
-    """Arguments, or those of the one sequence that was given."""
+    """The arguments, or the items of the only argument if that is a sequence."""
     return values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
 
 

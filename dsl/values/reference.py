@@ -1,7 +1,7 @@
 """Library references of examples: `ref.NAME(…)`, in float64, or in int64 where the inputs are integers.
 
-Every function takes arrays of float64, int64 or bool and gives such arrays; layouts and formulas are PyTorch's.
-ValueError says what does not fit.
+Every function takes and returns arrays of float64, int64 or bool. Layouts and formulas are PyTorch's. ValueError for
+arguments that do not fit.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def _floats(x: Array) -> np.ndarray:
 def softmax(x: Array, axis: int = -1) -> np.ndarray:
     """exp(x - max) / sum(exp(x - max)) along an axis; NaN where all are -inf."""
     x = _floats(x)
+    # `initial` lets rows of no elements pass: numpy's max of nothing raises.
     e = np.exp(x - x.max(axis=axis, keepdims=True, initial=-np.inf))
     return e / e.sum(axis=axis, keepdims=True)
 
@@ -80,6 +81,7 @@ def erfc(x: Array) -> np.ndarray:
 def gelu(x: Array) -> np.ndarray:
     """x * Φ(x), exact."""
     x = _floats(x)
+    # 1 + erf(…) would be 0 for x below -8.3.
     return 0.5 * x * erfc(-x * math.sqrt(0.5))
 
 
@@ -90,6 +92,7 @@ def gelu_tanh(x: Array) -> np.ndarray:
 
 
 def sigmoid(x: Array) -> np.ndarray:
+    # The exponent is never positive, so nothing overflows.
     e = np.exp(-np.abs(_floats(x)))
     return np.where(_floats(x) >= 0, 1.0, e) / (1.0 + e)
 
@@ -123,7 +126,7 @@ def mean(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
 
 
 def logsumexp(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
-    """log(sum(exp(x))); -inf of nothing but -inf, inf where one is inf."""
+    """log(sum(exp(x))); -inf if all are -inf, inf if one is inf."""
     x = _floats(x)
     most = np.max(x, axis=axis, keepdims=True)
     shift = np.where(np.isfinite(most), most, 0.0)
@@ -176,7 +179,7 @@ def matmul(a: Array, b: Array) -> np.ndarray:
     bound = most[0] * most[1] * a.shape[-1]
     if bound >= 1 << 63:
         raise ValueError("the product of these integers may not fit in 64 bits")
-    if bound < 1 << 53:  # float64 is exact, and much faster than numpy's loops over integers
+    if bound < 1 << 53:  # float64 is exact here, and BLAS is much faster than numpy's loops over integers
         return np.matmul(_floats(a), _floats(b)).astype(np.int64)
     return np.matmul(a.astype(np.int64), b.astype(np.int64))
 
@@ -263,6 +266,7 @@ def attention(q: Array, k: Array, v: Array, scale: float | None = None, causal: 
         seen = np.arange(lk)[None, :] <= np.arange(lq)[:, None] + lk - lq
         scores = np.where(seen, scores, -np.inf)
     top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    # A row that sees no key has -inf as its greatest score, and -inf - -inf is NaN.
     e = np.exp(scores - np.where(np.isneginf(top), 0.0, top))
     total = e.sum(axis=-1, keepdims=True)
     return np.matmul(e / np.where(total == 0.0, 1.0, total), v)

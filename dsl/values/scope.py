@@ -14,13 +14,13 @@ MISSING = object()
 
 @dataclass(slots=True)
 class Scope:
-    """The names of one block. `names` may be a mapping that its owner adds to later."""
+    """The names of one block. names: a mapping to which its owner may add names later."""
 
     parent: Scope | None
     names: MutableMapping[str, Any] = field(default_factory=dict)
 
     def find(self, name: str, default: Any = None) -> Any:
-        """What the name is bound to here or further out."""
+        """The binding of a name in this scope or an outer one."""
         scope: Scope | None = self
         while scope is not None:
             found = scope.names.get(name, MISSING)
@@ -40,21 +40,21 @@ class Scope:
 
 @dataclass(slots=True)
 class Closure:
-    """A `def` with the scope it stands in."""
+    """A `def` with the scope that it is defined in."""
 
     node: ast.Def
     scope: Scope
 
 
 def scope_of(functions: dict[str, ast.Def]) -> Scope:
-    """The outermost scope of a file: its `def`s, each of which sees all of them."""
+    """The outermost scope of a file: its `def`s, each of which sees all others."""
     top = Scope(None)
     top.names.update({name: Closure(node, top) for name, node in functions.items()})
     return top
 
 
 def library_closure(name: str) -> Closure | None:
-    """A function of the language that is written in the language. It sees its own file, no names of the user's."""
+    """A function of the language that is written in the language. It sees the names of its own file, not the user's."""
     definitions = library_functions(name)
     found = scope_of(definitions).names[name] if name in definitions else None
     assert found is None or isinstance(found, Closure)

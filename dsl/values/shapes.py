@@ -1,4 +1,4 @@
-"""What is known of values before a run: numbers, and the types and shapes of arrays. Loads no numpy."""
+"""Values as far as they are known before a run: numbers, and the types and shapes of arrays. Does not load numpy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsl.values.walk import Walk, are_numbers
 
 
 class Shapes(Walk):
-    """Numbers are evaluated; arrays are ArrayFacts; all else is Unknown, with its names checked."""
+    """Evaluates numbers. Arrays are ArrayFacts. Everything else is Unknown, but its names are checked."""
 
     domain = "shapes"
     home = "arrays"

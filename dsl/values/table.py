@@ -1,8 +1,8 @@
-"""The table of the language's functions: one row each, and what it means in each domain that has a meaning for it.
+"""The table of the language's functions: a row for each, with its meaning in each domain.
 
-A row is stated with the `row(…)` of its group (`rows`) in a file of `dsl/values/functions/`; the operations of
-`dsl/lowering/ops/elementwise/` become rows there. How many arguments a function takes, their names and words stand in
-`usage` alone: calls are checked by it, hints and docs/functions.md show it.
+`row(…)` of a group (`rows`) adds a row, in a file of `dsl/values/functions/`; the operations of
+`dsl/lowering/ops/elementwise/` become rows there. `usage` alone states the number of arguments, their names and words:
+calls are checked by it, and hints and docs/functions.md show it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from dsl.lowering.ir.location import closest
 
 Meaning = Callable[..., Any]
 PLACES = {"tiles": "kernels", "numbers": "schedules", "trees": "launches", "arrays": "examples and dispatch"}
-"""Where the values of a domain are."""
+"""The places of a file where the values of a domain stand, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Which arguments a function takes: `name(a, [b], [axis=], …, mode=one|two, [block|warp])`.
-
-    A bracket is left out at will; `…` stands for more of what is before it; `a=` goes by name, `[a=]` also by place;
-    words behind `=`, between bars or in quotes are taken as they are written.
-    """
+    """The arguments of a function, as in `name(a, [b], [axis=], …, mode=one|two, [block|warp])`. Arguments in brackets
+    are optional; `…` stands for more of the kind before it; `a=` is given by name, `[a=]` by name or by place; words
+    behind `=`, between bars or in quotes are literal."""
 
     name: str
     least: int
@@ -36,7 +34,7 @@ class Form:
     words: dict[str | int, tuple[str, ...]]
 
     def misfit(self, given: int, keywords: Iterable[str]) -> tuple[str, str | None] | None:
-        """What is wrong with a call of so many arguments by place and these by name, and a hint; None if nothing is.
+        """The error and a hint for a call with `given` arguments by place and `keywords` by name; None if it is right.
 
         >>> form("wait(groups)").misfit(0, [])
         ('wait takes 1 argument; got 0', None)
@@ -88,14 +86,14 @@ def form(usage: str) -> Form:
 class Builtin:
     """A function of the language.
 
-    usage, means, types, error: for documents, the first also for the checks of calls. Its meanings: `numbers` of Python
-    numbers alone, the same everywhere; `trees` of the header's trees, which a launch evaluates; `arrays` of numpy
-    arrays, in float64 and 64-bit integers; `shapes` of what is known of an array before it is; `tiles` of what names in
-    kernels are bound to. Each takes the domain that asks, the place of the call and its arguments, but for `numbers`
-    and `trees`, which take the arguments alone. `always` is a meaning in every domain. of_numbers: how it is called
-    with numbers alone, if otherwise. unread: its meanings take the call itself, whose arguments are not evaluated.
-    memory: which arguments name memory: a part of a tensor is not read there. shared: which may name shared memory: a
-    part of a tensor is read there.
+    usage, means, types, error: for documents; the usage also for the checks of calls. Meanings, by domain: `numbers`
+    for Python numbers alone, the same everywhere; `trees` for the header's expressions, which a launch evaluates;
+    `arrays` for numpy arrays, in float64 and 64-bit integers; `shapes` for facts about arrays before a run; `tiles` for
+    bindings of kernels; `always` for every domain. A meaning takes the domain (a Walk), the place of the call and the
+    arguments; `numbers` and `trees` take the arguments alone. of_numbers: the usage with numbers alone, if it differs.
+    unread: the meaning takes the call itself, and its arguments are not evaluated. memory: the arguments that name
+    memory; a part of a tensor is not read there. shared: the arguments that may name shared memory; a part of a tensor
+    is read there.
     """
 
     usage: str
@@ -128,16 +126,16 @@ class Builtin:
 
     @property
     def is_method(self) -> bool:
-        """`x.to(T)`: the value before the dot is no argument of its usage."""
+        """Whether it is a method, as `x.to(T)`: the value before the dot is not an argument of the usage."""
         return self.usage.startswith(".")
 
     @property
     def short(self) -> str:
-        """The usage without the words that it takes by name."""
+        """The usage without the words of its keyword arguments."""
         return re.sub(r"=[\w|]+", "=", self.usage)
 
     def meaning(self, domain: str) -> Meaning | None:
-        """What it means of values of a domain; of numbers alone, see `numbers`."""
+        """The meaning for values of a domain, or None. Numbers alone have `numbers`."""
         return (None if domain == "numbers" else getattr(self, domain)) or self.always
 
     def stands_in(self, domain: str) -> bool:
@@ -146,11 +144,11 @@ class Builtin:
 
 ROWS: dict[str, Builtin] = {}
 FAMILIES: dict[str, Callable[[str], Builtin | None]] = {}
-"""Functions named after instructions: what the names begin with → the function of a whole name, or None."""
+"""Functions named after instructions: the prefix of the names → what gives the function of a whole name, or None."""
 
 
 def rows(group: str) -> Callable[..., Builtin]:
-    """What states functions of a group: `row(usage, means, types, error, **meanings)`."""
+    """Returns the `row(usage, means, types, error, **meanings)` that adds functions to a group."""
 
     def row(usage: str, means: str = "", types: str = "", error: str = "", /, **meanings: Any) -> Builtin:
         made = Builtin(usage, means, types, error, **meanings, group=group)

@@ -1,7 +1,7 @@
 """Expressions of kernels → values of the IR; `def`s are inlined.
 
-A compile-time number stays a Python number until an operation needs a value. What a name may be bound to is listed in
-`bindings.py`; statements are the business of `dsl/kernels/build.py`.
+A compile-time number stays a Python number until an operation needs a value. `bindings.py` lists the things that a name
+may be bound to; `dsl/kernels/build.py` has the statements.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS, WORDS
 
 STEPS_OF_CALL = 4
-MAX_MULTIPLIED = 16  # exponents up to here are multiplications: an error of half a unit for each
+MAX_MULTIPLIED = 16  # exponents up to here become multiplications, each with an error of half a unit
 COUNTER = "as the counter of a loop"
 
 FOREIGN = {
@@ -47,16 +47,16 @@ FOREIGN = {
     "continue": "a loop has no 'continue': put the rest of its body in an 'if'",
     "pass": "a block holds at least one statement",
     "len": "dims are named: x: f32[n] has n elements",
-    "threadIdx": "tiles are spread over the threads: arange(N) counts their elements",
+    "threadIdx": "tiles are distributed over the threads: arange(N) counts their elements",
     "blockIdx": "block(0)", "program_id": "block(0)", "num_programs": "grid(0)", "gridDim": "grid(0)",
-    "__syncthreads": "barrier(); between tile reads and writes they are put by themselves",
+    "__syncthreads": "barrier(); the compiler puts those between reads and writes of tiles",
     "float": "x.to(f32)", "int": "x.to(s32)", "sigmoid": "1.0 / (1.0 + exp(-x))",
 }  # fmt: skip
-"""Names of other languages, and what is written instead."""
+"""Names of other languages → what to write in their place."""
 
 
 class Tiles(Building):
-    """The names, values and expressions of one variant of one kernel. `functions` are the file's top-level defs."""
+    """The names, values and expressions of one variant of one kernel. functions: the file's top-level defs."""
 
     runs_library = True
 
@@ -65,17 +65,18 @@ class Tiles(Building):
         super().__init__(Scope(self.top), kernel.loc)
         self.kernel = kernel
         self.errors: list[TileError] = []
-        self.left_behind: dict[str, str] = {}  # names that ended with their block, and which block that was
+        self.left_behind: dict[str, str] = {}  # names that ended with their block → that block, in words
         self.entry_depths = [1]  # how many regions deep the function being inlined started
-        self.in_library = 0  # its names are not the user's: a schedule pins no value in it
-        self.host_names: dict[str, Any] = {}  # names whose values the host knows too: dims, constants, scalars
+        self.in_library = 0  # open library functions: a schedule pins no value by a name in them
+        self.host_names: dict[str, Any] = {}  # names that the host knows, too: dims, constants, scalars
         self.requires: list[ast.Assert] = []
-        self.passed_parts: dict[Value, PassedPart] = {}  # by what was read of them
-        self.same_dims: dict[Value, Value] = {}  # of dims that each launch has equal, the one that stands for each
+        self.passed_parts: dict[Value, PassedPart] = {}  # by the value that was read
+        self.same_dims: dict[Value, Value] = {}  # dims that are equal in each launch → the one that replaces them
         self.grid: list[ast.Expr] = []
 
     def expr(self, node: ast.Expr) -> Binding:
-        budget = self.ir.budget  # a step, without two calls for each: a tenth of the time of building
+        # Counted inline: the two calls of `spend` for each expression took a tenth of the time of building.
+        budget = self.ir.budget
         budget.steps -= 1
         if budget.steps < 0:
             self.spend(0, node.loc)
@@ -164,7 +165,7 @@ class Tiles(Building):
         return self.ir.value(self._OPS[op], a, b)
 
     def power(self, left: Value | int | float | bool, right: Value | int | float | bool, loc: Loc) -> Binding:
-        """`left ** right`: a small integer constant multiplies, all else is the library's pow."""
+        """`left ** right`: multiplications for a small constant integer exponent, else the library's pow."""
         exponent = constant_of(right) if isinstance(right, Value) else right
         number = None
         if exponent is not None and abs(exponent) <= MAX_MULTIPLIED and float(exponent).is_integer():
@@ -203,7 +204,7 @@ class Tiles(Building):
         return self.tuple_of((self.expr(i) for i in node.items), node.loc)
 
     def _index(self, node: ast.Index) -> Binding:
-        """What is read from memory is read here and now, whatever the value is for."""
+        """`x[…]` as a value: memory is read here, once, whatever uses the value."""
         found = self.part(node)
         return self.read(found, node.loc) if isinstance(found, Access) else found
 
@@ -221,7 +222,7 @@ class Tiles(Building):
         return access if access is not None and isinstance(access.memory, SharedTile) else found
 
     def passed(self, node: ast.Expr) -> Binding:
-        """`x[…]` as the argument of a def is what lies there when the call begins; where the def names memory, it is
+        """An argument of a def. `x[…]` is the value in memory when the call begins; where the def names memory, it is
         that part of x."""
         found = self.part(node) if isinstance(node, ast.Index) else self.expr(node)
         if not isinstance(found, Access):
@@ -231,18 +232,18 @@ class Tiles(Building):
         return part.value
 
     def end_of_build(self, body: Block) -> None:
-        """What only had to be tried is left out; of parts that defs were given, those that they read are checked."""
+        """Removes loads that nothing uses, and checks the parts of memory that defs were given and read."""
         gone = self.ir.leave_out_unused(body)
         for part in self.passed_parts.values():
             if part.value.op not in gone:
                 part.check(self)
 
     def part(self, node: ast.Index) -> Binding:
-        """`x[…]`: of memory an access that nothing has read, else a value."""
+        """`x[…]`: an unread access if x is memory, else a value."""
         base = self.memory(node.value)
         if isinstance(base, Access):
             narrows = isinstance(base.memory, SharedTile) and not any(map(ast.is_none, node.subscripts))
-            was_read = isinstance(node.value, ast.Name)  # when the call began that it is an argument of
+            was_read = isinstance(node.value, ast.Name)  # a parameter of a def: read when the call began
             base = narrow(self, base) if narrows else self.expr(node.value) if was_read else self.read(base, node.loc)
         if isinstance(base, tuple):
             first = node.subscripts[0]
@@ -262,7 +263,7 @@ class Tiles(Building):
         return Access(base, subscripts(self, base, node), node.loc)
 
     def tile_type(self, dtype: DType, node: ast.Index) -> Shaped:
-        """`f32[M, N]`, as zeros and full take it."""
+        """`f32[M, N]`, an argument of zeros and full."""
         if any(isinstance(sub, ast.Slice) for sub in node.subscripts):
             self.error("shape", node.loc, "an extent, not a slice")
         made = Shaped(dtype, tuple(self.extent(sub) for sub in node.subscripts if not isinstance(sub, ast.Slice)))
@@ -282,7 +283,7 @@ class Tiles(Building):
         return super().of(function, values, keywords, loc, node)
 
     def meaning(self, function: Builtin, loc: Loc) -> Callable[..., Any]:
-        """A function of the user's that the schedule may take the approximation of, if there is one."""
+        """The meaning of a function. In the user's code a schedule may replace it by its approximation."""
         exact = super().meaning(function, loc)
         if function.name not in FAST or self.in_library:
             return exact
@@ -314,7 +315,7 @@ class Tiles(Building):
         except TileError as error:
             if not is_library or error.code == "limit":
                 raise
-            # The language's own functions are right: what is wrong is the arguments.
+            # The language's own functions are right, so the arguments are wrong. A line of the library would not help.
             given = " and ".join(map(describe, values))
             hint = error.hint if len(values) > 1 else "convert it with .to(f32)"
             raise TileError(error.code, self.at(loc), f"{closure.node.name} does not take {given}", hint) from None

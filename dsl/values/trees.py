@@ -1,4 +1,4 @@
-"""What a launch evaluates: expressions as the header's JSON trees (docs/architecture.md)."""
+"""Expressions that a launch evaluates, as the JSON trees of the header (docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ KNOWN = "dims, constants, scalar parameters and 'sms' are known to a launch"
 
 
 def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]) -> Any:
-    """An expression as a tree. `names` are those the launch knows: each stands for itself, or for the number it maps to
-    when that is no None. `given(x)` among them says whether the optional tensor x is there."""
+    """An expression as a tree. names: the names that the launch knows. Each stands for itself, or for its number if
+    that is not None. `given(x)` among them says whether the optional tensor x is given."""
     tree = Trees(names, types).operand(node, "a launch")
     if (limit := beyond(tree)) is not None:
         raise TileError("limit", node.loc, f"what a launch evaluates {limit}", "a constant, or a shorter expression")
@@ -26,10 +26,10 @@ def to_tree(node: ast.Expr, names: Mapping[str, Any], types: Mapping[str, DType]
 
 
 def beyond(tree: Any) -> str | None:
-    """Which limit of a header's expressions a tree is beyond, in words. Parts that stand in several places count as
-    often, so that definitions which name one another twice end here."""
+    """The limit of a header's expressions that a tree exceeds, in words; None if it exceeds none."""
     from dsl.runtime.expressions import MAX_DEPTH, MAX_NODES
 
+    # A part that stands in several places counts each time: definitions that each name another twice double the text.
     left, count = [(tree, 1)], 0
     while left:
         node, depth = left.pop()
@@ -45,7 +45,7 @@ def beyond(tree: Any) -> str | None:
 
 class Trees(Walk):
     domain = "trees"
-    NAMED = (DType,)  # a text is a name that the launch knows
+    NAMED = (DType,)  # a str is a name that the launch knows, not a word
 
     def __init__(self, names: Mapping[str, Any], types: Mapping[str, DType]):
         known = {name: name if value is None else value for name, value in names.items()}

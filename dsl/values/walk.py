@@ -1,7 +1,7 @@
-"""One walk over the syntax tree: names, operators, calls, `def`s. What the values are is said by a domain, a subclass.
+"""One walk over the syntax tree: names, operators, calls, `def`s. A domain, which is a subclass, defines the values.
 
-Numbers are the same in all domains: an operator or a function of numbers alone is computed here. What has other
-operands goes to the domain's `joined`, `both`, `prefixed`; a function goes to its row's meaning in the domain
+Numbers are the same in all domains: operators and functions of numbers alone are computed here. Operators with other
+operands go to the domain's `joined`, `both` and `prefixed`; functions go to their row's meaning in the domain
 (`table.py`).
 """
 
@@ -22,7 +22,7 @@ from dsl.values.table import PLACES, Builtin, Form, named
 
 NUMBERS = (int, float)  # bool is an int
 MAX_CALLS = 64
-"""How deep calls of `def`s may be nested."""
+"""The greatest depth of nested calls of `def`s. A def cannot recurse: calls are inlined in kernels."""
 WORDS: dict[str, Any] = {
     "true": True,
     "false": False,
@@ -49,21 +49,21 @@ class Walk:
 
     domain: ClassVar[str]
     home: ClassVar[str]
-    """The domain whose functions stand here, if it is another one."""
+    """The domain whose functions may be used here; `domain` itself unless a class says otherwise."""
     runs_library: ClassVar[bool] = False
-    """Whether a function without a meaning here is run as it is written in `dsl/library/`."""
+    """Whether a function without a meaning in this domain runs as its `def` in `dsl/library/`."""
     operands: ClassVar[str] = "numbers"
-    """What operators take here, in words."""
+    """The operands of operators in this domain, for messages."""
     many: ClassVar[str] = "an array"
-    """What has axes."""
+    """A value with axes, for messages."""
 
     def __init__(self, scope: Scope):
         self.scope = scope
         self.caller: Loc | None = None  # the call of the def that is being evaluated
         self.depth = 0
         self.calls = 0
-        self.node: ast.Call | None = None  # whose meaning is asked for
-        self.chosen = 0  # statements that were gone through which may do nothing here, and something elsewhere
+        self.node: ast.Call | None = None  # the call whose meaning is being computed
+        self.chosen = 0  # statements so far that chose by a constant: they may do nothing here, and something elsewhere
 
     # ---- errors ----
 
@@ -116,8 +116,8 @@ class Walk:
         self.error("syntax", node.loc, "this has no value here")
 
     def check_used(self, node: ast.ExprStatement, value: Any) -> None:
-        """Error for a line that is an expression, does nothing, and whose value nothing takes. A string may stand
-        alone, as a comment does; a def without a value has ()."""
+        """Error for a line that is an expression without an effect. A string may stand alone, as a comment does; a def
+        without a value returns ()."""
         asked = node.value
         call = asked if isinstance(asked, ast.Call) else None
         if value is None or isinstance(value, str) or (call is not None and isinstance(value, tuple) and not value):
@@ -163,7 +163,9 @@ class Walk:
         root = None if dotted is None else dotted.partition(".")[0]
         if dotted is not None and root is not None:
             bound = self.scope.find(root, MISSING)
-            if bound is MISSING or isinstance(bound, Closure):  # a function has no attributes of its own
+            if bound is MISSING or isinstance(
+                bound, Closure
+            ):  # a def has no attributes: `exp.approx` is the language's
                 found = self.function_of(dotted, node.loc)
                 if found is not None:
                     return found
@@ -172,14 +174,14 @@ class Walk:
         return self.member(node, self.expr(node.value))
 
     def unknown_member(self, root: str, dotted: str, loc: Loc) -> None:
-        """An error for what looks like a function of a family, as `shfl.xor` is one."""
+        """Error for an unknown function of a known family, such as `shfl.` or `ref.`."""
         family = [name for name in named(self.home) if name.startswith(f"{root}.")]
         if family:
             what = "reference" if root == "ref" else "function"
             self.error("name", loc, f"unknown {what} '{dotted}'", closest(dotted, family) or ", ".join(family))
 
     def member(self, node: ast.Attribute, value: Any) -> Any:
-        """`value.name`: the row `.T`, and no other."""
+        """`value.name`: the row `.T` is the only one."""
         found = table.find(f".{node.name}")
         meaning = None if found is None or found.form.most else found.meaning(self.domain)
         if meaning is None:
@@ -189,7 +191,7 @@ class Walk:
     # ---- operators ----
 
     def operand(self, node: ast.Expr, op: str) -> Any:
-        """A side of an operator: a number, or what the domain joins."""
+        """An operand of an operator: a number, or a value of the domain."""
         return self.side(self.expr(node), node, op)
 
     def side(self, value: Any, node: ast.Expr, op: str) -> Any:
@@ -198,7 +200,7 @@ class Walk:
         return value
 
     def joins(self, value: Any) -> bool:
-        """Whether operators take it, beside numbers."""
+        """Whether operators take this value, which is not a number."""
         return False
 
     def _unary(self, node: ast.Unary) -> Any:
@@ -219,7 +221,7 @@ class Walk:
         return self.joined(op, left, right, loc)
 
     def logic(self, node: ast.Binary, side: Callable[[ast.Expr], Any]) -> Any:
-        """`and`, `or`: a number on the left decides alone where it can; then the right is not evaluated."""
+        """`and`, `or`. If a number on the left decides, the right side is not evaluated."""
         left = side(node.left)
         if isinstance(left, NUMBERS) and bool(left) == (node.op == "or"):
             return bool(left)
@@ -232,7 +234,7 @@ class Walk:
         return self.compared(node, [self.expr(o) for o in node.operands])
 
     def compared(self, node: ast.Compare, values: list[Any]) -> Any:
-        """`a < b < c`: neighbours, joined by 'and'."""
+        """`a < b < c`: comparisons of neighbours, joined by 'and'."""
         if not any(isinstance(value, self.NAMED) for value in values):
             values = [self.side(v, n, node.ops[0]) for v, n in zip(values, node.operands, strict=True)]
         result: Any = True
@@ -248,7 +250,7 @@ class Walk:
         return result
 
     def alike(self, op: str, a: Any, b: Any, loc: Loc) -> bool | None:
-        """The comparison of types, words and functions, which are equal or not; None of other values."""
+        """Compares types, words and functions by == and !=; None for other values."""
         if not isinstance(a, self.NAMED) and not isinstance(b, self.NAMED):
             return None
         if op not in ("==", "!="):
@@ -258,19 +260,19 @@ class Walk:
     NAMED: ClassVar[tuple[type, ...]] = (DType, str, Closure, Builtin)
 
     def prefixed(self, op: str, value: Any, loc: Loc) -> Any:
-        """A prefix operator on what is no number."""
+        """A prefix operator on a value of the domain."""
         raise NotImplementedError
 
     def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
-        """An operator of which a side is no number."""
+        """An operator with a value of the domain on at least one side."""
         raise NotImplementedError
 
     def both(self, op: str, left: Any, right: Any, node: ast.Binary) -> Any:
-        """'and', 'or' of a left side that is no number."""
+        """'and', 'or' with a value of the domain on the left."""
         raise NotImplementedError
 
     def conjoined(self, left: Any, right: Any, loc: Loc) -> Any:
-        """Two parts of a chain of comparisons, neither a number."""
+        """Two comparisons of a chain, both values of the domain, joined by 'and'."""
         raise NotImplementedError
 
     # ---- calls ----
@@ -305,7 +307,7 @@ class Walk:
         return self.of(function, values, keywords, node.loc, node)
 
     def callee(self, node: ast.Expr) -> Any:
-        """What is called."""
+        """The function that a call names."""
         if isinstance(node, ast.Name):
             found = self.scope.find(node.id, MISSING)
             if isinstance(found, Closure):
@@ -323,15 +325,15 @@ class Walk:
         return self.memory(node) if place in function.memory else self.expr(node)
 
     def memory(self, node: ast.Expr) -> Any:
-        """An expression where memory is meant, and not what lies there."""
+        """An argument that names memory: the place, not the value there."""
         return self.expr(node)
 
     def shared_memory(self, node: ast.Expr) -> Any:
-        """An expression where shared memory is meant, and of other memory what lies there."""
+        """An argument that may name shared memory. Of other memory it is the value there."""
         return self.expr(node)
 
     def word(self, function: Builtin, node: ast.Expr, known: tuple[str, ...], name: str | None = None) -> str:
-        """An argument that is one of a few words, as in cache=global."""
+        """An argument that is one of a few words, as in `cache=global`."""
         said = node.id if isinstance(node, ast.Name) else node.value if isinstance(node, ast.String) else None
         if said not in known:
             what = f"{function.name} takes {' or '.join(known)} here"
@@ -343,7 +345,7 @@ class Walk:
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
-        """A function of the language of these values; `node` is the call, if there is one."""
+        """The value of a function of the language. node: the call, if there is one."""
         if function.numbers is not None and values and not keywords and are_numbers(values):
             self.check(function, function.form_of_numbers, len(values), keywords, loc)
             return call(function.name, function.numbers, values)
@@ -352,7 +354,7 @@ class Walk:
         return self.meaning(function, loc)(self, loc, *values, **keywords)
 
     def place_of(self, argument: int | str, loc: Loc) -> Loc:
-        """Where an argument of the call stands whose meaning asks; `loc` where it has no place."""
+        """The place of an argument of the current call; `loc` if it has none."""
         parts = () if self.node is None else self.node.args if isinstance(argument, int) else self.node.keywords
         try:
             return parts[argument].loc  # type: ignore[index, call-overload]
@@ -377,7 +379,7 @@ class Walk:
         return lambda walk, loc, *values: walk.inlined(closure, list(values), {}, loc)
 
     def apply(self, function: Any, values: list[Any], loc: Loc) -> Any:
-        """A def or a function of the language, as a value, of these values."""
+        """Applies a def or a function of the language that was passed as a value."""
         if isinstance(function, Closure):
             return self.inlined(function, values, {}, loc)
         if not isinstance(function, Builtin):
@@ -398,8 +400,8 @@ class Walk:
         return self.expr(node)
 
     def rest(self, loc: Loc, definition: ast.Def, count: int, keywords: dict[str, Any]) -> dict[str, Any]:
-        """What `...` stands for behind `count` arguments: what the caller has under the names of the parameters and
-        constants that no keyword gives. One that has no default and is not known is an error."""
+        """The arguments that `...` stands for behind `count` others: the caller's values under the names of the
+        parameters and constants that no keyword gives. Error for a name that is unknown and has no default."""
         defaults = {c.name: c.default for c in definition.constants}
         wanted = [name for name in (*definition.params[count:], *defaults) if name not in keywords]
         found = {name: value for name in wanted if (value := self.scope.find(name)) is not None}
@@ -410,7 +412,7 @@ class Walk:
         return found
 
     def inlined(self, closure: Closure, values: list[Any], keywords: dict[str, Any], loc: Loc) -> Any:
-        """The value of a `def` of these arguments."""
+        """The value of a `def` for these arguments."""
         bound = self.bound(closure.node, values, keywords, loc)
         if self.calls >= MAX_CALLS:
             message = f"calls of '{closure.node.name}' are nested more than {MAX_CALLS} deep"
@@ -419,7 +421,7 @@ class Walk:
         self.scope, self.caller, self.depth = Scope(closure.scope, bound), self.at(loc), 0
         self.calls += 1
         try:
-            for constant in closure.node.constants:  # a default sees what stands before it
+            for constant in closure.node.constants:  # a default sees the parameters and constants before it
                 if constant.name not in bound and constant.default is not None:
                     bound[constant.name] = self.expr(constant.default)
             missing = [c.name for c in closure.node.constants if c.name not in bound]
@@ -434,7 +436,7 @@ class Walk:
             self.calls -= 1
 
     def bound(self, definition: ast.Def, values: list[Any], keywords: dict[str, Any], loc: Loc) -> dict[str, Any]:
-        """The parameters of a def with the arguments of a call; constants that have defaults may be missing."""
+        """The arguments of a call by parameter of the def. Constants with defaults may be missing."""
         names = [*definition.params, *(c.name for c in definition.constants)]
         if len(values) > len(definition.params):
             count = len(definition.params)
@@ -457,12 +459,12 @@ class Walk:
         return out
 
     def check_constant(self, definition: ast.Def, name: str, value: Any, loc: Loc) -> None:
-        """Error for what a constant of a def cannot be."""
+        """Error for a value that a constant of a def cannot have."""
 
     def statements(self, body: list[ast.Statement]) -> None:
         raise NotImplementedError
 
-    # ---- what statements of all domains ask ----
+    # ---- for statements of all domains ----
 
     def range_of(self, node: ast.For) -> ast.Call:
         """The `range(…)` of a loop."""
@@ -474,13 +476,13 @@ class Walk:
         return found
 
     def parts(self, value: Any, count: int, loc: Loc) -> tuple[Any, ...]:
-        """The values of an assignment to so many names."""
+        """The values of an assignment to `count` names. TileError `shape` for another number of values."""
         if not isinstance(value, tuple | list) or len(value) != count:
             have = f"{len(value)} values" if isinstance(value, tuple | list) else self.describe(value)
             self.error("shape", loc, f"{count} names for {have}")
         return tuple(value)
 
-    # ---- what meanings ask of their arguments ----
+    # ---- checks of arguments, for meanings ----
 
     def whole(self, value: Any, loc: Loc, what: str) -> int:
         """An integer that is known here."""
@@ -499,7 +501,7 @@ class Walk:
             self.error("constant", loc, f"{name}= is true or false")
         return value
 
-    # ---- asked from outside ----
+    # ---- entry points ----
 
     def number(self, node: ast.Expr, what: str) -> int | float | bool:
         value = self.expr(node)

@@ -1,8 +1,8 @@
-"""The functions of the language: importing this states their rows (`dsl/values/table.py`).
+"""The functions of the language: importing this package adds their rows (`dsl/values/table.py`).
 
-A meaning of tiles takes the kernel that is built, the place of the call and the bound arguments; one of arrays takes
-the host in its place. A function of elements that is written in the language (`dsl/library/`) has a row without a
-meaning of tiles.
+A meaning for tiles takes the kernel that is being built, the place of the call and the bound arguments; one for arrays
+takes the host in place of the kernel. A function of elements that is written in the language (`dsl/library/`) has a row
+without a meaning for tiles.
 """
 
 from __future__ import annotations

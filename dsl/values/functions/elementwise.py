@@ -1,4 +1,4 @@
-"""Functions of elements. Those without a meaning of tiles are written in the language, in `dsl/library/`."""
+"""Functions of elements. Functions without a meaning for tiles are written in the language, in `dsl/library/`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,13 @@ def _of_shapes(domain: Any, loc: Loc, *sides: Any) -> Any:
 
 
 def _operation(each: LanguageFunction) -> None:
-    """What an operation of kernels means on the host, in float64; what rounds to whole numbers leaves integers."""
+    """Adds the row of an operation: its tiles, and its arrays in float64. Functions that round to integers leave
+    integers."""
     rounds = OPS[each.name].algebra.rounds is not None
 
     def tiles(b: Building, loc: Loc, *args: Binding) -> Value:
         values = agreed(b, loc, args)
+        # The instruction exists for f32 alone.
         if each.of == "f32" and values[0].dtype.name in ("f16", "bf16"):
             wide = [b.cast(v, F32) for v in values]
             return b.cast(b.ir.value(each.name, *wide), values[0].dtype)
@@ -78,7 +80,7 @@ _MORE: dict[str, dict[str, Meaning]] = {
     "abs": {"arrays": _abs, "shapes": _of_shapes, "trees": lambda x: ["max", x, ["-", 0, x]]},
     "fma": {"arrays": _fma, "shapes": _of_shapes},
 }
-"""What operations mean beside what their own files say."""
+"""Meanings of operations in addition to those of their own files."""
 
 for _each in FUNCTIONS.values():
     _operation(_each)
@@ -118,8 +120,8 @@ FLOATS: tuple[tuple[str, str, str, str | Callable[..., Any], Numbers | None], ..
     ("gelu_tanh(x)", "the tanh form, with u = √(8/π)·(x + 0.044715·x³)", "4 + 2|u|",
      lambda x: reference.gelu_tanh(x), None),
 )  # fmt: skip
-"""Usage, what it means, the largest error in f32 and f64 in units in the last place (measured: docs/functions.md), the
-function of float64 (numpy's name, or itself), the function of Python numbers."""
+"""Rows: usage; meaning; the largest error in f32 and f64, in units in the last place (measured: docs/functions.md); the
+function of float64 (numpy's name, or itself); the function of Python numbers."""
 
 
 def _floats(apply: str | Callable[..., Any]) -> Meaning:
@@ -135,7 +137,7 @@ for _usage, _means, _error, _apply, _numbers in FLOATS:
 
 
 def _of_both(apply: Callable[..., Any], integers: Callable[..., Any]) -> Meaning:
-    """`integers`: its meaning of them."""
+    """A function of float64. integers: the function in their place for integers."""
     return lambda host, loc, value: on_arrays.whole(host, loc, apply, integers, value)
 
 
@@ -240,6 +242,7 @@ def _where(b: Building, loc: Loc, *args: Binding) -> Binding:
         b.error("type", loc, f"the condition of where is {condition.tile}, not i1", "compare with '!= 0'")
     b.place(loc)
     if not isinstance(yes, Value) and not isinstance(no, Value):
+        # where(c, 1, 0.5) is f32: the integer literal takes the type of the other one.
         yes = b.natural(float(yes) if isinstance(no, float) and not isinstance(yes, bool) else yes, loc)
     yes, no = b.agree([yes, no], loc)
     condition, yes, no = b.ir.same_shape([condition, yes, no])
@@ -256,7 +259,8 @@ def _clamp_arrays(host: Host, loc: Loc, x: Any, low: Any, high: Any) -> Any:
 
 
 def _cdiv_tiles(b: Building, loc: Loc, *args: Binding) -> Binding:
-    """a / by, rounded up. Where a sum of the two fits, rounded down is enough; else what is left over adds 1."""
+    """a / by, rounded up: (a + by - 1) // by if facts prove that the sum does not overflow; else a // by, plus 1 if
+    there is a remainder."""
     a, by = agreed(b, loc, args)
     b.check_divisor(by, loc)
     ir, high, size = b.ir, b.facts.of(a).high, b.facts.of(by)
@@ -319,11 +323,12 @@ def _to_tiles(
             return b.literal(whole_number(source, dtype, bool(saturate), rounding), dtype, loc)
         if isinstance(source, bool) or not dtype.has_fractions:
             return b.literal(source, dtype, loc)
-        near = nearest_number(source, dtype)  # too large a number becomes infinite, as a value does, or the greatest
+        # A number that is too large becomes infinite or the greatest, as at run time.
+        near = nearest_number(source, dtype)
         if rounding is None and dtype.is_float:
             return b.ir.constant(near, dtype)
         source = b.ir.constant(near, F32) if dtype in FP8 else b.literal(source, F64, loc)
-    saturates = bool(saturate) and dtype.is_int  # FP8 always does: the hardware has no other conversion
+    saturates = bool(saturate) and dtype.is_int  # FP8 always saturates: the hardware has no other conversion
     return b.cast(source, dtype, saturates, ROUNDINGS[rounding] if rounding else None)
 
 
@@ -333,7 +338,7 @@ _WHOLE: dict[str, Callable[[float], int]] = {
 
 
 def whole_number(source: int | float, dtype: DType, saturate: bool, rounding: str | None) -> int:
-    """A number as an integer, as the conversion of a value does it: floats saturate, NaN is 0."""
+    """A number as an integer, converted as at run time: floats saturate, NaN is 0."""
     low, high = int_range(dtype)
     if isinstance(source, float):
         if math.isnan(source):
@@ -379,7 +384,8 @@ WORDS = {bits: DTYPES[f"u{bits}"] for bits in (8, 16, 32, 64)}
 
 
 def _resized(b: Building, loc: Loc, value: Value, to: DType) -> Value:
-    """The bits of neighbours along the last axis, the first in the lowest bits, as larger or smaller elements."""
+    """The same bits as larger or smaller elements. Neighbours along the last axis share a larger one; the first is in
+    its lowest bits."""
     have, (*around, last) = value.dtype.bits, value.tile.shape
     small, large = WORDS[min(have, to.bits)], WORDS[max(have, to.bits)]
     places = [(i, b.ir.constant(i * small.bits, large)) for i in range(large.bits // small.bits)]

@@ -1,4 +1,4 @@
-"""What is asked of the launch, of types, of arrays and of arguments."""
+"""Functions about the launch, types, arrays and arguments."""
 
 from __future__ import annotations
 
@@ -81,8 +81,7 @@ def _given_tiles(b: Building, node: ast.Call) -> bool:
 
 
 def _occupancy(domain: Walk, node: ast.Call) -> Any:
-    """Blocks that a multiprocessor holds at once: an expression over what the target has. Registers, a thread's, go to
-    a warp in eights."""
+    """Blocks that a multiprocessor holds at once, as an expression over the target's limits."""
     at = node.loc
 
     def over(name: str, by: ast.Expr) -> ast.Expr:
@@ -98,6 +97,7 @@ def _occupancy(domain: Walk, node: ast.Call) -> Any:
         over("shared_per_sm", ast.Binary(at, "+", shared, ast.Number(at, RESERVED_SHARED))),
     ]
     if registers:
+        # A warp gets its registers in units of 256, which is 8 a thread.
         eights = ast.Call(at, ast.Name(at, "cdiv"), [registers[0], ast.Number(at, 8)], {})
         limits.append(over("registers", ast.Binary(at, "*", eights, times(warps, 256))))
     return domain.expr(ast.Call(at, ast.Name(at, "minimum"), limits, {}))

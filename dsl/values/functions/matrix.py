@@ -1,4 +1,4 @@
-"""Products of tiles on tensor cores, and the loads and stores of their operands."""
+"""Matrix products of tiles on tensor cores, and the loads and stores of their operands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MMA = "mma.sync."
 def multiply(
     b: Building, loc: Loc, left: Value, right: Value, acc: Value | None, shape: str | None = None, modifier: str = ""
 ) -> Value:
-    """`acc + left @ right` by the instruction of that shape, or the one that the schedule or the target decides."""
+    """`acc + left @ right`, by the instruction of `shape`; without it the schedule or the target decides."""
     for value in (left, right):
         if len(value.tile.shape) != 2:
             b.error("shape", loc, f"a product takes tiles of rank 2; this is {value.tile}")
@@ -34,7 +34,7 @@ def multiply(
 
 
 def _operands(b: Building, loc: Loc, args: tuple[Binding, ...], what: str) -> list[Value]:
-    """Values of a product's arguments; an accumulator may be a number only where its type is written."""
+    """The tiles of a matrix product. An accumulator has a written type: a number alone is refused."""
     for arg in args:
         if not isinstance(arg, Value):
             b.error("type", loc, f"{what} takes tiles; this is {describe(arg)}", "an accumulator: zeros(f32[M, N])")
@@ -47,7 +47,7 @@ def _dot(b: Building, loc: Loc, *args: Binding) -> Value:
 
 
 def _mma(name: str) -> Builtin | None:
-    """`mma.sync.SHAPE[.MODIFIER]`: the function of a name that an instruction has."""
+    """The function of an instruction's name, `mma.sync.SHAPE[.MODIFIER]`; None if there is no such instruction."""
     from dsl.lowering.machine.tensor_cores import shapes
 
     shape, _, modifier = name.removeprefix(MMA).partition(".")
@@ -62,7 +62,7 @@ def _mma(name: str) -> Builtin | None:
 
 
 def mma_hint(name: str) -> str:
-    """Which instruction was meant by a name that begins with mma."""
+    """A hint for an unknown name that begins with mma: the nearest instruction, or all."""
     from dsl.lowering.machine.tensor_cores import shapes
 
     known = [MMA + s for s in shapes()]

@@ -19,7 +19,7 @@ EVICTIONS = "first|last|normal|unchanged|no_allocate"
 
 
 def part_of_memory(b: Building, number: int, loc: Loc, binding: Binding, what: str) -> Any:
-    """The argument of this number, which names a part of a tensor or of a shared tile, as an access."""
+    """An argument that names a part of a tensor or shared tile, as an access. number: its position in the call."""
     loc = b.place_of(number, loc)
     if isinstance(binding, SharedTile):
         return whole(b, binding, loc)
@@ -56,7 +56,7 @@ def _load(
     access = part_of_memory(b, 0, loc, part, "load")
     loaded = read(b, access, loc, _masked(b, loc, mask), other, cache, evict)
     if cache == "volatile" and isinstance(access.memory, Tensor) and not loaded.tile.shape:
-        together(b, loc, "a volatile load of a scalar")  # one thread loads it for all
+        together(b, loc, "a volatile load of a scalar")  # one thread loads it and shares it with the block
     return loaded
 
 
@@ -88,6 +88,7 @@ def _copy(b: Building, loc: Loc, to: Binding, source: Binding, mask: Binding = N
     if place.offset.tile.shape != origin.offset.tile.shape:
         shapes = f"{list(origin.offset.tile.shape)} to {list(place.offset.tile.shape)}"
         b.error("shape", loc, f"copy from {shapes}", "both parts of a copy have one shape")
+    # cp.async masks its source: it writes zeros for elements that are off. It cannot leave bytes of the tile alone.
     if place.mask is not None:
         b.error("shape", loc, "the shared side of a copy must lie inside the tile")
     join_masks(b, place, None, loc)
@@ -140,11 +141,12 @@ ATOMICS = {
 
 
 def _by_bits(name: str, dtype: DType) -> str:
-    """What a float is, to be compared as an integer or taken bit by bit."""
+    """A hint: how an atomic of integers works on the bits of floats."""
     integer = f"s{dtype.bits}"
     if name not in ("atomic_min", "atomic_max"):
         return f"a tensor of {integer} with the bits: bitcast(v, {integer})"
     bits = f"b = bitcast(v, {integer})"
+    # Negative floats order backwards by their bits. Flipping all bits but the sign makes the order that of integers.
     order = f"where(b < 0, b ^ {(1 << dtype.bits - 1) - 1}, b)"
     return (
         f"bits in the order of floats, in a tensor of {integer}: {bits}, then {name} of {order}; the same gives b back"
@@ -170,7 +172,7 @@ def _atomic(action: str) -> Meaning:
         if not place.offset.tile.shape:
             together(b, loc, f"{name} of a scalar")
         if dtype.bits < 32 and not (action == "add" and dtype.is_float):
-            hint = f"a tensor of {'f32' if dtype.is_float else 's32'}, which a launch behind it converts"
+            hint = f"use a tensor of {'f32' if dtype.is_float else 's32'}, and convert it in a later launch"
             b.error("type", loc, f"{name} works on 32 and 64 bits; the elements are {dtype}", hint)
         if dtype.is_float and action not in ("add", "exchange", "cas"):
             b.error("type", loc, f"{name} works on integers; the elements are {dtype}", _by_bits(name, dtype))

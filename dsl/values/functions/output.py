@@ -14,7 +14,7 @@ from dsl.values.table import rows
 row = rows("Text and machine code")
 
 MOST = 16
-"""Operands of one print or asm."""
+"""The most operands of one print or asm."""
 
 
 def _print(b: Building, loc: Loc, *args: Binding) -> tuple:

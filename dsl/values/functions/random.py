@@ -1,4 +1,4 @@
-"""Random numbers: of the host's generator, and Philox, which is the same in kernels."""
+"""Random numbers: the host's generator, and Philox, which gives the same numbers in kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ row = rows("Random numbers")
 
 
 def like_the_first(domain: Any, loc: Loc, first: Any, *rest: Any, **more: Any) -> Any:
-    """The type and shape of what is made: those of the first argument."""
+    """The type and shape of the result: those of the first argument."""
     return ArrayFacts(first.shape, first.dtype.name) if isinstance(first, Shaped) else UNKNOWN
 
 
@@ -25,7 +25,7 @@ def _randn(host: Host, loc: Loc, given: Any) -> Any:
 
 def _uniform(host: Host, loc: Loc, given: Any) -> Any:
     if not isinstance(given, DType) and isinstance(given, np.ndarray | int):
-        # Of the bits that philox gives, as in kernels: the upper 24 as a number in [0, 1).
+        # `uniform(bits)`, as in kernels: the upper 24 of 32 bits as a number in [0, 1). An f32 holds 24 bits exactly.
         return on_arrays.either(host, "*", on_arrays.either(host, ">>", given, 8, loc), 2.0**-24, loc)
     return on_arrays.drawn(host, loc, given, "uniform", host.random.random)
 

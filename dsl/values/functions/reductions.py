@@ -25,8 +25,8 @@ row = rows("Reductions and scans")
 class Reduction:
     """A function that joins the elements of a tile along an axis, two at a time.
 
-    means: for documents. joins: the operation of two elements. ufunc: numpy's, by which the host does the same. takes:
-    "numbers", "integers" or "i1". scan: the function that gives each element joined with all before it.
+    means: for documents. joins: the operation on two elements. ufunc: numpy's name for it, used on the host. takes:
+    "numbers", "integers" or "i1". scan: the name of the running reduction, or None.
     """
 
     name: str
@@ -48,7 +48,7 @@ REDUCTIONS = (
     Reduction("any", "whether any is true", "or", "logical_or", takes="i1"),
     Reduction("all", "whether all are true", "and", "logical_and", takes="i1"),
 )
-"""A row is all that a reduction is: kernels and the host take theirs from here."""
+"""A row defines a reduction for kernels and for the host."""
 
 
 def combine_region(
@@ -66,8 +66,8 @@ def combine_region(
 
 
 def _refuse_memory(b: Building, op: Op) -> None:
-    """Pairs are joined inside a warp or a thread, as often and in such an order as the layout wants: no barrier can
-    stand between them."""
+    """Error for an operation on memory in a function that joins pairs. The layout decides how often and in which order
+    a thread or warp joins, so no barrier can stand between."""
     touched = [e.memory for e in op.spec.access.effects(op) if e.space != "param"]
     if touched or op.spec.orders is not None:
         assert op.loc is not None
@@ -136,7 +136,7 @@ def _reduction(each: Reduction) -> dict[str, Meaning]:
 
 
 EXTREMES = {"max": extreme(max), "min": extreme(min)}
-"""Of numbers, they join: `max(a, b)`."""
+"""Functions of Python numbers: `max(a, b)` joins two."""
 
 for _row in REDUCTIONS:
     _join = EXTREMES.get(_row.name)
@@ -161,7 +161,8 @@ def _arg_reduction(name: str, better: str) -> dict[str, Meaning]:
         index = b.ir.broadcast(index, tile.tile.shape)
 
         def combine(x: list[Value], y: list[Value]) -> list[Value]:
-            """The better value; among equals, NaNs included, the lower index; a NaN beats every number (as numpy)."""
+            """The better value with its index. A NaN beats every number, as in numpy; of equals, or NaNs, the lower
+            index wins, so the result does not depend on the order of joining."""
             ir = b.ir
             takes = ir.value(better, y[0], x[0])
             same = ir.value("eq", y[0], x[0])
@@ -179,7 +180,7 @@ def _arg_reduction(name: str, better: str) -> dict[str, Meaning]:
 
 
 def _of_numpy(name: str) -> Meaning:
-    """A reduction of the host that is a function of numpy, or of the references."""
+    """A reduction on the host by a function of numpy, or of the references."""
 
     def arrays(host: Host, loc: Loc, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
         apply = reference.logsumexp if name == "logsumexp" else getattr(np, name)

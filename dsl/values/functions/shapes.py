@@ -1,4 +1,4 @@
-"""What makes tiles and arrays, and what gives them another shape."""
+"""Functions that make tiles and arrays, and functions that change their shape."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ row = rows("Sources, shapes, tuples")
 
 
 def _type_of(b: Building, loc: Loc, given: Binding, what: str) -> Shaped:
-    """`f32[M, N]` → type and shape; `f32` is a scalar."""
+    """The type and shape of `f32[M, N]`; `f32` alone is a scalar."""
     made = Shaped(given, ()) if isinstance(given, DType) else given
     if not isinstance(made, Shaped):
         b.error("type", b.place_of(0, loc), f"{what} takes a type with extents", "for example f32[128]")
@@ -125,8 +125,9 @@ def _reshape_tiles(b: Building, loc: Loc, source: Binding, extents_given: Bindin
 
 
 def _view(b: Building, loc: Loc, source: Any, shape: tuple) -> Any:
-    """A tensor under other dims; that the elements are as many is a `requires` of the launch."""
+    """A tensor under other dims. A number of elements that is not proved equal is asserted at run time."""
 
+    # A view multiplies its dims to strides, which holds for row-major elements alone.
     if source.parameter.strided:
         b.error("type", loc, "a strided tensor cannot be reshaped")
     if not source.in_order:
@@ -152,7 +153,8 @@ def _view(b: Building, loc: Loc, source: Any, shape: tuple) -> Any:
 
 
 def _own_axes(source: Tensor, dims: list[int | Value]) -> tuple[int | None, ...] | None:
-    """The axes of a view in which there is nothing new but axes of one element, and neighbours that are one."""
+    """The parameter's own axes of a view that only adds axes of one element and joins neighbours; None for another
+    view. A TMA map then still describes it."""
     if source.axes is None:
         return None
     left = list(zip(source.dims, source.axes, strict=True))
@@ -198,13 +200,13 @@ _FACTORS = _Factors()
 
 
 def _factors_of(dims: Sequence[int | Value]) -> tuple[int, tuple[int, ...]]:
-    """Of the product of all."""
+    """The constant and the factors of the product of all dims."""
     found = [(dim, ()) if isinstance(dim, int) else _factors(dim) for dim in dims]
     return prod(number for number, _ in found), tuple(sorted(each for _, ids in found for each in ids))
 
 
 def _factors(value: Value) -> tuple[int, tuple[int, ...]]:
-    """A product as its constant and the identities of its factors."""
+    """A product as its constant and the identities of its other factors, sorted: equal products compare equal."""
     product = _FACTORS.told(value)
     if product is not None:
         return product
@@ -251,7 +253,7 @@ def _stack(b: Building, loc: Loc, *args: Binding, axis: Binding = None) -> Value
 
 
 def _flat(b: Building, loc: Loc, tensor: Binding) -> Tensor:
-    """The elements of a row-major tensor along one axis, in the order in which they lie in memory."""
+    """The elements of a row-major tensor along one axis, in memory order."""
     if not isinstance(tensor, Tensor):
         b.error("type", loc, f"flat takes a tensor; this is {describe(tensor)}")
     if tensor.parameter.strided:

@@ -1,4 +1,4 @@
-"""What threads do together."""
+"""Checks of operations that threads do together."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dsl.values.building import Building
 
 
 def together(b: Building, loc: Loc, name: str, warp: bool = False) -> None:
-    """What threads do together (the block, or with `warp` a warp) cannot stand where each takes a way of its own."""
+    """Error for an operation that all threads of the block (with `warp`, of a warp) do together, within a branch that
+    they may take apart."""
     if b.in_divided_warp if warp else b.in_tile_if:
         hint = "do it before the branch, or choose with where()"
         if name.startswith("atomic_"):
-            hint = "an index that is a tile of the branch makes it one of each thread: count[0 * i]"
+            hint = "index it by a tile of the branch, so that each thread does one: count[0 * i]"
         if warp:
             hint = "a branch of whole warps may hold it: runs of 32 neighbours take it together, as in t < 32"
         b.error("type", loc, f"{name} inside a tile 'if': threads that do not take the branch never arrive", hint)

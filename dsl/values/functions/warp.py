@@ -57,7 +57,7 @@ def _vote(mode: str) -> Meaning:
         together(b, loc, f"vote.{mode}", warp=True)
         tile = b.as_value(flags, loc)
         if not tile.tile.shape:
-            message = f"vote.{mode} asks each lane for its element of a tile; a scalar is the same in all lanes"
+            message = f"vote.{mode} takes a tile, an element of each lane; a scalar is the same in all lanes"
             b.error("type", loc, message, "use the flag as it is")
         b.place(loc)
         return b.ir.op("vote", [tile], mode=mode, dtype=U32 if mode == "ballot" else I1).result

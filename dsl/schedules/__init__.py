@@ -1,4 +1,4 @@
-"""Schedules: names → expressions, evaluated when something asks (`definitions.py`), and properties, each a row
+"""Schedules: names with expressions, evaluated when they are needed (`definitions.py`), and properties, each a row
 (`properties.py`)."""
 
 from dsl.schedules.definitions import Definition

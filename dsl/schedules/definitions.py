@@ -1,8 +1,8 @@
-"""What a schedule says, as a set: a definition of each name, a setting of each property.
+"""A schedule as a set: a definition for each name, a setting for each property.
 
-The order of lines says nothing. What a schedule says itself takes the place of what it says by `like`, and of several
-`like` the last counts. An expression reads what a name means in the end, so that a line which replaces a constant also
-changes what is computed from it; a definition that reads its own name reads the one that it replaces.
+The order of lines has no meaning. A schedule's own lines replace those that it has by `like`; of several `like`, the
+last one counts. An expression reads the final value of a name: a line that replaces a constant also changes what is
+computed from it. A definition that reads its own name reads the definition that it replaces.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from dsl.values.numbers import Numbers
 from dsl.values.walk import WORDS
 
 MAX_CHAIN = 64
-"""How deep definitions may read one another."""
+"""The greatest depth of definitions that read one another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a name means. values: one, or those of its `tune` set. under: the definition that this one replaces. caller:
-    the `like` line that brought it; part: the name of the part that it stands in."""
+    """The definition of a name. values: one, or those of its `tune` set. under: the definition that this one replaces.
+    caller: the `like` line that brought it. part: the name of the part that holds it."""
 
     name: str
     loc: Loc
@@ -46,12 +46,13 @@ class Definition:
         return self.values[0]
 
     def reads(self) -> set[str]:
-        """The names in its expression, and in those of what it replaces where it reads that."""
+        """The names that its expression reads. If it reads its own name, also those of the definition that it
+        replaces."""
         found = names_in(self.value)
         return found | self.under.reads() if self.under is not None and self.name in found else found
 
     def over(self, other: Definition | None) -> Definition:
-        """This one in place of `other`."""
+        """This definition, replacing `other`."""
         if other is None:
             return self
         return replace(self, under=self.under.over(other) if self.under is not None else other)
@@ -59,8 +60,8 @@ class Definition:
 
 @dataclass(slots=True)
 class Said:
-    """What a schedule says with all that it is like, in the order of the text. contracts: by what they are about, each
-    with the `like` line that brought it."""
+    """All that a schedule says, its own lines and those by `like`, in the order of the text. contracts: by their name,
+    each with the `like` line that brought it."""
 
     definitions: dict[str, Definition] = field(default_factory=dict)
     settings: dict[tuple[str, str | None], Setting] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class Said:
 
 
 class Mistakes:
-    """What is wrong with the lines of a schedule, each told once. broken: names that wrong lines set."""
+    """The errors in the lines of a schedule, each reported once. broken: names that wrong lines set."""
 
     def __init__(self) -> None:
         self.errors: list[TileError] = []
@@ -77,34 +78,36 @@ class Mistakes:
 
     @contextmanager
     def of_a_line(self) -> Iterator[None]:
-        """The other lines are looked at all the same."""
+        """Records the errors of a line, so that the other lines are still checked."""
         try:
             yield
         except TileError as error:
             for each in error.errors:
+                # Several kernels, or several `like` lines, may read the same wrong line.
                 known = any(each.loc == other.loc and each.message == other.message for other in self.errors)
                 if not known and not isinstance(each, Suppressed):
                     self.errors.append(each)
 
     def tell(self) -> None:
-        """Raises them, if there are any."""
+        """Raises the errors, if there are any."""
         if self.errors:
             raise self.errors[0] if len(self.errors) == 1 else Errors(self.errors)
 
 
+# A chain of 3,000 `like` lines took 13 s, and schedules that each name the next one twice double for ever.
 MAX_LIKES = 64
-"""Lines `like SCHEDULE` that one schedule follows, and those that these are like."""
+"""The most `like` lines that one schedule follows, directly and through others."""
 
 
 def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
-    """What a schedule says as one of `kernel` (of none as a part). TileError for lines that are wrong by themselves."""
+    """All that a schedule of `kernel` says (None: of a part). TileError for lines that are wrong by themselves."""
     said = said_by(program, kernel, schedule)
     said.mistakes.tell()
     return said
 
 
 def said_by(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
-    """The same; lines that are wrong by themselves are its `mistakes`."""
+    """All that a schedule of `kernel` says. Lines that are wrong by themselves become its `mistakes`."""
     mistakes = Mistakes()
     said = _collect(program, kernel, schedule, None, (schedule,), mistakes, [])
     said.mistakes = mistakes
@@ -120,7 +123,8 @@ def _collect(
     mistakes: Mistakes,
     followed: list[ast.Property],
 ) -> Said:
-    """`seen`: those that this one stands for, from the outermost in; `followed`: all `like` lines so far."""
+    """Collects a schedule and those that it is like. seen: the schedules on the way here, the outermost first.
+    followed: all `like` lines so far."""
     order: dict[str, None] = {}
     liked: dict[str, Definition] = {}
     own: dict[str, Definition] = {}
@@ -136,7 +140,7 @@ def _collect(
             if any(other is each for each in seen):
                 raise TileError("schedule", line.loc, f"schedule '{other.name}' is like itself")
             followed.append(line)
-            if len(followed) > MAX_LIKES:  # those that name one another twice double with each
+            if len(followed) > MAX_LIKES:
                 message = f"a schedule follows more than {MAX_LIKES} 'like' lines"
                 raise TileError("limit", line.loc, message, "say the lines themselves")
             inner = _collect(program, of, other, line.loc.under(caller), (*seen, other), mistakes, followed)
@@ -167,13 +171,15 @@ def _collect(
         with mistakes.of_a_line():
             read(line)
         if len(mistakes.errors) > found:
+            # Else each use of the name would be an error of its own.
             mistakes.broken |= names_set_by(line) - own.keys()
+    # A replaced definition stays below its replacement, which may read it: `TM = TM / 2`.
     definitions = {name: own[name].over(liked.get(name)) if name in own else liked[name] for name in order}
     return Said(definitions, settings | own_settings, contracts | own_contracts)
 
 
 def names_set_by(line: Any) -> set[str]:
-    """The names that a line of a schedule would set."""
+    """The names that a line of a schedule sets, right or wrong."""
     if isinstance(line, ast.Assign):
         return {target.id for target in line.targets if isinstance(target, ast.Name)}
     return {line.name} if isinstance(line, ast.Tune) else set()
@@ -210,11 +216,9 @@ def _defined(line: ast.Assign | ast.Tune | ast.Property, caller: Loc | None, par
 
 
 class Names(Numbers):
-    """The names of a schedule, evaluated when they are asked for.
-
-    known: what has a value from the start. given: values that win over definitions. asked: the values so far; tuned:
-    the `tune` sets among them; reads: the names that each asked for.
-    """
+    """The names of a schedule, each evaluated when it is first needed. known: names with a value from the start. given:
+    values that win over definitions. asked: the values so far; tuned: the `tune` sets among them; reads: for each name,
+    the names that it read."""
 
     def __init__(
         self,
@@ -231,7 +235,7 @@ class Names(Numbers):
         self.tuned: dict[str, list[Any]] = {}
         self.reads: dict[str, list[str]] = {}
         self.open: list[Definition] = []
-        self.told: TileError | None = None  # an error that has its `like` line
+        self.told: TileError | None = None  # the last error, with its `like` line added
 
     def known_names(self) -> list[str]:
         return [*super().known_names(), *self.definitions, *self.program.functions]
@@ -240,6 +244,7 @@ class Names(Numbers):
         name = node.id
         if self.open:
             self.reads.setdefault(self.open[-1].name, []).append(name)
+        # `TM = TM / 2` reads the definition that it replaces, by `like` or of the kernel.
         if self.open and self.open[-1].name == name:
             under = self.open[-1].under
             return self.known(node) if under is None else self.evaluated(under)
@@ -248,13 +253,14 @@ class Names(Numbers):
         return self.given[name] if name in self.given else self.known(node)
 
     def value(self, name: str, at: Loc) -> Any:
-        """What a defined name comes to."""
+        """The value of a defined name."""
         if name not in self.asked:
             if name in self.broken:
                 raise Suppressed("name", at, f"'{name}' is wrong")
             names = [each.name for each in self.open]
             if name in names:
                 ring = " → ".join([*names[names.index(name) :], name])
+                # All names of the ring are wrong. It is reported once, not again for each of them.
                 self.broken |= set(names)
                 raise TileError("schedule", at, f"'{name}' is computed from itself: {ring}")
             if len(names) == MAX_CHAIN:
@@ -262,6 +268,7 @@ class Names(Numbers):
             definition = self.definitions[name]
             if definition.is_tuned:
                 self.tuned[name] = self.each(definition)
+            # A `tune` set is evaluated as a whole, since the tuner lists it; its first value is the default.
             value = self.tuned[name][0] if definition.is_tuned else self.evaluated(definition)
             self.asked[name] = self.given.get(name, value)
         return self.asked[name]
@@ -270,7 +277,8 @@ class Names(Numbers):
         return self.each(definition, 1)[0]
 
     def each(self, definition: Definition, count: int | None = None) -> list[Any]:
-        """The first values of a definition, all without `count`."""
+        """The first `count` values of a definition, or all of them."""
+        # Each definition has the whole depth of nesting to itself; MAX_CHAIN bounds the chain.
         depth, self.depth = self.depth, 0
         self.open.append(definition)
         try:
@@ -279,13 +287,14 @@ class Names(Numbers):
         except TileError as error:
             if error is not self.told:
                 self.told = through(error, definition.caller)
+            # An inner definition may have added its own `like` line already. The outer ones leave it.
             raise self.told from None
         finally:
             self.open.pop()
             self.depth = depth
 
     def option(self, node: ast.Expr) -> str:
-        """An option of a choice: a text, a name that means nothing else, numbers, several of these."""
+        """An option of a choice as text: a string, a name without another meaning, a number, or several of these."""
         if isinstance(node, ast.String):
             return node.value
         if isinstance(node, ast.Sequence):
@@ -300,11 +309,12 @@ class Names(Numbers):
         return str(value)
 
     def means(self, name: str) -> bool:
-        """Whether a word in an option is a constant of the kernel or the schedule; dims may be called like options."""
+        """Whether a word in an option is a constant of the kernel or the schedule. Dims do not count: they may have the
+        names of options."""
         return name in self.definitions or name in self.given
 
     def known(self, node: ast.Name) -> Any:
-        """A name that no definition gives."""
+        """The value of a name without a definition."""
         name = node.id
         if name not in self.names and name not in WORDS and name not in DTYPES:
             if name in self.broken:
@@ -322,7 +332,7 @@ class Names(Numbers):
         return super()._name(node)
 
     def in_order(self, names: Collection[str]) -> list[str]:
-        """The names that were asked for, in this order but each behind what it reads."""
+        """The names that were evaluated, in this order, but each behind the names that it reads."""
         out: dict[str, None] = {}
 
         def visit(name: str) -> None:
@@ -338,7 +348,7 @@ class Names(Numbers):
 
 
 def through(error: TileError, caller: Loc | None) -> TileError:
-    """The error of a line that a `like` brought, with that line."""
+    """The error of a line that a `like` brought, with the place of the `like`."""
     if caller is None or isinstance(error, Suppressed):
         return error
     placed = [

@@ -24,8 +24,8 @@ DEFAULT_WARPS = 4
 
 @dataclass(frozen=True, slots=True)
 class StatedContract:
-    """A contract with its bound: an option of a choice, or an expression of numbers and `copy`. loc: with the `like`
-    line that brought it."""
+    """A contract with its evaluated bound: an option of a choice, or an expression of numbers and `copy`. loc: its
+    place, under the `like` line that brought it."""
 
     contract: ast.Contract
     bound: str | ast.Expr
@@ -34,14 +34,11 @@ class StatedContract:
 
 @dataclass(slots=True)
 class ResolvedSchedule:
-    """What a schedule says for one variant.
-
-    constants: the kernel's constants, and all that is tuned or given. definitions: what each name that was evaluated
-    means, but for what is tuned or given, each behind what it reads. tune: the values of each tuned name, the first its
-    default, each behind those that it depends on. derived: the values of names that are no constants. unasked: what
-    names mean that nothing asked for. choices: the options that are forced, by key. places: where the properties are
-    written, by name and subject. contracts: what is expected of the code.
-    """
+    """A schedule, evaluated for one variant. constants: the kernel's constants, and all names that are tuned or given.
+    definitions: of the names that were evaluated and are not tuned or given, each behind the names that it reads. tune:
+    the values of each tuned name, the default first; each name behind those that it depends on. derived: values of
+    names that are not constants. unasked: definitions that nothing needed. choices: forced options, by key. places: of
+    the properties, by name and subject. contracts: what is expected of the code."""
 
     name: str | None
     constants: dict[str, Any] = field(default_factory=dict)
@@ -61,13 +58,14 @@ class ResolvedSchedule:
 
     @property
     def lines(self) -> dict[tuple[str, str], Loc]:
-        """Where each property that passes read stands, by property and subject: one of the kernel by its own name."""
+        """The places of the properties that passes read, by property and subject. A property of the kernel has its own
+        name as its subject."""
         apart = {row.name for row in PROPERTIES.values() if row.field != "attrs"}
         return {(row, name or row): loc for (row, name), loc in self.places.items() if row not in apart}
 
 
 def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
-    """Names of the device that schedules and dispatch may read."""
+    """Facts about the device, by the names that schedules and dispatches read. sms: of the actual device, if known."""
     return {
         "sms": sms or target.sms,
         "shared_memory": target.shared,
@@ -81,12 +79,13 @@ def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
 def tensor_names(
     kernel: ast.KernelDef, absent: Collection[str], strides: Mapping[str, Sequence[int]]
 ) -> dict[str, bool]:
-    """`given(x)` for each optional tensor x: whether it is there; `contiguous(x, axis)` for each axis of a strided one,
-    which is row-major where no strides are said."""
+    """`given(x)` for each optional tensor x, and `contiguous(x, axis)` for each axis of a strided one, with their
+    values. A strided tensor without known strides counts as row-major."""
     found = {f"given({p.name})": p.name not in absent for p in kernel.params if p.is_optional}
     for p in kernel.params:
         if isinstance(p.type, ast.TensorAnnotation) and p.type.strided:
             axes = range(len(p.type.dims))
+            # As `dsl run` makes the arrays of examples: check, compile and why look at the variant that runs.
             of = strides.get(p.name) or [int(axis == axes[-1]) for axis in axes]
             found |= {f"contiguous({p.name}, {axis})": of[axis] == 1 for axis in axes}
     return found
@@ -102,8 +101,8 @@ def resolve_schedule(
     overrides: Mapping[str, Any],
     scalars: Mapping[str, Any],
 ) -> ResolvedSchedule:
-    """Evaluates what the kernel's constants, its warps and the properties ask for; `overrides` win over what the
-    schedule says. Constants without a value are left out."""
+    """Evaluates the kernel's constants, its warps and the properties. `overrides` win over the schedule. Constants
+    without a value are left out. TileError or Errors with all wrong lines."""
     out = ResolvedSchedule(name)
     said = Said()
     if name is not None:
@@ -131,7 +130,7 @@ def resolve_schedule(
 
 
 def _add_defaults(kernel: ast.KernelDef, said: Said) -> None:
-    """The default of a constant is a definition, too. One of the schedule goes before it."""
+    """Adds the defaults of constants as definitions. One of the schedule replaces the default, and may read it."""
     for constant in kernel.constants:
         if constant.default is not None:
             default = Definition(constant.name, constant.loc, [constant.default])
@@ -140,7 +139,7 @@ def _add_defaults(kernel: ast.KernelDef, said: Said) -> None:
 
 
 def _force_choices(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:
-    """The choices that lines of the schedule, a tuned entry or the caller force."""
+    """Adds the choices that lines of the schedule, a tuned entry or the caller force."""
     for name, definition in said.definitions.items():
         if is_key(name):
             at = definition.loc.under(definition.caller)
@@ -173,7 +172,7 @@ def stated(
     evaluate: Callable[[ast.Expr], Any],
     option: Callable[[ast.Expr], str] | None = None,
 ) -> StatedContract:
-    """A contract with its bound evaluated. TileError for a bound that has no value, or another unit."""
+    """A contract with its bound evaluated. TileError for a bound without a value, or of another unit."""
     bound: str | ast.Expr
     try:
         if contract.term == CHOICE:
@@ -186,7 +185,7 @@ def stated(
 
 
 def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names, mistakes: Mistakes) -> None:
-    """What the properties say, each where its row puts it."""
+    """Evaluates the properties; the row of each names the field that it fills."""
     for (row, subject), setting in said.settings.items():
         with mistakes.of_a_line():
             value = _read(kernel, subject, setting, names)
@@ -199,7 +198,7 @@ def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: N
 
 
 def _read(kernel: ast.KernelDef, subject: str | None, setting: Setting, names: Names) -> Any:
-    """What a property says of a subject."""
+    """The value of a property for a subject. TileError `name` if the kernel has no such parameter."""
     parameters = {p.name for p in kernel.params}
     try:
         if setting.row.subject == "tensor" and subject not in parameters and setting.subject is not None:
@@ -214,7 +213,7 @@ def _read(kernel: ast.KernelDef, subject: str | None, setting: Setting, names: N
 
 
 def _near(warps: object) -> str:
-    """What fits in the place of a number of warps."""
+    """A hint: a valid number of warps near this one."""
     if isinstance(warps, bool) or not isinstance(warps, int) or warps < 1:
         return f"warps = {DEFAULT_WARPS}"
     less = 1 << min(warps.bit_length() - 1, 5)

@@ -1,8 +1,8 @@
-"""What constants are that nobody sets: rules, written as parts of schedules in `dsl/std/defaults.tile`.
+"""Rules for constants that nobody sets: parts of schedules in `dsl/std/defaults.tile`.
 
-Which rule a kernel follows is read off its text: what its grid and its loops take in tiles, what its slices cover, and
-whether it multiplies matrices. A constant that the kernel, its schedule or the caller says keeps its value, and the
-rule goes by that.
+The text of a kernel shows which rule it follows: the tiles of its grid and its loops, the extents of its slices, and
+whether it multiplies matrices. A constant that the kernel, its schedule or the caller sets keeps its value, and the
+rule uses that value.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ Expr = Any
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The part that a kernel follows, and what the part's names are there: constants, extents, TYPE."""
+    """The part of `defaults.tile` that a kernel follows, and the kernel's expressions for the part's names: constants,
+    extents, TYPE."""
 
     part: str
     names: Mapping[str, Expr]
 
     @property
     def constants(self) -> set[str]:
-        """The kernel's constants that it says something of."""
+        """The kernel's constants that the rule sets."""
         return {each.id for name, each in self.names.items() if isinstance(each, ast.Name) and name not in EXTENTS}
 
 
@@ -36,8 +37,8 @@ EXTENTS = ("M", "N", "TYPE")
 
 
 def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Iterable[str]) -> dict[str, Definition]:
-    """Definitions of constants that neither the schedule says nor the caller has given, and of `warps`, by the kernel's
-    rule, if it has one."""
+    """Definitions by the kernel's rule, if it has one, for `warps` and the constants that neither the schedule nor the
+    caller sets."""
     rule = program.once(rule_of, kernel.name)
     known = {*schedule.definitions, *given}
     if rule is None or not rule.constants - known:
@@ -46,7 +47,7 @@ def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Iter
     said = _parts()
     definitions = collect(said, None, said.parts[rule.part]).definitions
     for name in definitions:
-        if name not in names and name != "warps":  # its own: no name of a text has a space
+        if name not in names and name != "warps":  # a name of the rule's own: with a space it clashes with none
             names[name] = ast.Name(definitions[name].loc, f"{name} of the rule")
     found = {}
     for name, definition in definitions.items():
@@ -63,7 +64,7 @@ def _parts() -> Program:
 
 
 def _renamed(node: Any, names: Mapping[str, Expr]) -> Any:
-    """An expression with other names."""
+    """An expression with its names replaced."""
     if isinstance(node, ast.Name):
         return names.get(node.id, node)
     if isinstance(node, list):
@@ -73,6 +74,7 @@ def _renamed(node: Any, names: Mapping[str, Expr]) -> Any:
     parts = ast.PARTS.get(type(node))
     if parts is None:
         return node
+    # The name of a called function is the language's, not one of the rule's.
     kept = ("function",) if isinstance(node, ast.Call) else ()
     return replace(node, **{name: _renamed(getattr(node, name), names) for name in parts if name not in kept})
 
@@ -81,17 +83,20 @@ def _renamed(node: Any, names: Mapping[str, Expr]) -> Any:
 
 
 def rule_of(program: Program, name: str) -> Rule | None:
-    """The rule of a kernel, as far as its text shows one."""
+    """The rule of a kernel, or None if its text has another form."""
     kernel = program.kernels[name]
     constants = {c.name for c in kernel.constants if c.types is None}
     tiled = list(_tiled(kernel, constants))
+    # A loop may step by a constant that also tiles the grid. That one is no k-tile.
     steps = [step for step in _steps(kernel, constants) if step not in {tile for tile, _ in tiled}]
     if _multiplies(kernel) and len(tiled) == 2 and len(set(steps)) == 1:
         type = _type_of_sliced(kernel, steps[0])
         if type is not None:
+            # By the order of the grid's axes: rows of the result first.
             (tm, m), (tn, n) = tiled
             return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, {"M": m, "N": n, "TYPE": type})
     covers = {cover: (extent, type) for cover, extent, type in _covers(kernel, constants)}
+    # A constant that tiles an axis and also covers a row cannot follow both rules.
     if covers.keys() & {tile for tile, _ in tiled}:
         return None
     if not _multiplies(kernel) and len(covers) == 1 and len(tiled) <= 1 and not steps:
@@ -110,7 +115,7 @@ def _rule(part: str, kernel: ast.KernelDef, constants: Mapping[str, str], extent
 
 
 def _tiled(kernel: ast.KernelDef, constants: set[str]) -> Iterator[tuple[str, Expr]]:
-    """The constants of `cdiv(EXTENT, CONSTANT)` in the grid, each with the extent, in order."""
+    """The constants of `cdiv(EXTENT, CONSTANT)` in the grid, each with its extent, in the order of the axes."""
     grid = kernel.body[0] if kernel.body and isinstance(kernel.body[0], ast.Grid) else None
     for extent in grid.extents if grid is not None else ():
         if isinstance(extent, ast.Call) and _called(extent) == "cdiv" and len(extent.args) == 2:
@@ -127,7 +132,7 @@ def _steps(kernel: ast.KernelDef, constants: set[str]) -> list[str]:
 
 
 def _multiplies(kernel: ast.KernelDef) -> bool:
-    """Whether it has a product of matrices."""
+    """Whether it has a matrix product."""
     return any(
         (isinstance(node, ast.Call) and _called(node) == "dot") or (isinstance(node, ast.Binary) and node.op == "@")
         for node in ast.walk(kernel.body)
@@ -149,7 +154,7 @@ def _sliced(kernel: ast.KernelDef) -> Iterator[tuple[ast.TensorAnnotation, int, 
 
 
 def _type_of_sliced(kernel: ast.KernelDef, constant: str) -> Expr | None:
-    """The type of the elements of what is sliced by a constant."""
+    """The element type of the first tensor that is sliced by a constant, or None."""
     found = [type for type, _, part in _sliced(kernel) if constant in ast.names_in(part.stop)]  # type: ignore[arg-type]
     return ast.Name(kernel.loc, found[0].dtype) if found else None
 

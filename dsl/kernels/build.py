@@ -49,11 +49,11 @@ MAX_ERRORS = 20
 
 
 Merged = tuple[str, Binding, list[Value], list[Value]]
-"""What branches make of a name: the name, what it is, and the values that both give it."""
+"""A name that both branches bind: the name, its binding in the first, and the values of both."""
 
 
 def acts(op: Op) -> bool:
-    """Whether an operation, or one of its regions, does more than to read and calculate."""
+    """Whether an operation, or one in its regions, does more than read and compute."""
     changes = any(each.kind != "read" for each in op.spec.access.effects(op))
     return (
         changes or (op.spec.keep and not op.spec.control.ends) or any(acts(each) for r in op.regions for each in r.ops)
@@ -77,6 +77,7 @@ class KernelBuilder(Tiles):
                     error.loc = self.at(error.loc)
                 if not isinstance(error, Suppressed):
                     self.errors += error.errors
+                # Later uses of the names raise Suppressed, so a mistake is reported once.
                 for name in assigned_names([statement]):
                     self.scope.names[name] = POISON
                 if len(self.errors) >= MAX_ERRORS or isinstance(error, Exhausted):
@@ -96,7 +97,7 @@ class KernelBuilder(Tiles):
             self.bind(target, part, source.loc)
 
     def _augment(self, node: ast.Assign, op: str) -> None:
-        """`x[…] += v`: the subscripts are evaluated once, x is read before v."""
+        """`x[…] += v`. The subscripts are evaluated once, and x is read before v is."""
         target = node.targets[0]
         place = self.part(target) if isinstance(target, ast.Index) else self.expr(target)
         old = self.side(self.read(place, target.loc) if isinstance(place, Access) else place, target, op)
@@ -115,6 +116,7 @@ class KernelBuilder(Tiles):
             if isinstance(self.scope.names.get(target.id), SharedTile):
                 write(self, whole(self, self.scope.names[target.id], target.loc), value, loc)
                 return
+            # Names within library functions are no names of the user's: a line of the schedule must not find them.
             self.scope.names[target.id] = value if self.in_library else self.named(value, target.id)
             return
         if isinstance(target, ast.Index):
@@ -126,21 +128,24 @@ class KernelBuilder(Tiles):
         self.error("syntax", target.loc, "this cannot be assigned to")
 
     def named(self, value: Binding, name: str) -> Binding:
-        """What a name is bound to: a value is called as it was first, unless the schedule speaks of it by this name, as
-        of what a def returns and calls otherwise. A schedule that speaks of a tuple speaks of its elements."""
+        """The binding of a name, with the name recorded on the value. A value keeps its first name, unless the schedule
+        has a line for the new one: a def may return what it calls otherwise. A line for a tuple is one for each
+        element."""
         function = self.function
         if not isinstance(value, Value):
             if isinstance(value, tuple) and name in function.scheduled:
                 return tuple(self.element(element, name) for element in value)
             return value
         if (name in function.pins or name in function.instructions) and isinstance(value.type, TileType):
+            # A layout belongs to one name: the same value under two names would have two lines for one layout.
             value = self.ir.own(value) if value.tile.shape else value
         if value.name is None or (name in function.scheduled and value.name not in function.scheduled):
             value.name = name
         return value
 
     def element(self, value: Binding, name: str) -> Binding:
-        """Of a tuple that the schedule speaks of. One that was in it before has the name already."""
+        """An element of a tuple that the schedule has a line for. One that was in the tuple before has the name
+        already."""
         return value if isinstance(value, Value) and value.name == name else self.named(value, name)
 
     def _expr_statement(self, node: ast.ExprStatement) -> None:
@@ -165,6 +170,8 @@ class KernelBuilder(Tiles):
         self.error("syntax", node.loc, "'grid' is the first statement of a kernel and stands once")
 
     def _assert(self, node: ast.Assert) -> None:
+        # An assertion about dims and scalars alone costs no code: the launch checks it, and the compiler learns from
+        # it.
         if self.caller is None and self.in_tile_if == 0 and self.ir.depth == 1 and self.host_only(node.condition):
             self.required(node)
             return
@@ -180,7 +187,7 @@ class KernelBuilder(Tiles):
         self.function.attrs["record"] = True
 
     def required(self, node: ast.Assert) -> None:
-        """An assertion that each launch evaluates; one of constants alone holds here and now or never."""
+        """An assertion that the host evaluates at each launch. One of constants alone is decided here."""
         condition = node.condition
         truth = isinstance(condition, ast.Compare) or getattr(condition, "op", None) in ("and", "or", "not")
         if not truth and not (isinstance(condition, ast.Name) and isinstance(self.expr(condition), bool)):
@@ -200,8 +207,8 @@ class KernelBuilder(Tiles):
         self.learn(condition)
 
     def learn(self, condition: ast.Expr) -> None:
-        """What holds in every launch, alone or joined by 'and': `n % N == 0` of a dim or a scalar, a divisor;
-        `dim == dim`, one value."""
+        """Records facts of an assertion that holds in every launch: `n % N == 0` gives a divisor of a dim or a scalar,
+        `dim == dim` makes two dims one value. 'and' joins such conditions."""
         if isinstance(condition, ast.Binary) and condition.op == "and":
             self.learn(condition.left)
             self.learn(condition.right)
@@ -210,7 +217,7 @@ class KernelBuilder(Tiles):
         left, right = condition.operands
         a, b = self.dim_of(left), self.dim_of(right)
         if a is not None and b is not None:
-            if a is not b:  # the one that is known to be a multiple of more stands for both
+            if a is not b:  # the dim with the greater known divisor replaces the other
                 a, b = sorted((a, b), key=lambda dim: -self.facts.of(dim).every)
                 self.same_dims[b] = a
                 self.facts.bounds.same(a, b)
@@ -230,7 +237,7 @@ class KernelBuilder(Tiles):
         self.facts.divides(number, self.function.divisors[name])
 
     def dim_of(self, node: ast.Expr) -> Value | None:
-        """The dim that an expression of the host is: its name, or `where` with a constant condition."""
+        """The dim that an expression names, directly or by `where` with a constant condition; else None."""
         if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "where":
             chosen = self.expr(node.args[0]) if len(node.args) == 3 else None
             return self.dim_of(node.args[1 if chosen else 2]) if isinstance(chosen, bool) else None
@@ -240,12 +247,12 @@ class KernelBuilder(Tiles):
         return found if isinstance(found, Value) and found in self.function.dims.values() else None
 
     def values_in(self, node: ast.Expr) -> str | None:
-        """The constants that an expression reads, with their values."""
+        """The constants that an expression reads, with their values, for a hint."""
         known = {name: self.scope.find(name) for name in sorted(names_in(node))}
         return ", ".join(f"{n} is {describe(v)}" for n, v in known.items() if isinstance(v, bool | int | float)) or None
 
     def host_only(self, node: ast.Expr) -> bool:
-        """True if the host can evaluate this: numbers, dims, constants, scalar parameters, functions of numbers."""
+        """Whether a launch can evaluate it: numbers, dims, constants, scalar parameters, functions of numbers."""
         if isinstance(node, ast.Name):
             return node.id in self.host_names or node.id in ("true", "false")
         if isinstance(node, ast.Number):
@@ -274,6 +281,8 @@ class KernelBuilder(Tiles):
             number = self.constant(e, "an extent of a shared tile")
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 self.error("extent", e.loc, f"an extent is a positive integer; this is {number}")
+            # Swizzles permute the address bits of a row, so rows have a power of two of elements. Other extents are
+            # free.
             if i and i == len(node.extents) - 1:
                 remedy = "bank conflicts go by permuting columns, such as column ^ row, not by padding"
                 self.check_extent(number, e.loc, "the innermost extent of a shared tile", remedy=remedy)
@@ -281,6 +290,7 @@ class KernelBuilder(Tiles):
         self.place(node.loc)
         for name in node.names:
             type = SharedType(tuple(extents), dtype, node.ring)
+            # A tile that is declared in a loop exists once, not once for each iteration.
             with self.ir.at_top():
                 value = self.ir.op("shared_alloc", type=type, name=name).result
             value.name = name
@@ -301,13 +311,15 @@ class KernelBuilder(Tiles):
     # ---- control ----
 
     def copied_names(self, loc: Loc) -> dict[str, Binding]:
-        """The names of the scope, for a block that may bind them anew."""
+        """A copy of the names of the scope, for a block that may rebind them."""
+        # Nested branches with many names would take quadratic time, so copying costs steps.
         self.spend(len(self.scope.names) >> COPIED, loc)
         return dict(self.scope.names)
 
     @contextmanager
     def branch_of(self, condition: Value) -> Iterator[None]:
-        """Inside a branch: of the block, of whole warps (neighbours in runs of 32 agree), or of single threads."""
+        """Counts a branch as open: taken by the whole block, by whole warps (runs of 32 neighbours agree), or by single
+        threads."""
         is_tile = bool(condition.tile.shape)
         divides_warps = is_tile and (len(condition.tile.shape) > 1 or self.facts.of(condition).same[0] < WARP)
         self.in_tile_if += is_tile
@@ -319,7 +331,7 @@ class KernelBuilder(Tiles):
             self.in_divided_warp -= divides_warps
 
     def types_of_branches(self, merged: list[Merged], loc: Loc) -> list[Type]:
-        """Of what both branches of an `if` make: each value has one type in both."""
+        """The types of the values that both branches of an `if` bind. TileError `type` if they differ."""
         types: list[Type] = []
         for name, _, left, right in merged:
             for u, v in zip(left, right, strict=True):
@@ -343,8 +355,10 @@ class KernelBuilder(Tiles):
         (then, a), (otherwise, b) = self.branches(node, condition, before)
         self.scope.names = before
         merged: list[Merged] = []
+        # Sorted, here and in loops: the order of a set differs from process to process, and the IR would, too.
         for name in sorted(assigned_names([node])):
             x, y = a.get(name), b.get(name)
+            # A shared tile is a place in memory. None can be chosen at run time.
             if x is None or y is None or (x is not y and (isinstance(x, SharedTile) or isinstance(y, SharedTile))):
                 self.leave_behind(name, "in one branch of an 'if'")
                 continue
@@ -365,7 +379,7 @@ class KernelBuilder(Tiles):
         self.name_results([(name, x) for name, x, _, _ in merged], made.results)
 
     def condition(self, node: ast.If) -> Value | int | float | bool:
-        """The condition of an `if`: a number where it is known when the kernel is compiled."""
+        """The condition of an `if`: a number if it is known at compile time, else an i1."""
         found = self.expr(node.condition)
         if isinstance(found, Value) and not found.tile.shape and (known := constant_of(found)) is not None:
             return known
@@ -379,7 +393,7 @@ class KernelBuilder(Tiles):
     def branches(
         self, node: ast.If, condition: Value, before: Mapping[str, Binding]
     ) -> list[tuple[Block, dict[str, Binding]]]:
-        """Both branches, each with the values of names at its end."""
+        """Builds both branches; each with the bindings of names at its end."""
         made = []
         with self.branch_of(condition):
             for body in (node.then, node.otherwise):
@@ -393,7 +407,7 @@ class KernelBuilder(Tiles):
         return made
 
     def leave_behind(self, name: str, where: str) -> None:
-        """From here on, a name has no value. where: the only place in which it has one."""
+        """Removes a name from the scope. where: the only place in which it has a value, in words."""
         self.scope.names.pop(name, None)
         self.left_behind[name] = where
 
@@ -405,8 +419,8 @@ class KernelBuilder(Tiles):
         name: str,
         loc: Loc,
     ) -> list[tuple[Value, Value]] | None:
-        """The values of a name at the end of both branches, for each element of a tuple. None where only a layout could
-        say which elements belong to which branch."""
+        """The values of a name at the end of both branches, a pair for each element of a tuple. None if only a layout
+        could decide which elements belong to which branch."""
         then, otherwise = branches
         both = [self.unify(then, u, otherwise, v, name, loc) for u, v in pairs]
         if condition.tile.shape:
@@ -416,10 +430,11 @@ class KernelBuilder(Tiles):
         return both
 
     def check_effects(self, condition: Value, branch: Block, loc: Loc) -> None:
-        """A thread takes a branch for its element of the condition, and does inside what belongs to that element.
+        """Checks the effects in a branch on a tile: a thread takes it for its element of the condition, and handles
+        only elements that belong to that one.
 
-        Element i of a tile belongs to element i of the condition, in row-major order, whatever the layouts are. Of a
-        tile with more or fewer elements, only a layout would say which are stored: an error.
+        Element i of a tile belongs to element i of the condition, in row-major order, whatever the layouts are. With
+        another number of elements a layout would decide which are stored: an error.
         """
         decided = prod(condition.tile.shape)
         for op in walk(branch):
@@ -433,20 +448,20 @@ class KernelBuilder(Tiles):
                     self.error("shape", op.loc or loc, message, "do it before the branch, under a mask")
 
     def by_element(self, condition: Value, branch: Block, value: Value) -> Value:
-        """What a branch of threads makes of a scalar differs by thread: it has an element for each of the condition."""
+        """A scalar that a branch of threads binds differs by thread: it becomes a tile of the condition's shape."""
         if value.tile.shape:
             return value
         with self.ir.region(branch):
             return self.ir.broadcast(value, condition.tile.shape)
 
     def name_results(self, names: list[tuple[str, Binding]], results: Iterable[Value]) -> None:
-        """Results of an operation with regions, in order, as the values of names: one for each element of a tuple."""
+        """Binds names to the results of an operation with regions, in order; a tuple takes one for each element."""
         rest = iter(results)
         for name, like in names:
             self.scope.names[name] = rebuilt(like, rest, name)
 
     def pairs(self, x: Binding, y: Binding, name: str, loc: Loc) -> list[tuple[Binding, Binding]]:
-        """What two outcomes of a name hold, element by element where they are tuples."""
+        """The pairs of values in two bindings of a name, element by element for tuples."""
         if not isinstance(x, tuple) or not isinstance(y, tuple):
             return [(x, y)]
         if len(x) != len(y):
@@ -454,7 +469,7 @@ class KernelBuilder(Tiles):
         return [pair for u, v in zip(x, y, strict=True) for pair in self.pairs(u, v, name, loc)]
 
     def unify(self, then: Block, x: Binding, otherwise: Block, y: Binding, name: str, loc: Loc) -> tuple[Value, Value]:
-        """Both outcomes of a name as values of one type, made inside their branches."""
+        """Both bindings of a name as values of one type and shape, made inside of their branches."""
         for side in (x, y):
             if not isinstance(side, Value | bool | int | float):
                 self.error("type", loc, f"'{name}' is {describe(side)} in a branch: only values can differ at run time")
@@ -503,7 +518,7 @@ class KernelBuilder(Tiles):
         return before
 
     def loop_region(self, block: Block, carried: list[tuple[str, Binding]], body: list[ast.Statement]) -> list[Value]:
-        """Builds a loop's body; what the carried names are at its end."""
+        """Builds the body of a loop; returns the values of the carried names at its end."""
         before = self.scope.names
         self.scope.names = self.copied_names(body[0].loc)
         count = sum(len(leaves(v)) for _, v in carried)
@@ -514,13 +529,13 @@ class KernelBuilder(Tiles):
                 v for name, start in carried for v in self.after_iteration(name, start, self.after(name, body), body)
             ]
         self.left_behind |= dict.fromkeys(self.scope.names.keys() - before.keys(), "inside the loop")
-        for name in before.keys() - self.scope.names.keys():  # counters of loops inside
+        for name in before.keys() - self.scope.names.keys():  # counters of inner loops end with them
             del before[name]
         self.scope.names = before
         return out
 
     def after(self, name: str, body: list[ast.Statement]) -> Binding:
-        """What a carried name is bound to at the end of a loop's body."""
+        """The binding of a carried name at the end of a loop's body."""
         if name not in self.scope.names:
             where = self.left_behind.get(name, "inside the loop")
             self.error(
@@ -529,7 +544,7 @@ class KernelBuilder(Tiles):
         return self.scope.names[name]
 
     def after_iteration(self, name: str, start: Binding, value: Binding, body: list[ast.Statement]) -> list[Value]:
-        """What a carried name is after an iteration, with the type of what it was before the loop."""
+        """The values of a carried name after an iteration, converted to the type that it had before the loop."""
         loc = last_assignment(body, name).loc
         if isinstance(start, tuple):
             if not isinstance(value, tuple) or len(value) != len(start):
@@ -545,6 +560,7 @@ class KernelBuilder(Tiles):
             self.error("type", loc, f"'{name}' becomes {describe(value)} in the loop")
         if value.tile.shape != start.tile.shape and not value.tile.shape:
             value = self.ir.broadcast(value, start.tile.shape)
+        # A counter adds `index` to what began as s32, as in `n = n + 1` of a table's element.
         if value.dtype is not start.dtype and {value.dtype.name, start.dtype.name} == {"index", "s32"}:
             value = self.ir.value("cast", value, to=start.dtype, saturate=False, rounding=None)
         if value.type != start.type:
@@ -569,7 +585,7 @@ class KernelBuilder(Tiles):
             known = [constant_of(each) for each in (start, stop, step)]
             if None in known:
                 loc = self.function.lines.get(("unroll", node.name), iterable.loc)
-                hint = f"specialize what it hangs on, or unroll {node.name}: 4"
+                hint = f"specialize what it depends on, or unroll {node.name}: 4"
                 self.error("schedule", loc, f"loop '{node.name}' has a number of iterations that is no constant", hint)
             self.function.written_out.add(node.name)
             self.written_out(node, range(*map(int, known)), iterable.loc)  # type: ignore[arg-type]
@@ -581,6 +597,8 @@ class KernelBuilder(Tiles):
         self.place(node.loc)
         made = self.ir.op("for", [start, stop, step, *first], [block], unroll=unroll)
         self.facts.enter_loop(made)
+        # The loop is made first so that facts know its counter while the body is built. It is appended again below,
+        # behind operations that the body puts in front of the loop.
         self.ir.block.ops.pop()
         self.scope.names[node.name] = counter
         values = self.loop_region(block, carried, node.body)
@@ -590,8 +608,9 @@ class KernelBuilder(Tiles):
         self.name_results(carried, made.results)
 
     def written_out(self, node: ast.For, turns: range, loc: Loc) -> None:
-        """The iterations of a loop one after another."""
+        """Builds the iterations of a loop one after another."""
         count = max(0, -(-(turns.stop - turns.start) // turns.step))
+        # Refused by the count, before anything is built: a loop of 2^40 iterations would never end.
         if count > self.ir.budget.steps:
             self.error("limit", loc, f"{count} unrolled iterations", "use a run-time loop")
         self.chosen += 1
@@ -601,12 +620,12 @@ class KernelBuilder(Tiles):
         self.end_counter(node.name)
 
     def end_counter(self, name: str) -> None:
-        """Behind a loop its counter is not what it was before: in Python it would be the last iteration's."""
+        """Ends the counter of a loop: behind the loop it has no value. In Python it would have the last iteration's."""
         self.scope.names.pop(name, None)  # None: a loop without iterations
         self.left_behind[name] = COUNTER
 
     def bounds(self, iterable: ast.Call) -> list[Value]:
-        """Start, stop and step of a range; numbers take the type of the bounds that are values."""
+        """Start, stop and step of a range. Numbers take the type of the bounds that are values."""
         limits: list[Value | int | float | bool] = []
         for arg in iterable.args:
             bound = self.operand(arg, "range")
@@ -627,6 +646,7 @@ class KernelBuilder(Tiles):
         number = constant_of(step)
         if number == 0:
             self.error("constant", iterable.loc, "the step of a range is 0")
+        # The loop's test compares in the direction of its step, which must be known when the code is made.
         if number is None and (self.facts.of(step).low or 0) <= 0:
             self.error("constant", iterable.args[-1].loc, "the step of a range is a constant or known to be positive")
         return [start, stop, step]
@@ -635,7 +655,7 @@ class KernelBuilder(Tiles):
         carried = self.carried(node.body, node.loc)
         test, condition = self.tested(node, carried)
         with self.branch_of(condition):
-            if condition.tile.shape:  # each thread goes its own iterations, and what they carry differs by thread
+            if condition.tile.shape:  # threads run different numbers of iterations, so carried values differ by thread
                 carried = [(name, self.by_thread(name, v, condition, node)) for name, v in carried]
                 test, condition = self.tested(node, carried)
             body = Block([Value(v.type) for _, c in carried for v in leaves(c)])
@@ -648,7 +668,7 @@ class KernelBuilder(Tiles):
         self.name_results(carried, made.results)
 
     def tested(self, node: ast.While, carried: list[tuple[str, Binding]]) -> tuple[Block, Value]:
-        """The region that computes a loop's condition from what the loop carries, and the condition."""
+        """The region that computes a loop's condition from the carried values, and the condition."""
         test = Block([Value(v.type) for _, c in carried for v in leaves(c)])
         with self.ir.region(test):
             before = self.scope.names
@@ -664,7 +684,7 @@ class KernelBuilder(Tiles):
         return test, condition
 
     def by_thread(self, name: str, start: Binding, condition: Value, node: ast.While) -> Binding:
-        """The start of what a loop of threads carries: an element for each one of the condition."""
+        """The start of a value that a loop of threads carries, with an element for each element of the condition."""
         if isinstance(start, tuple):
             return tuple(self.by_thread(name, s, condition, node) for s in start)
         assert isinstance(start, Value)
@@ -692,7 +712,7 @@ class KernelBuilder(Tiles):
 
 
 def leaves(binding: Binding) -> list[Value]:
-    """The values of a binding that a run-time loop carries: itself, or a tuple's."""
+    """The values of a binding that a run-time loop carries: itself, or the elements of a tuple."""
     if isinstance(binding, tuple):
         return [v for b in binding for v in leaves(b)]
     assert isinstance(binding, Value)
@@ -700,7 +720,7 @@ def leaves(binding: Binding) -> list[Value]:
 
 
 def rebuilt(like: Binding, values: Iterator[Value], name: str) -> Binding:
-    """The next values, one for each that `like` holds, in its form."""
+    """A binding of the same form as `like`, made of the next values."""
     if isinstance(like, tuple):
         return tuple(rebuilt(element, values, name) for element in like)
     value = next(values)
@@ -709,7 +729,7 @@ def rebuilt(like: Binding, values: Iterator[Value], name: str) -> Binding:
 
 
 def last_assignment(body: list[ast.Statement], name: str) -> ast.Statement:
-    """The last statement that binds a name, inside others too."""
+    """The last statement that binds a name, also within other statements."""
     for node in reversed(body):
         if name in assigned_names([node]):
             if isinstance(node, ast.If):
@@ -721,7 +741,7 @@ def last_assignment(body: list[ast.Statement], name: str) -> ast.Statement:
 
 
 def assigned_names(body: list[ast.Statement]) -> set[str]:
-    """The names that statements bind in their own scope (a nested def binds its name only)."""
+    """The names that statements bind in their own scope. A nested def binds its name alone."""
     out: set[str] = set()
     for node in body:
         if isinstance(node, ast.Assign):

@@ -1,4 +1,5 @@
-"""`commit()` twice in a row: the second closes a group of nothing, and every wait(n) after it waits for a copy more."""
+"""A check for `commit()` twice in a row: the second closes an empty group, so every wait(n) after it waits for one copy
+more."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ GROUPS = frozenset({"copy", "commit", "wait"})
 
 
 def repeated_commits(program: Program, kernel: str) -> list[TileError]:
-    """The errors of a kernel and of all functions that it may call."""
+    """The errors in a kernel and in all functions that it may call."""
     body = program.kernels[kernel].body
+    # Hardly a kernel has two commits: counting spares the walk over all of its functions.
     if program.kernels[kernel].loc.source.text.count("commit()") < 2:
         return []
     bodies = [body, *(each.body for each in program.functions.values())]
@@ -24,11 +26,9 @@ def repeated_commits(program: Program, kernel: str) -> list[TileError]:
 
 
 def double_commits(body: list[ast.Statement]) -> Iterator[TileError]:
-    """An error for each commit() that follows another one with nothing between that copies, waits, or may do so.
-
-    Only the text counts: what some constants leave out, a branch or a loop that holds a copy, may leave a group empty
-    that has to be closed all the same, so that the count of groups is right.
-    """
+    """An error for each commit() that follows another one, with nothing between them that copies or waits, or may do
+    so. Only the text counts. For some constants a branch or loop may skip its copies, and its empty group must still be
+    closed, or the count of groups would be wrong."""
     events = [statement for statement in body if any(map(_concerns_groups, _called(statement)))]
     for before, statement in pairwise(events):
         if _is_commit(before) and _is_commit(statement):
@@ -39,6 +39,7 @@ def double_commits(body: list[ast.Statement]) -> Iterator[TileError]:
             if isinstance(inner, list):
                 yield from double_commits(inner)
         if isinstance(statement, ast.For | ast.While):
+            # The end of a loop's body is followed by its start.
             turn = [each for each in statement.body if any(map(_concerns_groups, _called(each)))]
             if len(turn) > 1 and _is_commit(turn[0]) and _is_commit(turn[-1]):
                 yield _error(turn[0])
@@ -51,7 +52,7 @@ def _error(statement: ast.Statement) -> TileError:
 
 
 def _concerns_groups(name: str) -> bool:
-    """Does a call of this name copy, commit or wait, or may it, as a function of the file's own?"""
+    """Whether a call of this name copies, commits or waits. A function of the file may."""
     return name in GROUPS or name not in ROWS
 
 
@@ -60,7 +61,7 @@ def _is_commit(statement: ast.Statement) -> bool:
 
 
 def _called(node: Any) -> Iterator[str]:
-    """Names of the functions that are called anywhere in a part of the tree."""
+    """Names of the functions that a part of the tree calls."""
     for part in ast.walk([node]):
         if isinstance(part, ast.Call) and isinstance(part.function, ast.Name):
             yield part.function.id

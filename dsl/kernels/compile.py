@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 LLVM_PREFIX = ";dsl "
 BUILT = "build"
-"""In the place of a pass's name: before all of them."""
+"""In place of a pass's name: the IR before all passes."""
 
 
 @dataclass(slots=True)
 class Compiled:
-    """A compiled variant: every level as text, the header, and seconds by level. `body`: the PTX without its header."""
+    """A compiled variant: every level as text, the header, and seconds by level. body: the PTX without its header."""
 
     variant: Variant
     header: Header
@@ -41,20 +41,20 @@ class Compiled:
 
     @property
     def ir(self) -> str:
-        """The tile IR after all passes, as text that is read back."""
+        """The tile IR after all passes, as text that can be read back."""
         return printed(self.level)
 
 
 @dataclass(slots=True)
 class Lowered:
-    """A variant with all passes run: everything short of LLVM. `passes`: their names, in order."""
+    """A variant after all passes, ready for LLVM. passes: their names, in order."""
 
     variant: Variant
     seconds: dict[str, float]
     passes: list[str] = field(default_factory=list)
 
     def level(self, program: Program) -> Level:
-        """The variant as its text holds it."""
+        """The variant as a Level, which can be printed and read back."""
         v = self.variant
         parts = (v.schedule.name, v.constants, v.requires, self.passes)
         return Level(v.function, v.target, program.source, *parts)
@@ -68,8 +68,8 @@ def lower(
     budget: Budget | None = None,
     resolved: Resolved | None = None,
 ) -> Lowered:
-    """Builds the variant and runs the passes, the program's without `passes`; TileError or Errors for what is wrong in
-    the file. `budget`, `resolved`: as for `build_variant`."""
+    """Builds the variant and runs the passes; without `passes`, those of the program. check: verify the IR after each
+    pass. budget, resolved: as for `build_variant`. TileError or Errors for mistakes in the file."""
     start = time.perf_counter()
     variant = build_variant(program, request, budget, resolved)
     built = time.perf_counter()
@@ -81,7 +81,7 @@ def lower(
 
 
 def compile_variant(program: Program, request: Request, **options: Any) -> Compiled:
-    """PTX for one variant. Options as for `lower`, and `level` of LLVM's code generation."""
+    """PTX for one variant. Options: as for `lower`, and `llvm_level`, of LLVM's code generation."""
     llvm_level = options.pop("llvm_level", None)
     return compile_lowered(program, lower(program, request, **options), llvm_level)
 
@@ -89,9 +89,10 @@ def compile_variant(program: Program, request: Request, **options: Any) -> Compi
 def compile_lowered(
     program: Program, lowered: Lowered, llvm_level: int | None = None, known: Mapping[str, str] | None = None
 ) -> Compiled:
-    """PTX for a variant that is lowered. `known`: PTX without header by LLVM's text, of the same target."""
+    """PTX for a lowered variant. known: LLVM's text → its PTX without header, for the same target."""
     level = lowered.level(program)
     made = generate(level, llvm_level, known)
+    # Proved here and not in `generate`: a level that was read from IR has no text of the kernel to prove it from.
     pairs = in_place_pairs(program.kernel(lowered.variant.request.kernel), lowered.variant.function)
     made.header = replace(made.header, in_place=pairs)
     lowered.seconds |= made.seconds
@@ -101,7 +102,7 @@ def compile_lowered(
 
 @dataclass(slots=True)
 class Generated:
-    """The code of a level that all passes have run on. version, llvm_level: of PTX, and of LLVM's code generation."""
+    """The code of a kernel after all passes. version: of PTX. llvm_level: of LLVM's code generation."""
 
     header: Header
     llvm: str
@@ -112,7 +113,7 @@ class Generated:
 
     @property
     def llvm_text(self) -> str:
-        """LLVM IR behind a line with the header, which `ptx_of_llvm` goes on from."""
+        """LLVM IR behind a line with the header. `ptx_of_llvm` compiles this text."""
         from dsl.runtime.header import to_json
 
         row = {"ptx": self.version, "level": self.llvm_level, "header": to_json(self.header)}
@@ -126,7 +127,7 @@ class Generated:
 
 
 def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, str] | None = None) -> Generated:
-    """LLVM IR and PTX with its header. `known`: as for `compile_lowered`."""
+    """LLVM IR, and PTX with its header. known: as for `compile_lowered`."""
     from dsl.kernels.launch_header import make_header
     from dsl.lowering.emit import emit
     from dsl.lowering.emit.codegen import llvm_level_for, to_ptx
@@ -135,6 +136,7 @@ def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, st
     with blamed(level.function, passes_of(level.function.choices.plugins), "emission"):
         llvm, version = emit(level.function, level.target)
     emitted = time.perf_counter()
+    # LLVM takes most of the time. Variants that differ in their header alone run it once.
     body = (known or {}).get(llvm)
     llvm_level = llvm_level_for(level.function) if llvm_level is None else llvm_level
     if body is None:
@@ -143,6 +145,7 @@ def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, st
         except RuntimeError as error:
             raise refused(level.function, llvm) or error from error
     seconds = {"emit": emitted - start, "llvm": time.perf_counter() - emitted}
+    # Behind the emission, since it chooses, too.
     level.function.choices.check_met()
     with blamed(level.function, passes_of(level.function.choices.plugins), "the header"):
         header = make_header(level)
@@ -150,7 +153,7 @@ def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, st
 
 
 def refused(function: Function, llvm: str) -> TileError | None:
-    """The error for text that LLVM does not take, where a rule of a plug-in has a part in it."""
+    """The error for text that LLVM refuses, if a rule of a plug-in wrote some of it; else None: then it is our bug."""
     from dsl.lowering.emit.codegen import wrong_in
     from dsl.lowering.emit.rules import OWN
 
@@ -168,7 +171,8 @@ def refused(function: Function, llvm: str) -> TileError | None:
 
 
 def ptx_of_llvm(text: str, name: str) -> str:
-    """PTX with its header of LLVM IR that `llvm_text` made, edited or not. TileError `ir` with the place in `text`."""
+    """PTX with its header, from LLVM IR that `llvm_text` wrote and somebody may have edited. TileError `ir` with the
+    place in `text`."""
     from dsl.lowering.emit.codegen import to_ptx, wrong_in
     from dsl.lowering.ir.targets import target
     from dsl.runtime.header import parse, write
@@ -192,8 +196,7 @@ def ptx_of_llvm(text: str, name: str) -> str:
 
 
 def levels_of(program: Program, request: Request) -> Iterator[tuple[str, float, Level]]:
-    """A variant as it is built, then after each pass: what was done, in how many seconds, and the level, which the next
-    pass changes."""
+    """A variant after building, then after each pass: (name, seconds, level). The next pass changes the level."""
     start = time.perf_counter()
     level = Lowered(build_variant(program, request), {}).level(program)
     yield BUILT, time.perf_counter() - start, level
@@ -204,8 +207,8 @@ def levels_of(program: Program, request: Request) -> Iterator[tuple[str, float, 
 
 
 def level_after(program: Program, request: Request, name: str) -> Level:
-    """A variant after the pass of that name, or as it is built for `build`. TileError `call` for a pass that is left
-    out."""
+    """A variant after the pass of that name, or before all passes for `build`. TileError `call` for a pass that does
+    not run."""
     if name != BUILT:
         named([name], passes_of(program.plugins))
     for done, _, level in levels_of(program, request):
@@ -215,15 +218,15 @@ def level_after(program: Program, request: Request, name: str) -> Level:
 
 
 def go_through(level: Level, passes: Sequence[Pass]) -> bool:
-    """Runs passes on a kernel that was read; false if choices left out all of them."""
+    """Runs passes on a kernel that was read from text; false if choices leave out all of them."""
     run = run_passes(level.function, level.target, passes)
     level.passes += run
     return bool(run)
 
 
 def finish(level: Level, llvm_level: int | None = None, choices: Mapping[str, str] | None = None) -> Generated:
-    """The code of a kernel that was read at any level: the passes behind the last of those that were run are run, with
-    these `choices`."""
+    """The code of a kernel that was read at any level: runs the passes behind the last one that it has had, with these
+    `choices`."""
     passes = passes_of(level.function.choices.plugins)
     last = max((i for i, each in enumerate(passes, 1) if each.name in level.passes), default=0)
     level.function.choices.force(choices or {}, "--choose")

@@ -1,4 +1,4 @@
-"""Kernels that go on from a file: the text of the IR after any pass, LLVM IR or PTX, edited by hand or not."""
+"""Kernels from a file with the IR after any pass, LLVM IR or PTX, which somebody may have edited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What a file went on to. `headers`: by the kernel's name in the `.tile` file."""
+    """The PTX of such a file. headers: by the kernel's name in the `.tile` file."""
 
     name: str
     ptx: str
@@ -24,16 +24,16 @@ class Edited:
 
     @property
     def digest(self) -> str:
-        """Of the PTX, that trials of different texts differ; 12 hexadecimal digits."""
+        """12 hexadecimal digits of the PTX's SHA-256: they tell trials of different texts apart."""
         return hashlib.sha256(self.ptx.encode()).hexdigest()[:12]
 
     def not_launched(self, used: str) -> TileError:
-        """The error where none of its kernels takes part; `used` says where, and what does."""
+        """The error if none of its kernels is launched. used: where, and which kernels are, in words."""
         return TileError("ptx", None, f"'{self.name}' has the kernels {', '.join(self.headers)}; {used}")
 
 
 def edited_from(file: str, choose: Mapping[str, str]) -> Edited:
-    """The kernels of a file, as far as PTX. Raises TileError or LaunchError."""
+    """The kernels of a file, compiled to PTX. Raises TileError or LaunchError."""
     ptx = ptx_from(file, choose)
     return Edited(file, ptx, headers_of(ptx))
 
@@ -50,7 +50,7 @@ def headers_of(ptx: str) -> dict[str, Header]:
 
 
 def ptx_from(file: str, choose: Mapping[str, str]) -> str:
-    """The PTX that a file of the IR's text goes on to with these options, or of LLVM IR; PTX as it is."""
+    """The PTX of a file: from the IR's text with these options, or from LLVM IR. PTX is returned unchanged."""
     from dsl.lowering.text.level import is_ir
     from dsl.text.files import MAX_TEXT, read_text
 

@@ -1,10 +1,10 @@
-"""Which outputs of a kernel may be one of its inputs: each element is read before it is written, by the same thread.
+"""Which outputs of a kernel may share memory with one of its inputs: each element is read before it is written.
 
-Proved of the text and of the code, or not at all. The text says which elements a block touches: an input and an output
-of equal dims are indexed alike wherever they stand, along each axis of the grid by slices that blocks do not share, and
-in no loop; so each element is a block's own, and is written once. The code says who comes first: every load stands
-before every store, in one place of the code with the same offsets and masks in registers of the same threads, or with a
-barrier of the block in between. Copies that run by themselves, boxes, atomics and work that blocks share are refused.
+This is proved, from the text and from the code, or else refused. The text shows which elements a block touches: input
+and output have equal dims and are indexed alike everywhere, along each axis of the grid by slices that blocks do not
+share, and in no loop. So each element belongs to one block and is written once. The code shows the order: every load
+comes before every store. Either both have the same offsets and masks, held by the same threads, or a barrier of the
+block stands between them. Asynchronous copies, TMA boxes, atomics and work that blocks share are refused.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ PLAIN = ("read", "write")
 
 
 def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str, str], ...]:
-    """(output, input) by name. function: behind all passes."""
+    """The pairs (output, input), by name, that may share memory. function: after all passes."""
     given = {p.name: p for p in function.params if p.kind == "tensor" and p.value is not None}
     written = [p for p in given.values() if "w" in p.access]
     read = [p for p in given.values() if p.access == "r"]
     pairs = [(y, x) for y in written for x in read if is_alike(y, x)]
+    # Workspaces and clusters mean that blocks share work: an element may be read by another block than its own.
     if not pairs or function.workspaces or function.number("cluster", 1) > 1:
         return ()
     text, order = KernelText(kernel), AccessOrder(function)
@@ -33,7 +34,7 @@ def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str
 
 
 def is_alike(y: Parameter, x: Parameter) -> bool:
-    """Whether two tensors of one memory have their elements at the same places."""
+    """Whether two tensors in the same memory have their elements at the same places."""
     return y.dtype == x.dtype and list(y.dims) == list(x.dims) and not y.strided and not x.strided
 
 
@@ -41,7 +42,7 @@ def is_alike(y: Parameter, x: Parameter) -> bool:
 
 
 class KernelText:
-    """What the text of a kernel says of its indices. values: of names that are bound once, in no branch or loop."""
+    """The indices in the text of a kernel. values: of names that are bound once, outside of branches and loops."""
 
     def __init__(self, kernel: ast.KernelDef):
         self.body = [each for each in kernel.body if not isinstance(each, ast.Grid)]
@@ -61,7 +62,7 @@ class KernelText:
         self.changing = {name for name, count in bound.items() if count > 1 or name not in self.values}
 
     def is_own(self, tensors: set[str]) -> bool:
-        """Whether all of these are indexed in one way, which gives each block elements of its own."""
+        """Whether all of these tensors are indexed in one way that gives each block elements of its own."""
         found = [*self.parts(self.body, tensors)]
         if not found or None in found:
             return False
@@ -69,10 +70,11 @@ class KernelText:
         if any(texts(each) != texts(first) for each in others) or set().union(*map(names_of, first)) & self.changing:
             return False
         covered = {axis for each in first for axis in self.block_axes(each)}
+        # Blocks along an axis that no subscript names would touch the same elements.
         return covered == {*range(self.axes)} and all(map(self.is_plain, first))
 
     def parts(self, node: Any, tensors: set[str]) -> Iterator[list[Any] | None]:
-        """The subscripts of the tensors; None for what stands where it cannot be told."""
+        """The subscripts of the tensors; None for a use that the text does not decide."""
         if isinstance(node, list | dict):
             for each in node if isinstance(node, list) else node.values():
                 yield from self.parts(each, tensors)
@@ -84,6 +86,7 @@ class KernelText:
                 yield None
         elif isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "given":
             return
+        # In a loop, a later iteration may read what an earlier one wrote.
         elif isinstance(node, ast.For | ast.While | ast.Def):
             if any(isinstance(each, ast.Name) and each.id in tensors for each in ast.walk(node)):
                 yield None
@@ -92,12 +95,12 @@ class KernelText:
                 yield from self.parts(getattr(node, name), tensors)
 
     def is_plain(self, subscript: Any) -> bool:
-        """A slice, or the number of a block: no index tile, which may name an element twice."""
+        """Whether it is a slice or the number of a block. An index tile may name an element twice."""
         return isinstance(subscript, ast.Slice) or bool([*self.block_axes(subscript)])
 
     def block_axes(self, subscript: Any) -> Iterator[int]:
-        """The axis of the grid along which blocks take parts of their own by a subscript: `block(d)`, or
-        `block(d) * T : block(d) * T + T`, with names for what they stand for."""
+        """The axis of the grid whose blocks get parts of their own by this subscript: `block(d)`, or `block(d) * T :
+        block(d) * T + T`. Names are replaced by their values."""
         if not isinstance(subscript, ast.Slice):
             axis = block_axis(self.meant(subscript))
             if axis is not None:
@@ -114,7 +117,7 @@ class KernelText:
             yield axis
 
     def meant(self, node: Any) -> Any:
-        """What a name stands for."""
+        """The value of a name that is bound once; any other expression unchanged."""
         return self.values.get(node.id, node) if isinstance(node, ast.Name) else node
 
 
@@ -133,7 +136,7 @@ def bound_by(node: Any) -> Iterator[str]:
 
 
 def assigned(line: ast.Assign) -> Iterator[tuple[str, ast.Expr]]:
-    """The names of an assignment, each with its own value where that is told."""
+    """The names of an assignment, each with its value, if the values are written out."""
     if len(line.targets) == 1:
         values = [line.value]
     else:
@@ -144,7 +147,7 @@ def assigned(line: ast.Assign) -> Iterator[tuple[str, ast.Expr]]:
 
 
 def block_axis(node: Any) -> int | None:
-    """d of `block(d)`."""
+    """d in `block(d)`, else None."""
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "block":
         argument = node.args[0] if len(node.args) == 1 and not node.keywords else None
         return int(argument.value) if isinstance(argument, ast.Number) else None
@@ -152,12 +155,12 @@ def block_axis(node: Any) -> int | None:
 
 
 def said(node: Any) -> str:
-    """The text of an expression, without spaces; "" for none."""
+    """The text of an expression without spaces; "" for None."""
     return "" if node is None else "".join(node.loc.source.text[node.loc.start : node.loc.end].split())
 
 
 def texts(subscripts: list[Any]) -> list[str]:
-    """Those of subscripts. An expression's own text: that of a chain ends where it does."""
+    """The texts of subscripts. A slice is written from its ends, since its own span may reach further."""
     return [f"{said(s.start)}:{said(s.stop)}" if isinstance(s, ast.Slice) else said(s) for s in subscripts]
 
 
@@ -169,8 +172,8 @@ def names_of(subscript: Any) -> set[str]:
 
 
 class AccessOrder:
-    """The accesses of a function's tensors, in the order of the code. touches: by tensor; around: the operation whose
-    region an operation stands in."""
+    """The accesses to a function's tensors, in the order of the code. touches: operations by tensor. around: for an
+    operation, the one whose region holds it."""
 
     def __init__(self, function: Function):
         self.body = function.body
@@ -193,22 +196,23 @@ class AccessOrder:
         return bool(stores) and all(self.is_before(load, store) for load in loads for store in stores)
 
     def is_before(self, load: Op, store: Op) -> bool:
-        """Whether what a load reads is not yet written by a store, of whatever thread."""
+        """Whether a load reads its elements before a store of any thread writes them."""
         return self.is_of_one_thread(load, store) or self.is_apart(load, store)
 
     def is_of_one_thread(self, load: Op, store: Op) -> bool:
-        """With the same offsets and masks, each of which one thread has, and the load in front of the store, or of the
-        branch in which that stands."""
+        """Whether the thread that stores an element has loaded it before: the load is in front of the store (or of its
+        branch), and both have the same offsets and mask, each element held by one thread."""
         if not self.is_in_front(load, store):
             return False
         mine, others = named(load), named(store)
         kind = mine["offset"].type
         layout = kind.layout if isinstance(kind, TileType) else None
+        # Of an element that several threads hold, one thread may store before another one loads.
         is_single = layout is not None and not any(layout.replicated.values())
         return is_single and mine["offset"] is others["offset"] and mine.get("mask") is others.get("mask")
 
     def is_in_front(self, load: Op, store: Op) -> bool:
-        """Whether a load, or what it stands in, is in front of a store, or what that stands in, in one block."""
+        """Whether, in the first common block, the load or the operation around it is in front of that of the store."""
         first = {self.blocks[op]: op for op in self.with_around(load)}
         for op in self.with_around(store):
             if (other := first.get(self.blocks[op])) is not None:
@@ -217,25 +221,25 @@ class AccessOrder:
         return False
 
     def with_around(self, op: Op) -> Iterator[Op]:
-        """An operation, then those that it stands in, the nearest first."""
+        """An operation, then those around it, the nearest first."""
         yield op
         while op in self.around:
             op = self.around[op]
             yield op
 
     def is_apart(self, load: Op, store: Op) -> bool:
-        """With a barrier of the block between them that all threads pass, and no way back."""
+        """Whether a barrier of the block stands between them in the body, so that all threads pass it, once."""
         first, second = self.at_top(load), self.at_top(store)
         ops = self.body.ops
         between = ops[ops.index(first) + 1 : ops.index(second)] if ops.index(first) < ops.index(second) else []
         return any(op.spec.orders == "threads" and op.attrs["scope"] == "block" for op in between)
 
     def at_top(self, op: Op) -> Op:
-        """The operation of the body that an operation is, or stands in."""
+        """The operation of the kernel's body that is or holds this operation."""
         *_, top = self.with_around(op)
         return top
 
 
 def named(op: Op) -> dict[str, Value]:
-    """The operands of an access by their names."""
+    """The operands of an access by name."""
     return dict(zip(op.attrs["has"], op.operands, strict=True))

@@ -1,7 +1,7 @@
-"""Whether the passes of plug-ins keep what a kernel means, on the arguments of a launch that is about to be made.
+"""Checks that the passes of plug-ins keep the semantics of a kernel, on the arguments of the next launch.
 
-`dsl verify` compares all levels on many shapes. Here only what plug-ins have done is compared, on the first blocks of
-one launch: the kernel is carried out in numpy before each of their passes and behind it.
+`dsl verify` compares all levels on many shapes. Here only the passes of plug-ins are checked, on the first blocks of
+one launch: numpy runs the kernel before and after each of them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dsl.lowering.passes import passes_of, run_passes
 from dsl.text.program import Program
 
 BLOCKS = 2
-"""Blocks of a launch that are carried out: the first ones."""
+"""The number of blocks that numpy runs: the first ones of the grid."""
 
 
 class NotCompared(UserWarning):
-    """A pass of a plug-in was not compared: the kernel has no meaning in numpy."""
+    """A pass of a plug-in was not compared: the kernel has no reference semantics in numpy."""
 
 
 def grid_of(variant: Variant, given: Mapping[str, Any]) -> tuple[int, ...]:
@@ -40,8 +40,8 @@ def grid_of(variant: Variant, given: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def check_meaning(program: Program, request: Request, given: Mapping[str, Any]) -> None:
-    """Compares what a kernel means before and behind each pass of a plug-in, on these arguments in host memory, which
-    stay as they are. TileError `plugin` for one that changes it."""
+    """Compares the results of a kernel before and after each pass of a plug-in, on these arguments in host memory,
+    which are not changed. TileError `plugin` for a pass that changes them."""
     passes = [each for each in passes_of(program.plugins) if each.plugin is not None]
     if not passes:
         return
@@ -55,6 +55,7 @@ def check_meaning(program: Program, request: Request, given: Mapping[str, Any]) 
         at = left.index(each)
         run_passes(function, variant.target, left[:at])
         left = left[at + 1 :]
+        # A directive without a line in the schedule does nothing.
         if each.plugin is None or (each.plugin.kind == "directive" and each.name not in function.attrs):
             continue
         if not function.choices.choose("pass", each.name, ON_OFF, "on"):
@@ -64,7 +65,7 @@ def check_meaning(program: Program, request: Request, given: Mapping[str, Any]) 
             blocks = carried_blocks(function, grid, BLOCKS)
             found = compare_levels(function, variant.target, given, grid, blocks, (each,), regrid).divergence
         except (Undecided, Outside) as error:
-            message = f"what the pass '{each.name}' makes of {function.name} is not compared: {error.message}"
+            message = f"the pass '{each.name}' is not compared on {function.name}: {error.message}"
             warnings.warn(message, NotCompared, stacklevel=2)
             return
         if found is not None:

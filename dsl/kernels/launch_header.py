@@ -1,4 +1,4 @@
-"""The header of a compiled variant: what a launch needs to know of it (docs/architecture.md has its keys)."""
+"""The header of a compiled variant, for its launches (docs/architecture.md has the keys)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from dsl.runtime.tensor_map import Window
 
 
 def make_header(level: Level) -> Header:
-    """What a launch needs to know of a variant that all passes have run on."""
+    """The header of a variant after all passes."""
     function = level.function
     given = [p for p in function.params if p.kind == "tensor" and p.value is not None]
+    # A dim of absent tensors alone has no value in a launch.
     dims = dict.fromkeys(d for p in given for d in p.dims if isinstance(d, str))
     return Header(
         entry=function.name,
@@ -56,7 +57,7 @@ def make_header(level: Level) -> Header:
 
 
 def _passed(p: Parameter) -> HeaderTensor | Scalar | HeaderTable:
-    """What a caller passes for a parameter."""
+    """A parameter as the caller passes it."""
     if p.kind == "scalar":
         return Scalar(p.name, p.dtype.name)
     if p.kind != "tensor":
@@ -74,7 +75,7 @@ def _passed(p: Parameter) -> HeaderTensor | Scalar | HeaderTable:
 
 
 def _arguments(function: Function) -> Iterator[Argument]:
-    """The arguments of the entry, in order."""
+    """The arguments of the kernel's entry point, in the order of its `.param`s."""
     present = [p for p in function.params if p.value is not None]
     for p in present:
         if p.kind == "tensor":
@@ -94,16 +95,16 @@ def _arguments(function: Function) -> Iterator[Argument]:
 
 
 def whole_clusters(function: Function) -> Iterator[Requirement]:
-    """That clusters fill the grid, at the line that asks for them."""
+    """The requirement that clusters fill the grid, with the line of `cluster`."""
     size, place = function.number("cluster", 1), function.lines.get(("cluster", "cluster"))
     if size > 1 and place is not None:
-        hint = "fewer blocks a cluster; of operands that are staged by TMA the grid may have any extent"
+        hint = "take fewer blocks a cluster; if the operands are staged by TMA, the grid may have any extent"
         text = f"a number of blocks along x that is a multiple of its clusters' {size}"
         yield Requirement(["==", ["%", function.grid[0], size], 0], text, place.line, hint)
 
 
 def pipelines_of(function: Function) -> Iterator[HeaderPipeline]:
-    """The barriers between the roles of a kernel's warps, once they have a place."""
+    """The barriers between the warp roles of a kernel, with their places in shared memory."""
     for op in walk(function.body):
         if op.spec.control.concurrent:
             base, copies = 0, [each for each in walk(op.regions[0]) if is_of_box(each)]
@@ -114,11 +115,12 @@ def pipelines_of(function: Function) -> Iterator[HeaderPipeline]:
 
 
 def marks_of(function: Function) -> tuple[HeaderMark, ...]:
-    """What the marks of a kernel are of, by their numbers."""
+    """The marks of a kernel, in the order of their numbers."""
     found = {op.attrs["number"]: op for op in walk(function.body) if op.spec.acts == "records"}
     rows = ([found[number].attrs[key] for key in ("kind", "name", "line")] for number in sorted(found))
     return tuple(HeaderMark(*row) for row in rows)
 
 
 def ascii_name(name: str) -> str:
+    # The header is ASCII (docs/architecture.md); the name of a file need not be.
     return name.encode("ascii", "backslashreplace").decode()

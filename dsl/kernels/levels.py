@@ -1,4 +1,4 @@
-"""A kernel at any level as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code; with source lines if asked."""
+"""A kernel at any level as text: syntax tree, IR, layouts, LLVM IR, PTX, machine code. Source lines are optional."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ LEVELS = ("ast", "ir", "layout", "llvm", "ptx", "sass")
 def level(
     program: Program, request: Request, name: str, annotate: bool = False, asked: Asked | None = None, **options: Any
 ) -> str:
-    """The text of a level; with `annotate`, the source lines stand above what comes from them. `asked` notes the
-    kernel's choices. Options as for `lower`.
+    """The text of a level. annotate: with the source lines above the rows that come from them. asked: receives the
+    kernel's choices. Options: as for `lower`.
 
     Raises TileError, and for sass LaunchError or DeviceError.
     """
@@ -37,7 +37,7 @@ def level(
         lowered = lower(program, request, **options)
         function = lowered.variant.function
         if asked is not None and asked.options:
-            compile_lowered(program, lowered)  # the emission chooses, too
+            compile_lowered(program, lowered)  # the emission makes choices, too
             asked.note(function.choices)
         text = printed(lowered.level(program)) if name == "ir" else layouts(function)
     else:
@@ -57,7 +57,7 @@ def level(
 
 
 def tree(node: Any) -> str:
-    """A syntax tree, one node a line with its source line's number."""
+    """A syntax tree as text, one node a line, with the number of its source line."""
     lines: list[str] = []
     _tree(node, "", 0, lines)
     return printable("\n".join(lines)) + "\n"
@@ -91,7 +91,7 @@ def _tree(node: Any, label: str, depth: int, lines: list[str]) -> None:
 
 
 def named_values(function: Function) -> list[tuple[int, str, str, str]]:
-    """(line, name, type, layout) of the tiles that the kernel and its functions name, in the order of the program."""
+    """(line, name, type, layout) for the named tiles of the kernel and its functions, in program order."""
     rows: dict[tuple[str, str, str], int] = {}
     for op in walk(function.body):
         for value in [*op.results, *(argument for region in op.regions for argument in region.args)]:
@@ -104,14 +104,14 @@ def named_values(function: Function) -> list[tuple[int, str, str, str]]:
 
 
 def outermost_line(loc: Loc | None) -> int:
-    """The line of the kernel itself, through the calls that were inlined."""
+    """The line in the kernel itself, outside of all inlined calls; 0 without a place."""
     while loc is not None and loc.caller is not None:
         loc = loc.caller
     return loc.line if loc else 0
 
 
 def layouts(function: Function) -> str:
-    """A table of the named tiles with their layouts: bases as coordinates, by place."""
+    """A table of the named tiles with their layouts, as the coordinates of each basis."""
     from dsl.text.terminal import plain, table
 
     return plain(table(["line", "name", "type", "layout"], named_values(function), left=4))
@@ -121,14 +121,14 @@ def layouts(function: Function) -> str:
 
 
 class Lines:
-    """Source lines of the program's files by name and number, each said when it changes."""
+    """Source lines of the program's files, each given when it differs from the last one."""
 
     def __init__(self, source: Source):
         self.source = source
         self.last: tuple[str, int] | None = None
 
     def comment(self, mark: str, file: str, line: int) -> list[str]:
-        """The comment for a line, unless it is the last one again."""
+        """The comment for a line; none if it is the same line as before."""
         if line == 0 or self.last == (file, line):
             return []
         self.last = (file, line)
@@ -199,4 +199,4 @@ def annotate_sass(text: str, lines: Lines) -> str:
 
 
 ANNOTATORS = {"ir": annotate_ir, "llvm": annotate_llvm, "ptx": annotate_ptx, "sass": annotate_sass}
-"""How each level tells its source lines."""
+"""The function that adds source lines, by level."""

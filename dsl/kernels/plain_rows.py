@@ -1,4 +1,4 @@
-"""Rows of a level's text without what its places alone decide: debug information, bookkeeping, comments."""
+"""Rows of a level's text without debug information, bookkeeping and comments, so that two texts can be compared."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import re
 from collections.abc import Iterator
 
 BOOKKEEPING = ("passes [", "holds [")
-"""Rows of the IR's text that every pass changes."""
+"""Prefixes of the rows of the IR's text that every pass changes."""
 PLACE = re.compile(r" @([\d:+<]+)(?=$| \{$| \{ \(.*\)$)")
 """The place of an operation: at the end of its row, or before the region that it opens."""
 DEBUG = re.compile(r",? !dbg !(\d+)")
 LOOP = re.compile(r", !llvm\.loop !\d+")
 METADATA = "!llvm.dbg.cu"
 NODE = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+),.*?scope: !(\d+)(?:, inlinedAt: !(\d+))?", re.M)
-"""Of debug information: number, line, scope, number of the call."""
+"""A node of debug information: number, line, scope, number of the call's node."""
 OWNER = re.compile(r"^!(\d+) = (?:distinct )?!DISubprogram\(.*file: !(\d+)", re.M)
 LOC = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)(?:.*inlined_at (?P<caller>\d+) (?P<at>\d+))?")
 WITHOUT_CODE = re.compile(r"^\s*(?:$|\.loc\s|\.file\s|\$L__(?:tmp|func_))")
-"""Rows of PTX that differ where its lines are other ones."""
+"""Rows of PTX without code. They differ if only source lines have moved."""
 
 
 def ir_rows(text: str) -> list[str]:
-    """The rows of an IR's text, without the quoted sources and what every pass changes."""
+    """The rows of an IR's text, without the quoted sources and the rows that every pass changes."""
     return [row for row in text.partition("\nsource 0 ")[0].splitlines() if not row.startswith(BOOKKEEPING)]
 
 
 def split_place(row: str) -> tuple[str, str]:
-    """A row of the IR without its place, and that: `1:6:3+8<4:9+4`, the innermost first, or nothing."""
+    """A row of the IR without its place, and the place: `1:6:3+8<4:9+4`, the innermost call first, or an empty text."""
     found = PLACE.search(row)
     return (row, "") if found is None else (row[: found.start()] + row[found.end() :], found[1])
 
@@ -37,10 +37,10 @@ def without_metadata(row: str) -> str:
 
 
 def llvm_lines(text: str) -> dict[str, int]:
-    """The source line of each `!dbg` of LLVM IR by its number: the innermost one in the kernel's own file."""
+    """The source line of each `!dbg` of LLVM IR, by number: the innermost line in the kernel's own file."""
     nodes = {found[1]: (int(found[2]), found[3], found[4]) for found in NODE.finditer(text)}
     files = dict(OWNER.findall(text))
-    head = DEBUG.search(text)  # of the kernel itself
+    head = DEBUG.search(text)  # the first one is the kernel's own
     own = None if head is None else files.get(head[1])
 
     def line_of(number: str) -> int:
@@ -51,7 +51,7 @@ def llvm_lines(text: str) -> dict[str, int]:
 
 
 def ptx_lines(text: str) -> Iterator[tuple[str, int | None]]:
-    """Each row of PTX with its source line in the kernel's own file, or that of the call; None before the first one."""
+    """Each row of PTX with its source line in the kernel's own file, or the line of the call; None before the first."""
     line: int | None = None
     own: str | None = None
     for row in text.splitlines():

@@ -1,7 +1,9 @@
-"""Plug-ins: Python files of the user's, read once each, as a `Plugins` that a program is compiled with.
+"""Plug-ins: Python files of the user's. Each is read once; together they are the `Plugins` that a program is compiled
+with.
 
-A file is read again where its text, or that of its rows of instructions, is another one. What it marks by the functions
-of `dsl.plugin` is looked at here: what cannot be added is an error at its line, before anything is compiled.
+A file is read again if its text, or that of its rows of instructions, has changed. The things that it marks by the
+functions of `dsl.plugin` are checked here: one that cannot be added is an error at its line, before anything is
+compiled.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from dsl.text.files import read_text, resolved
 
 @dataclass(frozen=True, slots=True)
 class PluginFile:
-    """One file as it was read. beside: the files with its rows of instructions."""
+    """One file as it was read. beside: the files with its rows of instructions. rows: these rows, by name."""
 
     path: Path
     text: str
@@ -38,7 +40,7 @@ class PluginFile:
         return hashlib.sha256(texts.encode()).hexdigest()[:12]
 
     def is_as_read(self, text: str) -> bool:
-        """Whether nothing has changed, as far as `text` and the files beside tell."""
+        """Whether `text` and the files beside are the same as when they were read."""
         try:
             return self.text == text and all(read_text(Path(each.name)) == each.text for each in self.beside)
         except TileError:
@@ -50,8 +52,8 @@ _joined: dict[tuple[tuple[Path, str], ...], Plugins] = {}
 
 
 def load_plugins(paths: Sequence[str | Path]) -> Plugins:
-    """What these files add together; equal for equal texts. TileError `plugin` for what cannot be added, `file` for a
-    file that cannot be read."""
+    """The plug-ins of these files together; the same object for equal texts. TileError `plugin` for a thing that cannot
+    be added, `file` for a file that cannot be read."""
     files = {each.path: each for each in map(_read, paths)}
     if not files:
         return NONE
@@ -65,12 +67,13 @@ def _read(path: str | Path) -> PluginFile:
     path, name = resolved(Path(path)), str(path)
     text = read_text(path)
     known = _files.get(path)
+    # Running a file again would make new functions, and variants compiled with the old ones would not be found.
     if known is not None and known.is_as_read(text):
         return known
     source = Source(name, text)
     module = ModuleType(f"dsl_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}")
     module.__file__ = str(path)
-    sys.modules[module.__name__] = module  # where dataclasses, for one, look for what annotations mean
+    sys.modules[module.__name__] = module  # dataclasses look up annotations there
     with reading(source) as found, guarded(of_line(source, 1), "reading it"):
         exec(compile(text, name, "exec"), module.__dict__)
     for each in found:
@@ -86,7 +89,7 @@ def _read(path: str | Path) -> PluginFile:
 
 
 def _beside(path: Path, added: Added) -> Source:
-    """A file that a plug-in names. TileError `plugin` where it is none."""
+    """A file that a plug-in names. TileError `plugin` if it cannot be read."""
     named = Path(added.loc.source.name).parent / added.name
     try:
         return Source(str(named), read_text(path.parent / added.name))
@@ -106,6 +109,7 @@ def _join(files: Sequence[PluginFile]) -> Plugins:
         digests[each.path.name] = each.digest
     paths = tuple(str(each.path) for each in files)
     plugins = Plugins(paths, digests, tuple(added for each in files for added in each.added), rows)
+    # Called for their errors: two passes that each stand after the other, a property that exists already.
     passes_of(plugins)
     rows_of(plugins)
     for (kind, _), several in plugins.by_name.items():
@@ -116,7 +120,7 @@ def _join(files: Sequence[PluginFile]) -> Plugins:
 
 
 def _examine(added: Added) -> None:
-    """TileError `plugin` for what could not be added anywhere."""
+    """TileError `plugin` for a thing that has no place to be added to."""
     if added.kind in ("pass", "directive") and (added.about["after"] is None) == (added.about["before"] is None):
         raise added.wrong("is a pass that stands nowhere", 'after="recompute", or before=')
     if added.kind == "option" and added.name not in OPEN:
@@ -133,8 +137,9 @@ def _examine(added: Added) -> None:
 
 
 def _teach(semantics: Sequence[Added], owner: str) -> None:
-    """Has the emulator know what instructions do."""
+    """Registers the effects of instructions with the emulator."""
     if semantics:
+        # The emulator needs numpy. Plug-ins without semantics do without it.
         from dsl.runtime.emulator.extension import extend
 
         for each in semantics:

@@ -1,4 +1,5 @@
-"""One variant of a kernel: IR for given types, constants and facts about the dims, and what a launch must check."""
+"""One variant of a kernel: its IR for given types, constants and facts about dims, and the conditions that a launch
+checks."""
 
 from __future__ import annotations
 
@@ -33,25 +34,23 @@ from dsl.values.fast_math import void_uncalled
 from dsl.values.numbers import Numbers
 from dsl.values.trees import to_tree
 
+# No access is wider than 16 bytes, so 16 elements of a byte are the most that an alignment can help.
 MAX_DIVISOR = 16
 HOST_FACTS = ("sms",)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Which variant: everything that decides its code.
-
-    dims: extents by name, as far as they are known. types: of the type parameters. constants: set by the caller, over
-    what the schedule says. scalars: values of scalar parameters, for those that the schedule specialises.
-    align: bytes that each tensor's pointer is a multiple of (16 unless said). absent: optional tensors not given.
-    index_bits: 32 or 64; None takes 32 unless a tensor has more elements than those count. 64 is asked for where
-    elements of a view lie farther apart.
-    strict_bounds: assert that index tiles lie inside of their axes. marks: what a timeline is of, as
-    `dsl/lowering/passes/marks.py` reads it; "" for none. choices: options by key, over those of the
-    schedule; keys that the variant does not have are left to whoever gave them.
-    strides: of strided tensors, representatives of what decides their code: see `stride_class`.
-    follows: of a launch that stands behind others of its call, the tensors that none of those writes; leads: another
-    one stands right behind it (`dsl/lowering/passes/overlap.py`).
+    """A request for a variant: everything that decides its code. dims: extents by name, as far as they are known.
+    types: of the type parameters. constants: set by the caller; they win over the schedule. scalars: values of scalar
+    parameters, for those that the schedule specialises. align: bytes that each tensor's pointer is a multiple of (16
+    unless said). absent: optional tensors not given. index_bits: 32 or 64; None takes 32 unless a tensor has more
+    elements than 32 bits count. 64 is needed where elements of a view lie farther apart. strict_bounds: assert that
+    index tiles lie inside of their axes. marks: the subjects of a timeline, as `dsl/lowering/passes/marks.py` reads
+    them; "" for none. choices: options by key; they win over the schedule. Whoever gives a key that the variant does
+    not have must notice that. strides: of strided tensors, as classes of strides with the same code: see
+    `stride_class`. follows: for a launch behind others of its call, the tensors that none of those writes; leads:
+    another launch follows (`dsl/lowering/passes/overlap.py`).
     """
 
     kernel: str
@@ -74,16 +73,18 @@ class Request:
 
 
 def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, that stand for these: 1 along the last axis that has it, else the power of two in each,
-    with its sign.
+    """The representative of a class of strides, in elements: 1 along the last axis that has it, else the power of two
+    in each stride, with its sign. Calls of one class share a variant.
 
     >>> stride_class((72, 1)), stride_class((1, 40)), stride_class((67, -5))
     ((8, 1), (1, 8), (3, -3))
     """
+    # Axes of one element may have stride 1, too. In row-major order the last one is the axis of neighbours.
     unit = max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
     powers = [min(pow2_divisor(stride), MAX_DIVISOR) for stride in strides]
     signs = [-1 if stride < 0 else 1 for stride in strides]
     return tuple(
+        # 3 stands for odd strides. 1 would say that elements are neighbours.
         1 if axis == unit else sign * (power if power > 1 else 3)
         for axis, (power, sign) in enumerate(zip(powers, signs, strict=True))
     )
@@ -103,18 +104,18 @@ class Variant:
 
     @property
     def grid(self) -> list[Any]:
-        """The extents of its launches, as trees of the header."""
+        """The extents of its grid, as trees of the header."""
         return self.function.grid
 
 
 def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:
-    """Constants as a header has them: numbers, and the names of functions."""
+    """Constants for a header: numbers, and the names of functions."""
     known = {name: value for name, value in constants.items() if isinstance(value, int | float | bool | ast.Def)}
     return {name: value.name if isinstance(value, ast.Def) else value for name, value in known.items()}
 
 
 def _decided(tree: Any, constants: Mapping[str, Any]) -> Any:
-    """A tree without the choices that constants make: a kernel that deals its tiles computes what is left of it."""
+    """A tree without the `where`s that constants decide. A persistent kernel computes the rest of it itself."""
     from dsl.runtime.expressions import compile_expression
 
     if not isinstance(tree, list):
@@ -131,21 +132,22 @@ def source_digest(text: str) -> str:
 def build_variant(
     program: Program, request: Request, budget: Budget | None = None, resolved: Resolved | None = None
 ) -> Variant:
-    """Names, types and constants resolved, the kernel's body built; Errors with every mistake found. `budget`: what it
-    may cost, where that is not what any variant may. `resolved`: the request's, where it is known."""
+    """Resolves names, types and constants, and builds the kernel's body. TileError or Errors with all mistakes. budget:
+    the steps that building may take, in place of the usual budget. resolved: of the request, if it is known."""
     with deep_recursion():
         return _Variant(program, request).build(budget, resolved)
 
 
 def resolve(program: Program, request: Request) -> Resolved:
-    """What is known of a variant before it is built. TileError as for building it."""
+    """The schedule and the facts of a request, without building the variant. TileError as for building it."""
     return _Variant(program, request).resolve()
 
 
 @dataclass(slots=True)
 class Resolved:
-    """What a schedule comes to for the dims and scalars of a request. constants: numbers and functions; special: dims
-    and scalars with their values. divisors: of dims, which may decide the code; all else that does is `family`."""
+    """A schedule evaluated for the dims and scalars of a request. constants: numbers and functions. special:
+    specialised dims and scalars with their values. divisors: of dims; they may decide the code. `family` has all else
+    that decides it."""
 
     request: Request
     schedule: ResolvedSchedule
@@ -157,13 +159,14 @@ class Resolved:
 
     @property
     def family(self) -> tuple:
-        """Equal for requests whose variants are the same but for the divisors of dims; hashable."""
+        """A hashable key, equal for requests whose variants differ at most in the divisors of dims."""
         schedule, request = self.schedule, self.request
         constants = {**schedule.constants, **self.constants}
         named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
         pins = {n: pin.parts for n, pin in schedule.pins.items()}
         instructions = {n: named.name for n, named in schedule.instructions.items()}
         swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
+        # A choice that the caller forces replaces that of the schedule.
         choices = {**{key: forced.option for key, forced in schedule.choices.items()}, **request.choices}
         parts = (
             named,
@@ -176,6 +179,7 @@ class Resolved:
             schedule.attrs,
             choices,
         )
+        # Of strides, only the axis of 1 and the signs are part of the key: their divisors are in `divisors`.
         units = sorted((name, strides.index(1)) for name, strides in request.strides.items() if 1 in strides)
         signs = sorted((name, [stride < 0 for stride in strides]) for name, strides in request.strides.items())
         plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
@@ -192,14 +196,15 @@ class Resolved:
 
 
 class Unset(TileError):
-    """A constant of a kernel that nothing has set."""
+    """The error for a constant of a kernel that nothing sets."""
 
 
 def as_parameter(value: Any, dtype: DType) -> Any:
-    """A number as a scalar parameter of this type has it: floats are rounded to it, once. What is no number, or too
-    large, is left for the launch to refuse."""
+    """A number as a scalar parameter of this type: floats are rounded to it, once. A value that is not a number, or too
+    large, is returned unchanged: the launch refuses it."""
     if not dtype.is_float or isinstance(value, bool) or not isinstance(value, int | float):
         return value
+    # A bf16 scalar by way of f32 would be rounded twice: 1 + 2^-8 + 2^-40 became 1.
     near = nearest_number(value, dtype)
     return value if isinf(near) and abs(value) != inf else near
 
@@ -256,6 +261,7 @@ class _Variant:
         kernel, request = self.kernel, self.request
         resolved = resolved or self.resolve()
         schedule, constants, special = resolved.schedule, resolved.constants, resolved.special
+        # wgmma exists on the `a` target alone: PTX of other kernels stays valid for later devices.
         self.target = target_of(self.target, schedule.instructions.values())
         builder = KernelBuilder(kernel, self.program.functions)
         function = builder.function = self._function(resolved, builder)
@@ -275,9 +281,11 @@ class _Variant:
         except TileError as error:
             builder.errors += error.errors
         builder.statements(body[1:], collect=True)
+        # Once for a program: the check reads the text, which is the same for all variants.
         builder.errors += self.program.once(repeated_commits, kernel.name)
         if builder.errors:
             raise Errors(builder.errors)
+        # Dims that every launch has equal are one value: conditions and strides of both fold.
         replace_uses(function.body, builder.same_dims)
         builder.end_of_build(function.body)
         void_uncalled(function)
@@ -294,7 +302,7 @@ class _Variant:
         return Variant(request, self.target, function, schedule, plain, requires, tables)
 
     def _function(self, resolved: Resolved, builder: KernelBuilder) -> Function:
-        """The IR's function before it has parameters: what the schedule and the caller say of it."""
+        """The function of the IR, still without parameters, with all that the schedule and the caller set."""
         kernel, request, schedule = self.kernel, self.request, resolved.schedule
         function = Function(kernel.name, [], {}, builder.ir.block, schedule.warps, resolved.index_bits, loc=kernel.loc)
         function.attrs.update(schedule.attrs)
@@ -312,6 +320,7 @@ class _Variant:
         function.lines = schedule.lines
         function.choices.plugins = self.program.plugins
         function.choices.forced |= schedule.choices
+        # A call has several kernels, and a key belongs to one of them: the caller checks that each key met some kernel.
         function.choices.force(request.choices, "--choose", must=False)
         large = resolved.is_large or request.index_bits == 64
         function.index_bits = function.choices.choose(
@@ -330,7 +339,7 @@ class _Variant:
     def _names(
         self, builder: KernelBuilder, function: Function, constants: dict[str, Any], special: dict[str, Any]
     ) -> None:
-        """What names mean in the body, and to the host."""
+        """Binds constants, types and specialised dims, in the body and for the host."""
         scope = builder.scope.names
         for name, value in constants.items():
             scope[name] = builder.closure_named(value.name) if isinstance(value, ast.Def) else value
@@ -387,7 +396,7 @@ class _Variant:
         return out
 
     def _as_parameter(self, name: str, value: Any) -> Any:
-        """The value of a scalar as the kernel has it."""
+        """The value of a scalar in the kernel's type."""
         parameter = self.head.scalars[name]
         assert isinstance(parameter.type, ast.ScalarType)
         return as_parameter(value, self._dtype(parameter.type.dtype, parameter.loc))
@@ -396,12 +405,13 @@ class _Variant:
         """Whether a tensor has more elements than 32 bits count."""
         for array in self.head.arrays.values():
             extents = [dims.get(d, 1) if isinstance(d, str) else d or 1 for d in array.dims]
+            # An extent counts by itself, since another one may be 0.
             if max(prod(extents), *extents) > most_elements(32):
                 return True
         return False
 
     def _rows_of_boxes(self, schedule: ResolvedSchedule) -> set[str]:
-        """The first dims of tensors that are moved by TMA and whose elements are neighbours along these."""
+        """The first dims of tensors that TMA moves and whose elements are neighbours along this dim."""
         moved = (name for name, how in schedule.attrs.get("stage", {}).items() if how == "tma")
         return {
             first
@@ -413,9 +423,9 @@ class _Variant:
     def _divisors(
         self, dims: dict[str, int], special: dict[str, Any], constants: dict[str, Any], rows: set[str]
     ) -> dict[str, int]:
-        """Dims that decide vector widths: all but those that are only ever the first of several axes; those that decide
-        whether boxes are whole; and dims that are multiples of the tiles in which the kernel takes them, where no mask
-        is needed."""
+        """The divisors of dims and strides that may decide the code: dims that decide the widths of accesses
+        (`KernelHead.widths`), dims of TMA boxes, and dims that are multiples of the kernel's tiles, which need no
+        mask."""
         strides = {
             stride_name(name, axis): stride
             for name, of_axes in self.request.strides.items()
@@ -429,12 +439,13 @@ class _Variant:
         }
         for name, node in self.program.once(tiles_of, self.kernel.name):
             tile = self._tile(node, {**constants, **special}) if name in dims and name not in special else None
+            # A dim that is a multiple of its tile needs no mask at the edge.
             if tile is not None and dims[name] % tile == 0 and name in self.dim_names:
                 wide[name] = lcm(wide.get(name, 1), tile)
         return strides | wide
 
     def _tile(self, node: ast.Expr, names: Mapping[str, Any]) -> int | None:
-        """The extent of a tile, where it is a number above 1 before the kernel is built."""
+        """The extent of a tile, if it is known before the kernel is built and above 1; else None."""
         try:
             value = Numbers({**names, **self.types})(node)
         except TileError:
@@ -443,6 +454,7 @@ class _Variant:
 
     def _divisor(self, function: Function, name: str, most: int) -> int:
         power = min(pow2_divisor(most), MAX_DIVISOR)
+        # Every smaller power of two is right, too: `--choose` tries narrower accesses with it.
         options = {str(each): each for each in (most, *(power >> i for i in range(power.bit_length())))}
         why = "its tiles, and what is known of it up to 16"
         return function.choices.choose("divisor", name, options, str(most), because=why, loc=self.kernel.loc)
@@ -488,7 +500,8 @@ class _Variant:
             self._refuse_fp8(p, dtype)
             if p.name in special:
                 function.params.append(Parameter("scalar", p.name, dtype, None, loc=p.loc))
-                # Of its type, as the parameter is: sums wrap around or are rounded as they are where it is none.
+                # A constant of the parameter's type, not a Python number: 255 of u8 and 1 are 0, as without
+                # `specialize`.
                 scope[p.name] = builder.literal(special[p.name], dtype, p.loc)
                 return
             value = Value(TileType((), dtype), name=p.name)
@@ -498,6 +511,8 @@ class _Variant:
             dtype = self._dtype(p.type.dtype, p.type.loc)
             self._refuse_fp8(p, dtype)
             length = Numbers({**constants, **special}).integer(p.type.length, "the length of a table")
+            # Tables are part of the kernel's parameters, for which every target has 4,096 bytes. A quarter is left for
+            # the others.
             if not 1 <= length <= 1024 or length * dtype.bytes > 3072:
                 raise TileError("limit", p.loc, f"a table of {length} {dtype}: at most 1024 elements and 3072 bytes")
             value = Value(TableType(length, dtype), name=p.name)
@@ -558,6 +573,7 @@ class _Variant:
             for axis in range(len(dims)):
                 stride = Value(TileType((), INDEX), name=f"{p.name}_stride{axis}")
                 made.strides.append(stride)
+                # A stride that is known not to be negative lets addresses be divided as those of row-major tensors are.
                 if axis >= len(known) or known[axis] < 0:
                     function.attrs.setdefault("backward", {})[stride_name(p.name, axis)] = True  # type: ignore[index]
                 strides.append(1 if axis < len(known) and known[axis] == 1 else stride)
@@ -604,9 +620,11 @@ class _Variant:
             out.append(LevelCondition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
         for name, value in special.items():
             at, is_equal = schedule.places["specialize", name].line, isinstance(value, int) or value * value > 0
-            tree = ["==" if is_equal else "same", name, in_json(value)]  # 0.0 == -0.0, and NaN is equal to nothing
+            # By `same` for zeros and NaN: 0.0 == -0.0, though their variants differ, and NaN equals nothing.
+            tree = ["==" if is_equal else "same", name, in_json(value)]
             out.append(LevelCondition(tree, f"{name} == {value}", at, "specialised"))
         for name, divisor in function.divisors.items():
+            # A specialised dim is checked for equality already.
             if divisor == 1 or name in special:
                 continue
             out.append(
@@ -623,15 +641,17 @@ class _Variant:
         return out
 
     def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:
-        """The definitions that depend on these dims, as the launch's trees. A constant of the kernel stands for itself
-        in the others; what is none, for its own tree."""
+        """The definitions that depend on these dims, as trees of the launch. Within others, a constant of the kernel
+        stands for itself; any other name for its tree."""
         out: dict[str, Any] = {}
 
         def tree(definition: Definition, known: dict[str, Any]) -> Any:
-            for name in definition.reads() & schedule.unasked.keys() - known.keys():  # behind an `and` that was false
-                known[name] = None  # of a cycle, which nobody asked for
+            # A name behind an `and` that was false was not evaluated for this request. The launch may need it for
+            # another.
+            for name in definition.reads() & schedule.unasked.keys() - known.keys():
+                known[name] = None  # ends a cycle among names that nothing evaluated
                 known[name] = tree(schedule.unasked[name], known)
-            if definition.name in names_in(definition.value):  # what it replaces
+            if definition.name in names_in(definition.value):  # it reads the definition that it replaces
                 under = definition.under
                 known = known if under is None else {**known, definition.name: tree(under, known)}
             return to_tree(definition.value, known, self.types)
@@ -645,7 +665,7 @@ class _Variant:
 
 
 def record_access(function: Function) -> None:
-    """Fills each tensor parameter's `access` from the effects of what is left of the body."""
+    """Sets each tensor parameter's `access` from the effects of the operations that are left in the body."""
     modes: dict[Value, set[str]] = {}
     for op in walk(function.body):
         for effect in op.spec.access.effects(op):
@@ -657,7 +677,7 @@ def record_access(function: Function) -> None:
 
 
 def _product(builder: KernelBuilder, a: int | Value, b: int | Value) -> int | Value:
-    """Of two extents: a number where both are."""
+    """The product of two extents, a number if both are."""
     if isinstance(a, int) and isinstance(b, int):
         return a * b
     return builder.ir.value("mul", *(v if isinstance(v, Value) else builder.ir.index(v) for v in (a, b)))

@@ -1,4 +1,4 @@
-"""The compiled variants of a program: each is made once for all requests whose code it is."""
+"""The compiled variants of a program: each is compiled once for all requests with the same code."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from dsl.text.program import Program
 
 Kernel = TypeVar("Kernel")
 MOST_WAITING = 16
-"""Lowered variants that are kept for a launch that may come: `fits` asks for one, and mostly it is then launched."""
+"""Lowered variants that are kept for a launch: `fits` lowers one, and mostly it is launched next."""
 
 
 MOST_REQUESTS = 4096
-"""Requests whose kernel, or error, is known at once; of others it is found anew by what their schedules come to."""
+"""Requests whose kernel or error is known at once. For others the schedule is evaluated again, which finds the
+kernel."""
 
 
 def request_key(request: Request) -> tuple:
+    # By `exact_key`: 0.0 and -0.0, and 1, 1.0 and True, are equal in Python and are different requests.
     def frozen(m: Mapping[str, Any]) -> tuple:
         return tuple((k, exact_key(m[k] if isinstance(m[k], int | float) else str(m[k]))) for k in sorted(m))
 
@@ -47,12 +49,12 @@ def request_key(request: Request) -> tuple:
 
 
 def kind_of(family: tuple, resolved: Resolved) -> tuple:
-    """What requests of one code, before LLVM, have in common."""
+    """The key of requests that have the same code ahead of LLVM."""
     return family, tuple(sorted(resolved.divisors.items()))
 
 
 def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """Adds an entry; of more than so many the oldest goes."""
+    """Adds an entry. If there are more than `most`, the oldest is removed."""
     known[key] = value
     if len(known) > most:
         known.pop(next(iter(known)), None)
@@ -60,8 +62,8 @@ def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Member(Generic[Kernel]):
-    """Requests that differ from others of their family in the divisors of dims alone; `code` is LLVM's text, `body`
-    the PTX after the header."""
+    """A variant of a family; members differ in the divisors of dims alone. code: LLVM's text. body: the PTX after the
+    header."""
 
     divisors: Mapping[str, int]
     code: str
@@ -70,7 +72,7 @@ class Member(Generic[Kernel]):
     kernel: Kernel
 
     def asks_less(self, divisors: Mapping[str, int]) -> bool:
-        """Whether dims with these divisors have its divisors, too."""
+        """Whether dims with these divisors also have this member's divisors, so that it can serve them."""
         return all(divisors.get(name, 1) % divisor == 0 for name, divisor in self.divisors.items())
 
     def asks_more(self, divisors: Mapping[str, int]) -> bool:
@@ -78,18 +80,16 @@ class Member(Generic[Kernel]):
 
 
 class Variants(Generic[Kernel]):
-    """Variants by request. `made` makes what is kept of each from what was compiled.
-
-    Divisors of dims decide vector widths, mostly. Where a variant of other divisors has the same code, the one that
-    asks for less serves both, and all between them: LLVM runs once for each code.
-    """
+    """Variants by request. made: turns a compiled variant into the object that is kept. Divisors of dims mostly decide
+    the widths of accesses. If variants of two divisors have the same code, the one with fewer divisors serves both, and
+    all requests between them: LLVM runs once for each code."""
 
     def __init__(self, program: Program, made: Callable[[Compiled], Kernel]):
         self.program, self.made = program, made
         self._kernels: dict[Any, Kernel] = {}  # by request
         self._families: dict[Any, list[Member[Kernel]]] = {}
         self._resolved: dict[Any, Resolved] = {}  # by request, until it is compiled
-        self._waiting: dict[Any, Lowered] = {}  # lowered and not compiled, by class
+        self._waiting: dict[Any, Lowered] = {}  # lowered and not compiled, by `kind_of`
         self._refused: dict[Any, TileError] = {}
 
     def kernel(self, request: Request, **options: Any) -> Kernel:
@@ -103,12 +103,12 @@ class Variants(Generic[Kernel]):
         return kernel
 
     def __iter__(self) -> Iterator[Kernel]:
-        """What was made so far, each once."""
+        """The kernels so far, each once."""
         made = (member.kernel for members in self._families.values() for member in members)
         return iter({id(kernel): kernel for kernel in made}.values())
 
     def built(self, request: Request) -> Variant:
-        """The variant of a request, lowered; it is not lowered again to be compiled. Raises TileError."""
+        """The lowered variant of a request. Compiling it later does not lower it again. Raises TileError."""
         resolved = self._resolve(request)
         family = resolved.family
         for member in self._families.get((family, ()), ()):
@@ -117,7 +117,7 @@ class Variants(Generic[Kernel]):
         return self._lowered(family, resolved).variant
 
     def _resolve(self, request: Request) -> Resolved:
-        """A request's schedule, evaluated once: where it is asked whether it fits, and where it is compiled."""
+        """The evaluated schedule of a request, kept between `built`, for `fits`, and `kernel`."""
         key = request_key(request)
         found = self._resolved.pop(key, None) or resolve(self.program, request)
         keep(self._resolved, key, found, MOST_WAITING)
@@ -125,6 +125,7 @@ class Variants(Generic[Kernel]):
 
     def _lowered(self, family: tuple, resolved: Resolved) -> Lowered:
         kind = kind_of(family, resolved)
+        # A refused request is often repeated: `fits` is evaluated at each call of new shapes.
         if kind in self._refused:
             raise self._refused[kind]
         if kind not in self._waiting:
@@ -143,6 +144,8 @@ class Variants(Generic[Kernel]):
         less = [member for member in members if member.asks_less(divisors)]
         more = {member.code for member in members if member.asks_more(divisors)}
         for member in less:
+            # One member with fewer divisors has the same code as one with more: so has all between them, without
+            # lowering it.
             if member.divisors == divisors or member.code in more:
                 return member.kernel
         llvm_level = options.pop("llvm_level", None)
@@ -157,7 +160,8 @@ class Variants(Generic[Kernel]):
         before = {id(m.kernel) for m in members}
         served = [m for m in members if m.code == member.code and member.asks_less(m.divisors)]
         members[:] = [replace(m, kernel=member.kernel) if m in served else m for m in members]
-        # A kernel may serve requests of several divisors, some of which the new one does not.
+        # A kernel may serve requests of several divisors, and the new one only some of them. To replace it for all made
+        # 47 of 300 random calls of attention fail (requires t % 2 == 0).
         gone = before - {id(m.kernel) for m in members}
         self._kernels |= {key: member.kernel for key, known in self._kernels.items() if id(known) in gone}
         members.append(member)

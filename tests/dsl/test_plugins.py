@@ -405,7 +405,7 @@ def test_what_has_no_meaning_in_numpy_is_launched_with_a_warning(write: Write, t
         "example:\n    a = randint(s32[32], 0, 100)\n    y = empty(s32[32])\n    f(y, a)\n    expect y == a + a\n"
     )
     path = write('@pass_(after="sink")\ndef mine(function, target): pass\n')
-    with pytest.warns(NotCompared, match="'mine' makes of f is not compared"):
+    with pytest.warns(NotCompared, match="'mine' is not compared on f"):
         assert command("run", "--device", "emulator", file, "--plugin", path)[0] == 0
 
 

@@ -1,4 +1,4 @@
-"""The Python face: `load` and `parse` give a Module; its dispatches and kernels are called with arrays."""
+"""The Python API: `load` and `parse` return a Module, whose dispatches and kernels are called with arrays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dsl.runtime.header import Header
 
 MOST_PLANS = 1024
-"""Classes of calls whose plan a function keeps: a service meets other shapes with every request."""
+"""The most classes of calls whose plans a function keeps: a service meets new shapes with every request."""
 
 
 def load(
@@ -45,12 +45,12 @@ def load(
     plugins: Sequence[str | Path] = (),
     name: str | None = None,
 ) -> Module:
-    """The module of a `.tile` file. `device` as for `dsl.runtime.Kernel`; `arch` as for `Module`. `plugins`: Python
-    files that add to the compiler, for this module alone (docs/plugins.md). Raises TileError.
+    """The module of a `.tile` file. device: as for `dsl.runtime.Kernel`. arch: as for `Module`. plugins: Python files
+    that add to the compiler, for this module alone (docs/plugins.md). Raises TileError.
 
-    With `strict_bounds` its kernels assert that index tiles lie inside of their axes, wherever they run. `choose`:
-    options of choices by key, for all kernels that have them; `Module.asked.check()` is an error for one that no kernel
-    had. `name`: what errors call the file; its path without it.
+    strict_bounds: its kernels assert that index tiles lie inside of their axes, on any device. choose: options of
+    choices by key, for all kernels that have them; `Module.asked.check()` raises an error for a key that no kernel had.
+    name: the name of the file in errors; by default its path.
     """
     program = load_program(path, name, load_plugins(plugins))
     return Module(program, device, arch, strict_bounds, choose)
@@ -59,16 +59,16 @@ def load(
 def parse(
     text: str, name: str = "<text>", device: str = "auto", arch: str | None = None, strict_bounds: bool = False
 ) -> Module:
-    """The module of a text; nothing can be imported in it. Raises TileError. The rest as for `load`."""
+    """The module of a text, which cannot import files. Raises TileError. The other parameters as for `load`."""
     return Module(parse_program(text, name), device, arch, strict_bounds)
 
 
 class Module:
     """A `.tile` file: `m.softmax(x)` plans, compiles and launches; `m.compile(kernel, …)` gives one variant.
 
-    `arch`: the target that calls and `compile` compile for, and that an emulated device is of; the device's own
-    without it (`sm_90` on an H100, whose `sm_90a` is to be asked for: its PTX loads on nothing later). Compiled
-    variants are kept as long as the module.
+    arch: the target of calls and of `compile`, and of an emulated device; by default the device's own. On an H100 that
+    is `sm_90`: `sm_90a` must be named, since its PTX loads on no later device. Compiled variants are kept as long as
+    the module.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class Module:
         return f"<Module {self.program.source.name}: {', '.join([*self.program.dispatches, *self.program.kernels])}>"
 
     def __getattr__(self, name: str) -> ModuleFunction:
+        # Notebooks, copy and pickle look for such names. They need AttributeError without a search for a near name.
         if name.startswith("_"):
             raise AttributeError(f"a module has no '{name}'")
         try:
@@ -98,7 +99,7 @@ class Module:
             raise AttributeError(error.args[0]) from None
 
     def __getitem__(self, name: str) -> ModuleFunction:
-        """A kernel or dispatch of any name: `m["compile"]`, which as an attribute is the module's own."""
+        """A kernel or dispatch of any name. `m["compile"]` finds one that `m.compile` hides."""
         known = [*self.program.dispatches, *self.program.kernels]
         if name not in known:
             message = f"{self.program.source.name} has no kernel or dispatch '{name}'"
@@ -117,7 +118,7 @@ class Module:
         return self.place()[0].arch
 
     def place(self) -> tuple[Target, DeviceFacts]:
-        """The target that calls compile for, and their device in numbers. TileError `target` where no row fits it."""
+        """The target of calls, and facts about their device. TileError `target` if no target fits the device."""
         from dsl.runtime import device_facts
 
         facts = device_facts(self.device, *([] if self._asked is None else [self._asked.arch]))
@@ -125,10 +126,10 @@ class Module:
 
     @property
     def tuned(self) -> Tuned:
-        """What `dsl tune --write` left beside the file, read once. TileError `tuned` where it does not fit the
-        file; one that is no JSON is set aside, with a warning."""
+        """The data that `dsl tune --write` wrote beside the file, read once. TileError `tuned` if it does not fit the
+        file. Data that is not JSON is set aside, with a warning."""
         if self._tuned is None:
-            from dsl.calls.tuned_file import usable  # msgspec takes 14 ms, which loading need not wait for
+            from dsl.calls.tuned_file import usable  # msgspec takes 14 ms to import, and `load` does not need it
 
             path = self.program.path
             tuned = Tuned() if path is None else usable(tuned_path(path))
@@ -150,12 +151,11 @@ class Module:
         options: Mapping[str, Any] | None = None,
         **values: Any,
     ) -> CompiledKernel:
-        """One variant of `kernel`. `values`: dims, constants, names that the schedule sets, scalars to specialise.
+        """One variant of `kernel`. values: dims, constants, names that the schedule sets, scalars to specialise.
 
         Without `schedule` the kernel's first one is taken. A type parameter may be given in `types` or as T="f16".
-        Numbers may be numpy's.
-        strides: in elements, of strided tensors whose rows are to be copied by boxes, or accessed 16 bytes at a time.
-        Raises TileError `name` for one of a tensor that is not strided.
+        Numbers may be numpy's. strides: in elements, of strided tensors; without them their rows are neither copied by
+        TMA boxes nor accessed 16 bytes at a time. TileError `name` for a tensor that is not strided.
         """
         node = self.program.kernel(kernel)
         if schedule is None:
@@ -189,19 +189,20 @@ class Module:
         return kernel
 
     def built(self, request: Request) -> Variant:
-        """The variant of a request, lowered: it is not lowered again to be compiled."""
+        """The lowered variant of a request. Compiling it later does not lower it again."""
         return self.variants.built(self.as_asked(request))
 
     def as_asked(self, request: Request) -> Request:
-        """A request with what the module says of all its kernels."""
+        """A request with the settings that the module has for all its kernels."""
         strict, choices = self.strict_bounds or request.strict_bounds, {**self.asked.options, **request.choices}
+        # The usual case. No copy is made for it.
         if (strict, choices) == (request.strict_bounds, request.choices):
             return request
         return replace(request, strict_bounds=strict, choices=choices)
 
 
 def is_far(head: KernelHead, name: str, dims: Mapping[str, int], strides: Sequence[int]) -> bool:
-    """Whether elements of a tensor with these strides lie farther apart than 32 bits count, of dims that are known."""
+    """Whether offsets within a tensor with these strides exceed 32 bits, as far as its dims are known."""
     from dsl.runtime.arrays import reach
 
     if (array := head.arrays.get(name)) is None or len(array.dims) != len(strides):
@@ -212,7 +213,7 @@ def is_far(head: KernelHead, name: str, dims: Mapping[str, int], strides: Sequen
 def split_values(
     program: Program, kernel: ast.KernelDef, values: Mapping[str, Any]
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any], dict[str, str]]:
-    """(dims, constants, scalars, types) of names given together; TileError for an unknown one."""
+    """Sorts named values into (dims, constants, scalars, types). TileError `name` for an unknown one."""
     head = program.head(kernel.name)
     dims_known, type_names, scalar_names = {*head.dims}, head.types.keys(), head.scalars.keys()
     constant_names = program.settable(kernel.name)
@@ -223,6 +224,7 @@ def split_values(
     for name, value in values.items():
         if name in type_names:
             types[name] = str(value)
+        # A name may be both, `x: f32[N]` with a constant N: setting it sets the constant.
         elif name in dims_known and name not in constant_names:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise TileError("call", None, f"dim '{name}' is a count; got {value!r}")
@@ -253,7 +255,7 @@ class CompiledKernel:
         self.kernel = Kernel(compiled.ptx, device=device)
         self.bind = self.kernel.bind
         self.result: LaunchResult | None = None
-        """Of the last `run`."""
+        """The result of the last `run`."""
 
     def __repr__(self) -> str:
         return f"<CompiledKernel {self.compiled.header.label} for {self.compiled.header.arch}>"
@@ -264,7 +266,7 @@ class CompiledKernel:
         return kernel_page(self.compiled, self.program, self.result)
 
     def run(self, *arguments: Any, **named: Any) -> LaunchResult:
-        """Launches, waits, and tells about it; options as for `dsl.runtime.Kernel.run`."""
+        """Launches, waits, and returns the result with its counters. Options as for `dsl.runtime.Kernel.run`."""
         self.result = self.kernel.run(*arguments, **named)
         return self.result
 
@@ -286,15 +288,15 @@ class CompiledKernel:
 
     @property
     def overlapping(self) -> Kernel:
-        """Its launches right behind those that its call puts in front."""
+        """The same kernel for launches that may overlap the launch in front of them in a call."""
         return self.kernel.overlapping
 
     def grid(self, *arguments: Any) -> tuple[int, int, int]:
-        """The blocks of a launch with these arguments, which are checked; nothing is launched."""
+        """The grid of a launch with these arguments. Checks them, but launches nothing."""
         return self.kernel.grid(*arguments)
 
     def check_numbers(self, arguments: Sequence[Any]) -> None:
-        """LaunchError for a scalar or table that is none, or does not fit."""
+        """LaunchError for a scalar or table of another kind, or out of range."""
         self.kernel.check_numbers(arguments)
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
@@ -319,6 +321,8 @@ class ModuleFunction:
         return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        # Most calls repeat one of the last ones. A way takes 3 us of Python; planning a convolution's call 178, with a
+        # kernel of 10.
         for way in self._ways:
             if way(arguments, named):
                 return None
@@ -328,6 +332,7 @@ class ModuleFunction:
         given, rest = self.order(arguments, named)
         check_kinds(self.called, given)
         plan = self.plan_for(given, rest)
+        # A call that returns arrays must make them each time, so it has no short way.
         if not plan.outputs:
             plan.launch(given)
             if (way := short_way(self.params, arguments, named, plan)) is not None:
@@ -337,16 +342,15 @@ class ModuleFunction:
 
         like = plan.make_outputs(given)
         plan.launch(given)
+        # Arrays of JAX are immutable: what the kernel wrote becomes one at the end.
         made = tuple(finish_like(like, given[output.name]) for output in plan.outputs)
         return made[0] if len(made) == 1 else made
 
     def order(
         self, arguments: tuple[Any, ...], named: dict[str, Any], makes_outputs: bool = True
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The call's arguments by parameter name, and what is left by name (options, constants).
-
-        `makes_outputs`: whether outputs may be left out. TileError where the arguments can be read in two ways.
-        """
+        """The arguments of a call by parameter, and the other named values (options, constants). makes_outputs: whether
+        outputs may be left out. TileError if the arguments can be read in two ways."""
         rest = {name: self.plain(name, value) for name, value in named.items() if name not in self.params}
         by_name = {name: value for name, value in named.items() if name in self.params}
         return order(self.called, arguments, by_name, makes_outputs), rest
@@ -355,8 +359,8 @@ class ModuleFunction:
         return name in self.called.optional
 
     def plain(self, name: str, value: Any) -> Any:
-        """The value of an option, constant or dim, or of `schedule`, as a plain one. TileError for an unknown name and
-        for what is no such value."""
+        """The value of an option, constant, dim or of `schedule`, as a plain Python value. TileError for an unknown
+        name, and for another kind of value."""
         if name not in self.known:
             message = f"{self.name} has no parameter, option or constant '{name}'"
             names = list(dict.fromkeys([*self.params, *self.known]))
@@ -372,7 +376,7 @@ class ModuleFunction:
 
     @cached_property
     def known(self) -> list[str]:
-        """What a call takes by name beside parameters."""
+        """The names that a call takes besides parameters."""
         program = self.module.program
         dispatch = self.called.dispatch
         found = {line.name: None for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else {}
@@ -382,30 +386,31 @@ class ModuleFunction:
         return [*found, "schedule"]
 
     def facts(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What planning needs of each argument."""
+        """The facts about each argument that planning needs."""
         return facts_of(self.called, given)
 
     def plan_for(self, given: Mapping[str, Any], rest: dict[str, Any]) -> BoundPlan:
-        """The launches of a call, compiled; made once for its class."""
+        """The compiled launches of a call. Made once for a class of calls."""
         facts = self.facts(given)
         key = class_of(self.called, facts, rest)
         plan = self._plans.find(key)
         if plan is None:
+            # Made for the class, not for the call: types and shapes of outputs follow from the facts.
             outputs = self.called.outputs(facts)
             facts |= {output.name: output.facts for output in outputs}
             plan = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
-            # plans with workspaces stay: what was captured in a graph knows where they lie
+            # Plans with workspaces are never dropped: a captured CUDA graph holds the addresses of these.
             self._plans.keep(key, plan, MOST_PLANS, stays=lambda each: each.workspaces)
         return plan
 
     def plan(self, facts: Mapping[str, Any], schedule: str | None = None, **rest: Any) -> Plan:
-        """Which launches serve arguments with these facts. `rest`: options of the dispatch, and constants."""
+        """The launches for arguments with these facts. rest: options of the dispatch, and constants."""
         return self.planner(facts, schedule, None if schedule is not None else self.module.tuned, **rest).plan()
 
     def planner(
         self, facts: Mapping[str, Any], schedule: str | None = None, tuned: Tuned | None = None, **rest: Any
     ) -> Planner:
-        """The planner of a call for this module's device."""
+        """The planner of a call on this module's device."""
         module = self.module
         place, device = module.place()
         constants, options = self.called.split(rest)
@@ -417,6 +422,7 @@ class ModuleFunction:
         for name in constants:
             for kernel in self.called.launched:
                 try:
+                    # A dispatch passes a constant on to all of its kernels. It is known if one of them has it.
                     split_values(self.module.program, self.module.program.kernels[kernel], {name: constants[name]})
                     break
                 except TileError as error:

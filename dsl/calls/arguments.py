@@ -1,4 +1,4 @@
-"""The arguments of a call: which parameter each is, whether it is of the right kind, and what planning needs of it."""
+"""The arguments of a call: the parameter of each, checks of their kinds, and the facts that planning needs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dsl.values.facts import ArrayFacts
 def order(
     called: Called, arguments: tuple[Any, ...], by_name: dict[str, Any], makes_outputs: bool = True
 ) -> dict[str, Any]:
-    """The call's arguments by parameter name. `makes_outputs`: whether outputs may be left out. TileError where the
-    arguments can be read in two ways."""
+    """The arguments of a call by parameter. makes_outputs: whether outputs may be left out. TileError `call` if the
+    arguments can be read in two ways, or are too many or too few."""
     free = [p for p in called.params if p not in by_name]
     required = [p for p in free if p not in called.optional]
     count = len(arguments)
@@ -27,6 +27,7 @@ def order(
         takes = f"{called.name} takes {len(called.params)} arguments"
         raise TileError("call", None, f"{takes}; got {count + len(by_name)}", ", ".join(called.params))
     found = readings(called, free, count, makes_outputs)
+    # `m.add(x, y)` with an optional output may mean two things. Shapes and types decide before it is called ambiguous.
     if len(found) > 1:
         fitting = [r for r in found if fits(called, dict(zip(r, arguments, strict=True)) | by_name)]
         if len(fitting) > 1:
@@ -37,13 +38,13 @@ def order(
         takes = f"it takes {', '.join(called.params)}"
         raise TileError("call", None, f"{called.name} needs '{required[outputs + count]}'", takes)
     taken = found[0] if found else read_in_order(free, set(free) - set(required), count)
-    given = dict(zip(taken, arguments, strict=False)) | by_name  # what is missing, its user tells
+    given = dict(zip(taken, arguments, strict=False)) | by_name  # its user reports a missing argument
     return {p: given.get(p) for p in called.params}
 
 
 def readings(called: Called, free: list[str], count: int, makes_outputs: bool) -> list[list[str]]:
-    """The ways to read `count` arguments as some of the parameters `free`: outputs in front may be left out, any of
-    those that are never read, and the last optional tensors."""
+    """The ways to read `count` positional arguments as parameters of `free`. A call may leave out the first outputs,
+    any outputs that are never read, and the last optional tensors."""
     if count == len(free):
         return [free]
     required = [p for p in free if p not in called.optional]
@@ -53,16 +54,18 @@ def readings(called: Called, free: list[str], count: int, makes_outputs: bool) -
     pure = list(takewhile(lambda p: p not in read, outputs))
     found = []
     for number in range(len(outputs) + 1):
+        # Positional arguments left for optional tensors when `number` outputs are left out.
         given = count - (len(required) - number)
         if 0 <= given <= len(optional):
+            # An output that kernels also read can be left out only in front. Any set of pure outputs can.
             for left_out in dict.fromkeys([tuple(outputs[:number]), *combinations(pure, number)]):
                 found.append(read_in_order(free, optional, count, left_out))
     return found
 
 
 def fits(called: Called, given: Mapping[str, Any]) -> bool:
-    """Whether these arguments can be those parameters: kinds, ranks, element types and shapes agree, and the shapes
-    of the outputs follow."""
+    """Whether these arguments can belong to these parameters: kinds, ranks, element types and shapes agree, and the
+    shapes of the outputs that are left out follow from them."""
     from dsl.runtime import is_array
 
     bound: dict[str, BoundArguments] = {}
@@ -86,7 +89,7 @@ def fits(called: Called, given: Mapping[str, Any]) -> bool:
 
 
 def ambiguous(called: Called, readings: list[list[str]], by_name: Mapping[str, Any]) -> TileError:
-    """The error for arguments that can be read in two ways."""
+    """The error for arguments that can be read in several ways."""
     absent = "" if not called.optional else "; None for an optional tensor that is absent"
     ways = [f"{called.name}({', '.join(reading)})" for reading in readings]
     named = [f"{called.name}({', '.join(f'{p}={p}' for p in reading)})" for reading in readings]
@@ -94,11 +97,11 @@ def ambiguous(called: Called, readings: list[list[str]], by_name: Mapping[str, A
     return TileError("call", called.node.loc, f"these arguments can be read as {' or '.join(ways)}", hint)
 
 
-# ---- what planning needs of them ----
+# ---- facts for planning ----
 
 
 def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What planning needs of each argument; equal facts make one class of calls."""
+    """The facts about each argument that planning needs. Calls with equal facts are one class."""
     from dsl.runtime import is_array
 
     out: dict[str, Any] = {}
@@ -113,7 +116,8 @@ def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def class_of(called: Called, facts: Mapping[str, Any], rest: Mapping[str, Any]) -> Hashable:
-    """What calls of one plan have in common. Of a number or a table that decides nothing it is the kind alone."""
+    """The key of the calls that share a plan."""
+    # Of a number or table that decides no launch, the kind alone counts: 40 values of a seed are one plan.
     decide = called.deciding
     return (
         *(f if isinstance(f, ArrayFacts) else exact_key(f) if n in decide else kind_of(f) for n, f in facts.items()),
@@ -122,32 +126,34 @@ def class_of(called: Called, facts: Mapping[str, Any], rest: Mapping[str, Any]) 
 
 
 def kind_of(value: Any) -> Hashable:
-    """The type of a number, the length of a table with the types of its numbers."""
+    """The type of a number; for a table, the types of its numbers."""
     kinds: Any = tuple(map(type, value)) if isinstance(value, tuple) else type(value)
     return kinds
 
 
 def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
-    """Of an array of any framework."""
+    """The facts about an array of any framework."""
     from dsl.runtime import describe
 
     array = describe(value)
+    # Only where a kernel takes the array strided. Elsewhere it must be row-major, which the launch checks.
     strides = stride_class(array.strides) if strided else None
     is_far = strided and array.reach > most_elements(32)
     return ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer), strides, is_far)
 
 
 def check_kinds(called: Called, given: Mapping[str, Any]) -> None:
-    """TileError for an argument that is no array where one is wanted, no number or no table."""
+    """TileError `call` for an argument of another kind than its parameter: array, number or table."""
     from dsl.runtime import is_array
 
     for name, value in given.items():
+        # Most arguments are arrays. Their facts are checked where a kernel is bound.
         if value is not None and not is_array(value):
             check_kind(called, name, value)
 
 
 def check_kind(called: Called, name: str, value: Any) -> None:
-    """TileError for an argument, not an array, that is of another kind than its parameter."""
+    """TileError `call` for an argument that is not an array and is of another kind than its parameter."""
     from dsl.runtime import LaunchError
     from dsl.runtime.frameworks import framework_of
 
@@ -169,9 +175,10 @@ def check_kind(called: Called, name: str, value: Any) -> None:
 
 
 def plain_number(value: Any) -> bool | int | float | None:
-    """A Python number of a Python or numpy one, or of a Decimal and the like; None of anything else."""
+    """The Python number of a Python or numpy number, or of a Decimal and the like; None for anything else."""
     if isinstance(value, bool | int | float):
         return plain(value)
+    # float("1.5") would take a text, and a masked value of numpy would become 0.
     if is_masked(value) or isinstance(value, str | bytes | complex):
         return None
     found = item_of(value)
@@ -188,5 +195,5 @@ def in_words(value: Any) -> str:
 
 
 def pointer_class(pointer: int) -> int:
-    """16, 8, 4, 2 or 1: what an address is a multiple of."""
+    """16, 8, 4, 2 or 1: the greatest of these that divides an address."""
     return min(16, pointer & -pointer) if pointer else 16

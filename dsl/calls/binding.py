@@ -1,10 +1,8 @@
-"""What the arguments of a call say of a kernel: dims, types, alignment, what is absent; bound once for a launch.
-
-The arrays of a call are read once, as `ArrayFacts`; calls with equal facts are one class, and share a plan. `bind`
-takes the facts through the head of a kernel. Each launch that is considered binds once, and what is bound goes in its
-Request from `fits` to the variant to the launch. The runtime checks arrays against the header by itself, once for each
-class: it knows PTX text alone, wherever that comes from.
-"""
+"""Binding the arguments of a call to a kernel: dims, types, alignment, absent tensors. The arrays of a call are read
+once, as `ArrayFacts`. Calls with equal facts are one class and share a plan. `bind` applies the signature of a kernel
+to the facts, once for each launch that is considered; its Request carries the result from `fits` to the variant to the
+launch. The runtime checks arrays against the header itself, once for each class: it knows only the PTX text, whatever
+made it."""
 
 from __future__ import annotations
 
@@ -21,18 +19,19 @@ from dsl.values.facts import ArrayFacts
 
 IN_ORDER = "are the arguments in their order?"
 MOST_ORDERS = 200
-"""Orders that are tried of arguments that do not fit: two of twenty, two or three of eight."""
+"""The most orders that are tried for arguments that do not fit: all pairs of 20, all pairs and triples of 8."""
 
 
 class Misfit(TileError):
-    """What is wrong with the arguments of a call; its place is that of a parameter or a condition."""
+    """An error in the arguments of a call. Its place is that of a parameter or a condition."""
 
 
 @dataclass(slots=True)
 class BoundArguments:
     """The arguments of one kernel. dims: extents by name. types: of type parameters. align: bytes that each pointer is
-    a multiple of. strides: of strided tensors, their class. scalars: numbers. absent: optional tensors not given.
-    far: tensors whose elements lie farther apart than 32 bits count. said_by: the tensor that bound a dim or a type."""
+    a multiple of. strides: classes of the strides of strided tensors. scalars: numbers. absent: optional tensors that
+    are not given. far: tensors with offsets beyond 32 bits. said_by: the tensor that bound a dim or a type, for
+    messages."""
 
     dims: dict[str, int] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
@@ -44,7 +43,8 @@ class BoundArguments:
     said_by: dict[str, str] = field(default_factory=dict)
 
     def array(self, head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
-        """Binds one tensor. Misfit 'shape' or 'type' where it does not go with the head, or with those before."""
+        """Binds one tensor. Misfit 'shape' or 'type' if it does not agree with the signature, or with tensors before
+        it."""
         check_array(head, p, facts)
         for dim, extent in zip(p.dims, facts.shape, strict=True):
             if isinstance(dim, str):
@@ -63,11 +63,12 @@ class BoundArguments:
             raise Misfit("type", p.loc, f"'{p.name}' is {p.dtype}; the array is {facts.dtype}", "convert the array")
         self.align[p.name] = facts.align
         if p.strided:
+            # Examples give no strides: their arrays are row-major.
             self.strides[p.name] = stride_class(facts.strides or row_major(facts.shape))
             self.far |= {p.name} if facts.is_far else set()
 
     def constants(self, head: KernelHead, given: Mapping[str, Any]) -> None:
-        """What the caller gives by name: a type parameter is set, a dim must be that of the arrays."""
+        """Sets the type parameters that the caller gives by name. Misfit 'type' if the arrays have another type."""
         for name, choices in head.types.items():
             if name in given:
                 wanted = str(given[name])
@@ -78,7 +79,8 @@ class BoundArguments:
 
 
 def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
-    """What an array alone tells: Misfit 'shape', or 'type' where its type parameter has no such alternative."""
+    """Checks an array by itself: Misfit 'shape' for another rank, 'type' for a type that is not among the
+    alternatives."""
     if len(facts.shape) != len(p.dims):
         raise Misfit("shape", p.loc, f"'{p.name}' has rank {len(p.dims)}; the array has shape {list(facts.shape)}")
     if facts.dtype not in head.types.get(p.dtype, [facts.dtype]):
@@ -87,10 +89,11 @@ def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
 
 
 def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
-    """The arguments of a kernel, bound: by parameter ArrayFacts, numbers, tables, or None. TileError or Misfit."""
+    """Binds the arguments of a kernel: ArrayFacts, numbers, tables or None, by parameter. TileError or Misfit."""
     try:
         return _bind(head, arguments)
     except Misfit as error:
+        # Only behind an error: a call that fits pays nothing for the search.
         hint = in_another_order(head, arguments)
         if hint is None:
             raise
@@ -98,11 +101,12 @@ def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
 
 
 def in_another_order(head: KernelHead, arguments: Mapping[str, Any]) -> str | None:
-    """What to ask about arrays that do not fit, and would if two or three of them changed places."""
+    """The hint for arrays that do not fit but would if two or three of them changed places; else None."""
     given = [name for name in head.arrays if isinstance(arguments[name], ArrayFacts)]
     threes = ((a, *rest) for a, b, c in combinations(given, 3) for rest in ((b, c), (c, b)))
     for ring in islice(chain(combinations(given, 2), threes), MOST_ORDERS):
         moved = dict(zip(ring, (*ring[1:], ring[0]), strict=True))
+        # Equal facts in other places change nothing.
         if all(arguments[name] == arguments[taken] for name, taken in moved.items()):
             continue
         try:
@@ -126,6 +130,7 @@ def _bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
             else:
                 message = f"'{name}' of '{head.name}' is an array; got {described(value)}"
                 hint = "[0, 64].to(s32) makes an array of numbers" if isinstance(value, list | tuple) else None
+                # A number for an array and an array for a number: the order is wrong, rather than both arguments.
                 if any(isinstance(arguments[each], ArrayFacts) for each in head.scalars):
                     hint = IN_ORDER
                 raise TileError("call", array.loc, message, hint)
@@ -141,11 +146,11 @@ def _bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
 
 
 def check_scalar(name: str, dtype: str, value: bool | int | float) -> None:
-    """TileError for a number that a scalar of this type cannot be, as a call would be told."""
+    """TileError for a number that a scalar of this type cannot hold, with the message of a launch."""
     from dsl.runtime.dtypes import DTYPES, converter
     from dsl.runtime.errors import LaunchError
 
-    if dtype not in DTYPES:  # a type parameter that no array before it binds
+    if dtype not in DTYPES:  # a type parameter that no array has bound yet
         return
     try:
         converter(dtype, name)(value)

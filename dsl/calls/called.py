@@ -1,4 +1,4 @@
-"""What is called by a name, a dispatch or a kernel: its parameters, and the kernels that take them. Made once."""
+"""A dispatch or kernel that calls name: its parameters, and the kernels that take them. Made once for a program."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from dsl.values.facts import ArrayFacts
 
 
 class Called:
-    """A dispatch or a kernel of a file; to be asked for through `Program.once`.
-
-    params: what it takes, in order. passed: (head, argument of the call, parameter of the kernel) wherever a launch
-    passes an argument on unchanged. heads: of the first kernel that takes an argument; parameters: there. launched: all
-    kernels that it may launch. options: of the dispatch. asked: tensors that `given` asks for; optional: those of them
-    that a call may leave out, which are not all that a dispatch writes: it would do nothing.
-    """
+    """A dispatch or a kernel of a file. Get it by `Program.once`. params: its parameters, in order. passed: (signature,
+    argument of the call, parameter of the kernel) wherever a launch passes an argument on unchanged. heads: for an
+    argument, the signature of the first kernel that takes it; parameters: its name there. launched: all kernels that it
+    may launch. options: of the dispatch. asked: tensors that are optional to a kernel. optional: those of them that a
+    call may leave out."""
 
     def __init__(self, program: Program, name: str):
         self.program, self.name = program, name
@@ -52,7 +50,7 @@ class Called:
         self._read_arrays()
 
     def _read_dispatch(self, dispatch: ast.Dispatch) -> None:
-        """The kernels that its branches launch, and what each gives on to them."""
+        """Reads the kernels that its branches launch, and the arguments that each passes on."""
         self.node = dispatch
         self.params = dispatch.params
         branches = [line for line in dispatch.lines if isinstance(line, ast.When)]
@@ -64,11 +62,13 @@ class Called:
         self.options = frozenset(line.name for line in dispatch.lines if isinstance(line, ast.Option))
 
     def _read_arrays(self) -> None:
-        """Which arguments are arrays, which of them are strided, and which may be left out."""
+        """Finds the arguments that are arrays, the strided ones, and those that may be left out."""
         arrays = [(argument, array) for argument in self.heads if (array := self.array(argument)) is not None]
         self.asked = frozenset(argument for argument, array in arrays if array.optional)
         stored = self.accesses[0].intersection(argument for argument, _ in arrays)
         written = [p for p in self.params if p in stored] if self.dispatch is not None else []
+        # A dispatch whose outputs are all optional would do nothing, and return None, if all were left out: its first
+        # output is made.
         nothing = bool(written) and self.asked.issuperset(written)
         self.optional = self.asked.difference(written[:1] if nothing else [])
         taken = [(argument, head.arrays[p]) for head, argument, p in self.passed if p in head.arrays]
@@ -84,16 +84,18 @@ class Called:
             else:
                 argument = launch.args[i] if i < len(launch.args) else launch.keywords.get(p)
             name = argument.id if isinstance(argument, ast.Name) else argument
+            # Only a bare name passes an argument on: the types and shapes of other expressions say nothing about the
+            # call's arrays.
             if isinstance(name, str) and name in self.params and (head, name, p) not in self.passed:
                 self.passed.append((head, name, p))
 
     def array(self, argument: str) -> ArrayParameter | None:
-        """The tensor that an argument is to the first kernel that takes it."""
+        """The tensor parameter of the first kernel that takes an argument, or None."""
         return self.heads[argument].arrays.get(self.parameters[argument]) if argument in self.heads else None
 
     def bind_names(self, facts: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, DType]]:
-        """(dims, type parameters) by the names that the kernels of the call give them. What does not agree is told
-        where a kernel is bound."""
+        """(dims, type parameters) by their names in the kernels of the call. Binding a kernel reports those that
+        disagree."""
         dims: dict[str, int] = {}
         types: dict[str, DType] = {}
         for head, argument, p in self.passed:
@@ -110,7 +112,8 @@ class Called:
         return dims, types
 
     def outputs(self, facts: Mapping[str, Any]) -> list[Output]:
-        """The tensors that are not given, as they follow from those that are. TileError where they do not."""
+        """The tensors that are not given, with types and shapes from those that are. TileError `call` if these do not
+        follow."""
         missing = [name for name in self.params if facts.get(name) is None and name not in self.optional]
         if not missing:
             return []
@@ -136,15 +139,16 @@ class Called:
         return made
 
     def split(self, rest: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(constants, options) of what is given by name."""
+        """Splits named values into (constants, options)."""
         options = {k: v for k, v in rest.items() if k in self.options}
         return {k: v for k, v in rest.items() if k not in options}, options
 
     @cached_property
     def deciding(self) -> frozenset[str]:
-        """The arguments, numbers and tables, whose values decide the launches: those that the dispatch or a schedule
-        reads, or what kernels say of their grid and require. The others are passed on, and no more."""
+        """The numbers and tables among the arguments whose values decide the launches: the dispatch, a schedule, a grid
+        or a condition of a kernel reads them. Others are only passed on."""
         if self.dispatch is None:
+            # Calls that differ in other numbers alone share a plan: a seed or a learning rate changes with each call.
             return frozenset(self.program.once(deciding_names, self.name).intersection(self.params))
         found: set[str] = set()
         for line in self.dispatch.lines:
@@ -156,7 +160,7 @@ class Called:
 
     @cached_property
     def accesses(self) -> tuple[set[str], set[str]]:
-        """(tensors that some kernel of the call may write, those that one may read), in some variant."""
+        """(tensors that some variant of a kernel of the call may write, tensors that one may read)."""
         written, read = set(), set()
         for head, argument, p in self.passed:
             writes, reads = self.program.once(tensors_used, head.name)
@@ -166,7 +170,7 @@ class Called:
 
 
 def expressions_of(line: Any) -> Iterator[ast.Expr]:
-    """What a line of a dispatch evaluates, but for arguments that a launch passes on as they are."""
+    """The expressions of a line of a dispatch, without the arguments that a launch only passes on."""
     if isinstance(line, ast.Launch):
         passed = [*(line.args or ()), *line.keywords.values()]
         yield from (each for each in passed if not isinstance(each, ast.Name))
@@ -175,7 +179,7 @@ def expressions_of(line: Any) -> Iterator[ast.Expr]:
         yield from (each for each in (line.condition, *(line.bound or {}).values(), *line.guards) if each is not None)
         for step in line.steps:
             yield from expressions_of(step)
-    elif isinstance(line, ast.Match):  # branches stand in its place
+    elif isinstance(line, ast.Match):  # expanded when the file was read
         yield from line.args
     elif isinstance(line, ast.Option):
         yield from line.values
@@ -184,8 +188,8 @@ def expressions_of(line: Any) -> Iterator[ast.Expr]:
 
 
 def deciding_names(program: Program, kernel: str) -> set[str]:
-    """The names that decide how a kernel is made and launched: what its schedules and constants read, and what it says
-    of its grid and requires."""
+    """The names that decide how a kernel is compiled and launched: those that its schedules, the defaults of constants,
+    its grid and its asserts read."""
     node = program.kernels[kernel]
     said = [each for each in ast.walk(node.body) if isinstance(each, ast.Grid | ast.Assert)]
     nodes = [*(c.default for c in node.constants), *(extent for each in said for extent in host_expressions(each))]
@@ -197,15 +201,15 @@ def host_expressions(node: ast.Grid | ast.Assert) -> list[ast.Expr]:
 
 
 def optional_tensors(program: Program, name: str) -> frozenset[str]:
-    """Arguments of a dispatch or kernel that are optional tensors: to the first kernel that takes them."""
+    """The arguments of a dispatch or kernel that a call may leave out."""
     return program.once(Called, name).optional
 
 
 def read_in_order(
     free: Sequence[str], optional: Collection[str], count: int, outputs: Collection[str] = ()
 ) -> list[str]:
-    """The parameters that `count` positional arguments are, of those that are `free`: without `outputs`, and without
-    the last optional tensors."""
+    """The parameters of `count` positional arguments: those of `free` in order, without `outputs` and without the last
+    optional tensors."""
     required = sum(p not in optional and p not in outputs for p in free)
     absent = [p for p in free if p in optional][max(count - required, 0) :]
     return [p for p in free if p not in absent and p not in outputs]

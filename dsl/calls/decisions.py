@@ -1,4 +1,4 @@
-"""What a plan decides before a kernel is built, as choices: the branch of a dispatch, the values of `tune` sets."""
+"""The decisions of a plan, as choices: the branch of a dispatch, the values of `tune` sets."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dsl.schedules import ResolvedSchedule
 
 
 def all_choices(request: Request, compiled: Compiled, branch: Choice | None) -> Mapping[str, Choice]:
-    """The choices of a kernel of a plan by key, those of the dispatch and of `tune` sets first."""
+    """The choices of a kernel of a plan, by key; those of the dispatch and of `tune` sets come first."""
     first = [] if branch is None else [branch]
     first += tuned_choices(request, compiled.variant.schedule)
     return {choice.stem: choice for choice in first} | compiled.variant.function.choices.keyed()
 
 
 def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | None:
-    """The branch of a dispatch as a choice among those that may serve the call. It is no `Choices.choose`: whether a
-    branch is right, its conditions say, and a caller asks for another one by `--schedule`."""
+    """The branch of a dispatch, as a choice among those that may serve the call. asked: the schedule that the caller
+    named. Only for display: conditions decide the branch, and `--schedule` takes another one."""
     if planner.name not in planner.program.dispatches:
         return None
     taken = said_steps(tuple(StepChoice(s.request.kernel, s.request.schedule, {}) for s in plan.steps))
@@ -30,6 +30,7 @@ def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | N
     options = {name: name for name in dict.fromkeys([taken, *others])}
     choices = Choices()
     loc = None if planner.branch is None else planner.branch.loc
+    # `--schedule` names one schedule. A branch of several launches cannot be requested by it.
     line = "--schedule {option}" if all(len(steps) == 1 for steps in planner.alternatives()) else None
     choices.choose("branch", planner.name, options, taken, loc=loc, because="; ".join(plan.reasons), line=line)
     (made,) = choices.made
@@ -38,7 +39,7 @@ def branch_choice(planner: Planner, plan: Plan, asked: str | None) -> Choice | N
 
 
 def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
-    """The names that are tuned, as choices among the values of their sets."""
+    """The tuned names, as choices among the values of their sets."""
     choices = Choices()
     for name, values in schedule.tune.items():
         taken = schedule.warps if name == "warps" else schedule.constants[name]
@@ -46,7 +47,7 @@ def tuned_choices(request: Request, schedule: ResolvedSchedule) -> list[Choice]:
         choices.choose(
             "tune",
             name,
-            {str(value): value for value in (*values, taken)},  # 1 and true are two
+            {str(value): value for value in (*values, taken)},  # by text: 1 and true are two options
             str(taken),
             because="given by the branch, its tuned entry or the caller" if given else "the first of its set",
             line=f"{name} = {{option}}",

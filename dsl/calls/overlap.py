@@ -1,11 +1,8 @@
-"""Which launches of a call may overlap, and what one may read while those in front of it still run.
-
-Each but the first may start before the one in front of it has ended (`dsl/lowering/passes/overlap.py` says where it
-waits).
-What stands ahead of the wait may read what no launch in front writes. That two names are not of one memory is known
-where one is a workspace of the call, or where the launch that writes takes both: such a launch is refused if they
-overlap. All launches in front count, as one may let the next one start while those in front of it still run.
-"""
+"""Which launches of a call may overlap, and which tensors one may read while the launches in front of it still run.
+Each launch but the first may start before the one in front of it has ended (`dsl/lowering/passes/overlap.py` puts the
+wait). Code ahead of the wait may read tensors that no launch in front writes. Two names are known to be different
+memory if one is a workspace of the call, or if the writing launch takes both: it would be refused if they overlapped.
+All launches in front count, since each may let the next one start while earlier ones still run."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from dsl.text.program import Program
 
 
 def overlapping(program: Program, steps: Sequence[Step]) -> list[Step]:
-    """The launches of a call, each with what it is told of those around it."""
+    """The launches of a call; the request of each states what it may assume about those around it."""
     made = []
     for at, step in enumerate(steps):
         follows = tuple(_unwritten(program, step, steps[:at])) if at else None
@@ -28,7 +25,7 @@ def overlapping(program: Program, steps: Sequence[Step]) -> list[Step]:
 
 
 def _unwritten(program: Program, step: Step, before: Sequence[Step]) -> Iterator[str]:
-    """The tensors of a launch that none of those before it writes, as far as the text tells."""
+    """The tensors of a launch that no launch before it writes, as far as the text shows."""
     head = program.head(step.request.kernel)
     for name, argument in zip(head.names, step.arguments, strict=True):
         if name in head.arrays and argument is not None and all(_leaves(program, each, argument) for each in before):
@@ -40,5 +37,6 @@ def _leaves(program: Program, step: Step, argument: Any) -> bool:
     head = program.head(step.request.kernel)
     written = program.once(tensors_used, head.name)[0].union(names_given(program, head.name))
     given = [(n, a) for n, a in zip(head.names, step.arguments, strict=True) if n in head.arrays and a is not None]
+    # Two arrays of a call may be the same memory under two names, unless a launch that takes both would be refused.
     is_apart = isinstance(argument, Workspace) or any(a == argument for _, a in given)
     return all(a != argument and (is_apart or isinstance(a, Workspace)) for n, a in given if n in written)

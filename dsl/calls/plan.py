@@ -1,4 +1,4 @@
-"""A plan: the launches of one class of calls, and these launches with their kernels, workspaces and outputs."""
+"""A plan is the launches of one class of calls; a bound plan adds their kernels, workspaces and outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dsl.values.facts import ArrayFacts
 
 
 class Compiles(Protocol):
-    """What compiles the launches of a plan: a module."""
+    """The interface that compiles the launches of a plan: a module."""
 
     @property
     def program(self) -> Program: ...
@@ -25,7 +25,7 @@ class Compiles(Protocol):
 
 
 class Callee(Protocol):
-    """What a plan is of: a kernel or a dispatch of a module."""
+    """The interface of a kernel or dispatch of a module that a plan belongs to."""
 
     @property
     def module(self) -> Compiles: ...
@@ -36,8 +36,8 @@ class Callee(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Scratch global memory of a plan. One with `zero` holds zeros at the first call, and each call leaves it so; one
-    that is `zeroed` holds zeros at each call; another holds nothing that a call may read before it writes it."""
+    """Scratch global memory of a plan. zero: it holds zeros at the first call, and each call must leave it so. zeroed:
+    it is set to zeros ahead of each call. Otherwise a call may read only what it has written itself."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -45,7 +45,7 @@ class Workspace:
     loc: Loc
     zeroed: bool = False
     strides: tuple[int, ...] | None = None
-    """In elements, of one that lies as an array of the call does; None: row-major."""
+    """In elements, for `workspace_like`; None: row-major."""
 
     @property
     def text(self) -> str:
@@ -53,14 +53,14 @@ class Workspace:
 
     @property
     def location(self) -> Any:
-        """Where it stands, as the emulator's findings have it."""
+        """Its place in the file, in the form of the emulator's findings."""
         from dsl.runtime.emulator.findings import Location
 
         return Location(self.loc.source.name, self.loc.line)
 
     @property
     def facts(self) -> ArrayFacts:
-        """What a launch knows of it."""
+        """The facts about it that binding needs."""
         from dsl.runtime.arrays import reach
 
         is_far = self.strides is not None and reach(self.shape, self.strides) > most_elements(32)
@@ -84,7 +84,7 @@ class FromCall:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An array that the call makes, where its caller left it out."""
+    """An array that the call makes, since its caller left it out."""
 
     name: str
     shape: tuple[int, ...]
@@ -92,20 +92,20 @@ class Output:
 
     @property
     def facts(self) -> ArrayFacts:
-        """What planning needs of it: a new array is aligned."""
+        """The facts about it that planning needs. New arrays are aligned to 16 bytes."""
         return ArrayFacts(self.shape, self.dtype)
 
 
 @dataclass(slots=True)
 class Plan:
-    """The launches of one class of calls, and why these."""
+    """The launches of one class of calls, and the reasons for them."""
 
     steps: list[Step]
     reasons: list[str] = field(default_factory=list)
 
 
 class BoundPlan:
-    """A plan with its kernels compiled, or given, and its workspaces allocated."""
+    """A plan with compiled (or given) kernels. Workspaces are allocated at the first launch."""
 
     def __init__(
         self,
@@ -115,16 +115,18 @@ class BoundPlan:
         outputs: Sequence[Output] = (),
     ):
         self.plan, self.program, self.outputs = plan, function.module.program, outputs
+        # Workspaces and overlapping launches need work around a call. Others skip it.
         self.shares = any(isinstance(a, Workspace) for step in plan.steps for a in step.arguments)
         self.kernels = kernels or [function.module.variant(step.request) for step in plan.steps]
         self.may_overlap = any(kernel.header.overlaps for kernel in self.kernels)
-        self._in_turn: list[Any] | None = None  # the kernels as `launch` takes them, known once it has
+        self._in_turn: list[Any] | None = None  # the kernels as `launch` uses them, known after the first launch
         self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # (parameter, as planned, memory) by identity
         for output in outputs:
             self.check_output(output.name)
 
     def make_outputs(self, given: dict[str, Any]) -> Any:
-        """Adds the outputs that the caller left out, like the first array; what is to be returned is `finish`ed."""
+        """Adds the outputs that the caller left out, of the framework and on the device of the first array. Returns
+        that array: `finish_like` takes it."""
         from dsl.runtime import empty_like, is_array
 
         like = next(v for v in given.values() if v is not None and is_array(v))
@@ -134,8 +136,10 @@ class BoundPlan:
 
     def launch(self, given: Mapping[str, Any]) -> None:
         arguments = [self.arguments(step, given) for step in self.plan.steps]
+        # A single launch checks its numbers itself.
         if len(arguments) > 1:
             self.check_numbers(arguments)
+        # Decided once: the grid, and so whether a launch has blocks, follows from the class of the call.
         if self._in_turn is None:
             self._in_turn = self.in_turn(arguments)
         with self.call() if self.shares or self.may_overlap else nullcontext():
@@ -143,24 +147,25 @@ class BoundPlan:
                 kernel(*values)
 
     def check_numbers(self, arguments: Sequence[Sequence[Any]]) -> None:
-        """LaunchError for a number that a kernel of the plan does not take, before any is launched: the plan was made
-        for others."""
+        """LaunchError for a number that a kernel of the plan refuses. Checked before the first launch: the plan may
+        have been made for other numbers, and half of a call would leave half of its results."""
         for kernel, values in zip(self.kernels, arguments, strict=True):
             kernel.check_numbers(values)
 
     def in_turn(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
-        """The kernels for launches of a call with these arguments, one right behind the other: those that may start
-        before the one in front of them has ended do so."""
+        """The kernels for the launches of a call with these arguments, in order; the overlapping form of each kernel
+        that may start before the one in front has ended."""
         turns = zip(self.kernels, overlaps(self.kernels, arguments), strict=True)
         return [kernel.overlapping if does else kernel for kernel, does in turns]
 
     @contextmanager
     def call(self, may_overlap: bool | None = None) -> Iterator[None]:
-        """Around the launches of one call, once their arguments are made: what it may read and leave in workspaces, and
-        what those touch that overlap; `may_overlap` says whether some do, if other kernels than these are launched.
+        """Surrounds the launches of one call, after their arguments are made: sets and checks workspaces, and has the
+        emulator check launches that overlap. may_overlap: whether some do, if other kernels than the plan's are
+        launched.
 
-        Workspaces in host memory are checked: FindingError. After a call that failed new ones are made, since a zeroed
-        one may hold what its kernels have not taken back.
+        Workspaces in host memory are checked: FindingError. After a call that failed they are dropped, since one with
+        `zero` may hold other values.
         """
         from dsl.runtime.emulation import overlapping
         from dsl.runtime.scratch import ScratchArray
@@ -180,7 +185,7 @@ class BoundPlan:
             raise
 
     def zero_workspaces(self) -> None:
-        """Those that hold zeros at each call."""
+        """Sets the workspaces that are `zeroed` to zeros."""
         for _, workspace, made in self.workspaces.values():
             if workspace.zeroed:
                 from dsl.runtime.frameworks import clear
@@ -188,7 +193,7 @@ class BoundPlan:
                 clear(made)
 
     def check_output(self, name: str) -> None:
-        """What the call left out must not be read before it is written."""
+        """TileError `call` if the first kernel that takes a new output reads it."""
         argument = FromCall(name)
         for step, kernel in zip(self.plan.steps, self.kernels, strict=True):
             if argument in step.arguments:
@@ -199,15 +204,16 @@ class BoundPlan:
                 return
 
     def arguments(self, step: Step, given: Mapping[str, Any]) -> list[Any]:
-        """What a kernel of the plan takes."""
+        """The arguments of a kernel of the plan."""
         names = self.program.head(step.request.kernel).names
         return [self.argument(a, name, given) for a, name in zip(step.arguments, names, strict=True)]
 
     def argument(self, argument: Any, name: str, given: Mapping[str, Any]) -> Any:
-        """What a kernel's parameter `name` takes."""
+        """The argument for a kernel's parameter `name`."""
         if isinstance(argument, FromCall):
             return given[argument.name]
         if isinstance(argument, Workspace):
+            # By identity: two workspaces with the same text are two pieces of memory.
             known = self.workspaces.get(id(argument))
             if known is None:
                 known = self.workspaces[id(argument)] = (name, argument, allocate_workspace(argument, given))
@@ -216,14 +222,14 @@ class BoundPlan:
 
 
 def overlaps(kernels: Sequence[Any], arguments: Sequence[Sequence[Any]]) -> list[bool]:
-    """Which of the launches of a call may start before the one in front of it has ended. That one must have blocks:
-    else what is in front is none of the call."""
+    """For each launch of a call, whether it may start before the one in front of it has ended."""
+    # A launch without blocks is not launched. The one behind it would overlap work of somebody else.
     pairs = zip(kernels, kernels[1:], arguments, strict=False)
     return [False, *(kernel.header.overlaps and 0 not in before.grid(*values) for before, kernel, values in pairs)]
 
 
 def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
-    """Scratch memory where the call's arrays are."""
+    """Allocates a workspace on the device of the call's arrays."""
     import numpy as np
 
     from dsl.runtime import describe, empty_like, is_array, to_device
@@ -235,6 +241,8 @@ def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
     device = describe(like).device
     if device is None:
         is_zero = workspace.zero or workspace.zeroed
+        # On the emulator, which tracks its elements: reads of unwritten ones and values that are left over are
+        # findings.
         dtype = numpy_type(DTYPES[workspace.dtype])
         return make_scratch(workspace.shape, dtype, workspace.zero, is_zero, workspace.strides)
     if workspace.zero:

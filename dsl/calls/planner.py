@@ -1,9 +1,7 @@
-"""Which launches serve a call: a plan.
-
-A call names a dispatch or a kernel. Its arguments give dims and types; the first branch whose condition holds gives the
-launches. Everything is data of the file: `explain` says what was chosen and why. A branch's launches are made once,
-where its condition asks whether they fit or where it is taken: what `fits` lowers is what is launched.
-"""
+"""Planning a call: finding the launches that serve it. A call names a dispatch or a kernel. Its arguments give dims and
+types. The first branch whose condition holds gives the launches; `--explain` prints them with the reasons. The launches
+of a branch are made once, for a `fits` in its condition or when it is taken: `fits` lowers exactly the variant that is
+launched."""
 
 from __future__ import annotations
 
@@ -46,20 +44,20 @@ from dsl.values.host import Shaped
 from dsl.values.table import Builtin
 
 ASKING = ("shape", "bytes", "dtype")
-"""Functions of arrays that ask for nothing of their elements."""
+"""Functions of arrays that need none of their elements."""
 UNFIT = ("shared", "limit", "registers", "target", "instruction")
-"""Codes of errors that say that a device has not what a variant needs, or no instruction that is its product."""
+"""Codes of errors that mean that a device lacks something that a variant needs: memory, registers, an instruction."""
 
 
 def one_of(values: Sequence[Any], chosen: Any) -> Any:
-    """The one of `values` that an option was given as: 0.0 is another one than -0.0, but 1 may be given as 1.0."""
+    """The value of `values` that an option was given as. 0.0 and -0.0 differ, but 1 may be given as 1.0."""
     exact = (value for value in values if exact_key(value) == exact_key(chosen))
     return next(exact, next((value for value in values if value == chosen), chosen))
 
 
 def passed_on(value: Any, loc: Loc) -> Any:
-    """A value of a dispatch as the argument of a launch. Of arrays the text says which launch takes which (`Called`):
-    by their names alone."""
+    """A value of a dispatch as the argument of a launch. TileError `call` for an array under another name: `Called`
+    reads from the text which launch takes which array."""
     if isinstance(value, CallArray):
         message = f"array '{value.argument}' of the call goes to launches by its own name alone"
         raise TileError("call", loc, message, "a branch for each array that a launch may take")
@@ -67,8 +65,8 @@ def passed_on(value: Any, loc: Loc) -> Any:
 
 
 class DispatchNames(Arrays):
-    """Expressions of a dispatch: numbers, tables made on the host, `workspace` and `fits`; what is known of the arrays
-    of the call, whose elements no plan sees."""
+    """Expressions of a dispatch: numbers, tables made on the host, `workspace`, `fits`, and facts about the arrays of
+    the call. A plan serves a class of calls, so it cannot see elements."""
 
     operands = "numbers and tables"
 
@@ -83,6 +81,7 @@ class DispatchNames(Arrays):
         return [*super().known_names(), *OWN]
 
     def _name(self, node: ast.Name) -> Any:
+        # `when fits:` is short for the only launch of the branch.
         if node.id == "fits" and self.branch is not None and node.id not in self.names:
             return self.planner.fits_alone(self.branch, node.loc)
         return super()._name(node)
@@ -103,6 +102,7 @@ class DispatchNames(Arrays):
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
+        # A plan is kept for the class. A decision by elements would be wrong for the next call.
         if function.name not in ASKING:
             self.check_unseen(function.name, [*values, *keywords.values()], loc)
         return super().of(function, values, keywords, loc, node)
@@ -112,14 +112,14 @@ class DispatchNames(Arrays):
         return super().member(node, value)
 
     def check_unseen(self, name: str, values: Sequence[Any], loc: Loc) -> None:
-        """Error for a function of the elements of an array of the call, or that makes another array of it."""
+        """Error for a function that reads elements of an array of the call, or makes another array of it."""
         found = next((value for value in values if isinstance(value, CallArray)), None)
         if found is not None:
             array = found.argument
             message = f"'{name}' of {self.describe(found)}: a dispatch knows of it {', '.join(ASKING)} alone"
             is_view = name in ("reshape", "transpose", "flat", ".T")
             hint = f"a kernel takes '{array}' as it is, and its text makes other views of it" if is_view else None
-            self.error("call", loc, message, hint or "what depends on elements is a kernel's, or of whoever calls")
+            self.error("call", loc, message, hint or "let a kernel, or the caller, do what depends on elements")
 
 
 def _workspace(names: DispatchNames, loc: Loc, given: Any, zero: str | None = None) -> Workspace:
@@ -130,7 +130,7 @@ def _workspace(names: DispatchNames, loc: Loc, given: Any, zero: str | None = No
 
 
 def _asked(names: DispatchNames, node: ast.Call) -> tuple[ArrayFacts, Loc]:
-    """What is known of the array that a function of a dispatch is asked of."""
+    """The facts about the array argument of a dispatch's function, and the place of the call."""
     (asked,) = node.args
     known = names.planner.known(names.planner.passed.get(asked.id)) if isinstance(asked, ast.Name) else None
     if not isinstance(known, ArrayFacts):
@@ -165,15 +165,15 @@ OWN = {
         Builtin("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
     )
 }
-"""The functions of a dispatch alone."""
+"""Functions that only dispatches have."""
 
 
 class Planner:
     """Plans one call of `name` (a dispatch or a kernel) with these arguments.
 
-    What decides, the first that says something: `schedule`; `chosen`, the steps of a branch; the entry of `tuned` for
-    `device` (its name) that serves the call; the conditions of the dispatch. `constants` win over all of these. `built`
-    lowers the variant of a request, where it is asked whether one fits.
+    The first of these that is given decides: `schedule`; `chosen`, the steps of a branch; the entry of `tuned` for
+    `device` (its name) that serves the call; the conditions of the dispatch. `constants` win over all of them. built:
+    lowers the variant of a request, for `fits`.
     """
 
     def __init__(
@@ -201,14 +201,15 @@ class Planner:
         self.device, self.tuned = device, tuned
         self.built = built or (lambda request: lower(program, request).variant)
         self.reasons: list[str] = []
-        self.unfit: str | None = None  # why what a condition asked about does not fit
+        self.unfit: str | None = None  # why the variant of the last `fits` does not fit
         self.branch: ast.When | None = None  # the branch that was taken
-        self.names: dict[str, Any] = {}  # what the dispatch's expressions read,
-        self.passed: dict[str, Any] = {}  # and what its launches may pass on, as far as its lines were gone through
+        self.names: dict[str, Any] = {}  # names that expressions of the dispatch may read,
+        self.passed: dict[str, Any] = {}  # and names that its launches may pass on, after the lines so far
         self.made: dict[int, list[Step]] = {}  # the launches of a branch, by identity
 
     def plan(self) -> Plan:
         self.check_schedule()
+        # A schedule or steps that the caller names go before tuned data.
         if self.chosen is None and self.schedule is None and self.tuned is not None and self.device is not None:
             plan = self.tuned_plan(self.tuned, self.device)
             if plan is not None:
@@ -226,7 +227,7 @@ class Planner:
         return Plan([step], [*self.reasons, f"kernel {self.name} with {step.request.schedule or 'no schedule'}"])
 
     def check_schedule(self) -> None:
-        """A schedule that is asked for is one of some kernel of the call, or a branch."""
+        """TileError `name` if the requested schedule is neither one of a kernel of the call nor a branch."""
         if self.schedule is None:
             return
         known = {name: None for kernel in self.called.launched for name in self.program.schedules_of(kernel)}
@@ -238,10 +239,10 @@ class Planner:
                 hint = f"'{self.schedule}' belongs to no kernel: a schedule that is like it does"
             raise TileError("name", None, f"'{self.name}' has no schedule '{self.schedule}'", hint)
 
-    # ---- what was tuned ----
+    # ---- tuned data ----
 
     def tuned_plan(self, tuned: Tuned, device: str) -> Plan | None:
-        """The plan of the entry that serves this call; None, with the reason noted, if none does."""
+        """The plan of the tuned entry that serves this call; None, with the reason noted, if none does."""
         if tuned.path is None:
             return None
         found = tuned.find(device, self.facts(), self.program.plugins.digests)
@@ -258,6 +259,7 @@ class Planner:
             for k, v in self.constants.items()
             if k in s.constants and exact_key(s.constants[k]) != exact_key(v)
         }
+        # The entry was measured with another value, so its other constants need not be good for this one.
         if differing:
             self.reasons.append(f"the tuned entry is left out: {', '.join(sorted(differing))} was given")
             return None
@@ -265,6 +267,8 @@ class Planner:
         reasons = [self.tuned_reason(found, changed)]
         self.chosen, self.reasons = steps, list(reasons)
         plan = self.planned()
+        # An entry for other dims, or for an older text, is only a guess: each of its launches is built before it is
+        # taken.
         if (found.exact and not changed) or all(self.serves(step.request) for step in plan.steps):
             return plan
         self.chosen, self.reasons = None, [*reasons, "it does not serve these dims: the file's conditions decide"]
@@ -278,7 +282,7 @@ class Planner:
         return text + ("; its text has changed since, tune again" if changed else "")
 
     def facts(self) -> CallFacts:
-        """This call, as far as tuned entries tell calls apart."""
+        """The facts about this call that tuned entries are found by."""
         dims, types = self.bound_names
         names = {**target_facts(self.target, self.sms), **dims, **types}
         options: dict[str, Any] = {}
@@ -291,7 +295,7 @@ class Planner:
         return CallFacts(self.name, options, named, dims, tuple(absent), self.called.inner)
 
     def serves(self, request: Request) -> bool:
-        """Whether a variant compiles for these dims, within the device's limits, and all that it requires holds."""
+        """Whether a variant compiles for these dims, within the device's limits, and all its requirements hold."""
         try:
             variant = self.built(request)
         except TileError:
@@ -299,9 +303,10 @@ class Planner:
         return self.launches(request, variant) and self.all_hold(request, variant, [c.expr for c in variant.requires])
 
     def launches(self, request: Request, variant: Variant) -> bool:
-        """Whether the grid is a multiple of the schedule's `cluster`, if it has one, and tensors that boxes are copied
-        of have elements: others have no map."""
+        """Whether a launch for these dims is possible: clusters fill the grid, and tensors with TMA maps are not
+        empty."""
         function, size = variant.function, variant.function.number("cluster", 1)
+        # A tensor without elements has no tensor map, so a matrix product with k = 0 takes another branch.
         empty = {name for name, extent in request.dims.items() if extent == 0}
         mapped = {map.tensor for map in maps_of(function.body)} if empty else set()
         if any(p.name in mapped and empty.intersection(p.dims) for p in function.params):
@@ -309,12 +314,14 @@ class Planner:
         return size == 1 or self.all_hold(request, variant, [["==", ["%", variant.grid[0], size], 0]])
 
     def all_hold(self, request: Request, variant: Variant, conditions: Sequence[Any]) -> bool:
-        """Whether these trees of a variant are true for the dims of a request, which may be another one than that for
-        which it was built."""
+        """Whether these trees of a variant are true for the dims of a request."""
         from dsl.runtime.expressions import ExpressionError, compile_expression
 
+        # The dims are the request's, not the variant's: it may have been built for another call. A grid of six in
+        # clusters of four was launched, and refused, when the first call's dims were used.
         names = {"sms": request.sms or self.target.sms, **variant.constants, **request.scalars, **request.dims}
         types = {p.name: p.dtype for p in variant.function.params if p.name in request.scalars}
+        # Rounded as the launch rounds them: 0.1 of an f32 parameter is another number than Python's.
         names |= {name: as_parameter(names[name], dtype) for name, dtype in types.items()}
         names |= {stride_name(n, axis): s for n, of in request.strides.items() for axis, s in enumerate(of)}
         try:
@@ -324,10 +331,8 @@ class Planner:
 
     def alternatives(self, schedules: Sequence[str] = ()) -> list[tuple[StepChoice, ...]]:
         """The branches that may serve this call, each as its steps without constants; for a kernel its schedules.
-
-        A branch whose condition reads an option is one only if that condition holds, and then the later ones are none:
-        the caller wishes it so. `schedules`: only branches that take one of these.
-        """
+        schedules: only branches that use one of these. If the condition of a branch reads an option and holds, the
+        caller wants this branch: later ones are left out. If it does not hold, the branch is left out."""
         if self.dispatch is None:
             known: list[str | None] = [*self.program.schedules_of(self.name)]
             return [
@@ -352,7 +357,7 @@ class Planner:
         return out
 
     def with_schedule(self, steps: tuple[StepChoice, ...], name: str) -> tuple[StepChoice, ...] | None:
-        """The steps with a schedule that the branch does not name, where their kernels have it; None where none has."""
+        """The steps with a schedule that the branch does not name, for kernels that have it; None if none has it."""
         has = [name in self.program.schedules_of(step.kernel) for step in steps]
         if not any(has) or name in named_ways(self.program.dispatches[self.name]):
             return None
@@ -361,14 +366,14 @@ class Planner:
     # ---- the branches of a dispatch ----
 
     def read_by(self, line: ast.When) -> set[str]:
-        """The names of the dispatch that a branch's conditions read."""
+        """The names of the dispatch that the conditions of a branch read."""
         bound = line.bound or {}
         read = set() if line.condition is None else names_in(line.condition)
         outside = [value for name, value in bound.items() if name in read]
         return (read - bound.keys()).union(*map(names_in, [*outside, *line.guards]))
 
     def holds(self, line: ast.When) -> bool:
-        """Whether a branch's conditions hold."""
+        """Whether the conditions of a branch hold."""
         if not all(DispatchNames(self.names, self, line)(guard) for guard in line.guards):
             return False
         if line.condition is None:
@@ -377,7 +382,7 @@ class Planner:
         return bool(DispatchNames({**self.names, **bound}, self, line)(line.condition))
 
     def start(self, dispatch: ast.Dispatch) -> None:
-        """What the first line of a dispatch may read and pass on."""
+        """Sets the names that the first line of a dispatch may read and pass on."""
         dims, types = self.bound_names
         arrays = {k: CallArray.of(v, k) for k, v in self.arguments.items() if isinstance(v, ArrayFacts)}
         self.names = {**arrays, **target_facts(self.target, self.sms), **dims, **types}
@@ -393,7 +398,7 @@ class Planner:
     def dispatched(self, dispatch: ast.Dispatch) -> Plan:
         self.start(dispatch)
         wanted = self.wanted(dispatch)
-        spare: ast.When | None = None  # of a schedule that no branch names: the first of its kernel
+        spare: ast.When | None = None  # for a schedule that no branch names: the first branch of its kernel
         for line in dispatch.lines:
             if not isinstance(line, ast.When):
                 self.line(dispatch, line)
@@ -416,7 +421,7 @@ class Planner:
         )
 
     def wanted(self, dispatch: ast.Dispatch) -> Callable[[ast.When], bool] | None:
-        """Which branch is taken whatever its conditions say; None where they decide."""
+        """The test for the branch that is taken whatever its conditions say; None if they decide."""
         if self.chosen is not None:
             branch = branch_of(dispatch, self.chosen, self.program)
             if branch is None:
@@ -432,12 +437,12 @@ class Planner:
         return Plan(self.steps(line), self.reasons)
 
     def launches_its_kernel(self, line: ast.When) -> bool:
-        """Whether a branch launches a kernel that has the schedule that is asked for."""
+        """Whether a branch launches a kernel that has the requested schedule."""
         launches = [step for step in line.steps if isinstance(step, ast.Launch)]
         return any(self.schedule in self.program.schedules_of(launch.name) for launch in launches)
 
     def line(self, dispatch: ast.Dispatch, line: ast.Option | ast.Require | ast.Assign | ast.Match) -> None:
-        """A line that is no branch."""
+        """Evaluates a line that is not a branch."""
         evaluate = DispatchNames(self.names, self)
         assert not isinstance(line, ast.Match), "branches stand in its place"
         if isinstance(line, ast.Option):
@@ -457,7 +462,7 @@ class Planner:
             self.assign(line, self.names, self.passed)
 
     def taken(self, line: ast.When) -> bool:
-        """Whether the conditions choose this branch, with the reason."""
+        """Whether the conditions choose this branch. Notes the reason."""
         text = "otherwise"
         if line.condition is not None or line.guards:
             parts = [each.loc for each in (*line.guards, line.condition) if each is not None]
@@ -479,7 +484,7 @@ class Planner:
             names[target.id], passed[target.id] = v, passed_on(v, line.value.loc)
 
     def steps(self, line: ast.When) -> list[Step]:
-        """The launches of a branch, with the variant of each."""
+        """The launches of a branch, with the request of each."""
         if id(line) not in self.made:
             names, passed = dict(self.names), dict(self.passed)
             made: list[Step] = []
@@ -488,6 +493,7 @@ class Planner:
                     self.assign(step, names, passed)
                 else:
                     made.append(self.step(step, names, passed, self.chosen[len(made)] if self.chosen else None))
+            # Programmatic dependent launch needs sm_90.
             self.made[id(line)] = overlapping(self.program, made) if self.target.number >= 90 else made
         return self.made[id(line)]
 
@@ -547,6 +553,7 @@ class Planner:
         for item in launch.items:
             if item.value is not None:
                 value = self.function_name(item.value, names) or DispatchNames(names, self)(item.value)
+                # An expression of arrays gives numpy's numbers. Constants are Python's.
                 constants[item.name] = value.item() if hasattr(value, "item") else value
             elif schedule is not None:
                 raise TileError("call", item.loc, "a launch takes one schedule")
@@ -559,7 +566,7 @@ class Planner:
         return schedule, constants
 
     def function_name(self, node: ast.Expr, names: Mapping[str, Any]) -> str | None:
-        """Of an expression that names a function; None for any other."""
+        """The name of the function that an expression names; None for any other expression."""
         if isinstance(node, ast.Name) and node.id not in names and self.program.function(node.id) is not None:
             return node.id
         return None
@@ -567,12 +574,13 @@ class Planner:
     def request(
         self, head: KernelHead, schedule: str | None, constants: Mapping[str, Any], arguments: Sequence[Any]
     ) -> Request:
-        """The variant of a launch, its arguments bound."""
+        """The request for the variant of a launch, with its arguments bound."""
         bound = bind(head, dict(zip(head.names, map(self.known, arguments), strict=True)))
         bound.constants(head, {**constants, **self.constants})
         for name, wanted in self.constants.items():
-            if name in bound.dims and bound.dims[name] != wanted:  # a NaN is not itself
+            if name in bound.dims and bound.dims[name] != wanted:
                 raise Misfit("shape", None, f"'{name}' is {bound.dims[name]} in the arrays; {wanted} was given")
+        # Type parameters are bound as types above.
         own = {k: v for k, v in constants.items() if k not in head.types}
         settable = self.program.settable(head.name)
         return Request(
@@ -591,22 +599,22 @@ class Planner:
         )
 
     def known(self, argument: Any) -> Any:
-        """What is known of an argument of a launch."""
+        """The facts about an argument of a launch."""
         if isinstance(argument, FromCall):
             return self.arguments.get(argument.name)
         return argument.facts if isinstance(argument, Workspace) else argument
 
     @cached_property
     def bound_names(self) -> tuple[dict[str, int], dict[str, DType]]:
-        """Dims and type parameters by the names that the kernels of the call give them."""
+        """Dims and type parameters by their names in the kernels of the call."""
         return self.called.bind_names(self.arguments)
 
-    # ---- what fits ----
+    # ---- fits ----
 
     def fits(self, node: ast.Call, branch: ast.When | None) -> bool:
-        """fits(kernel with schedule): the variant for these dims compiles within what the device has: memory,
-        registers, instructions and clusters; and its grid is of whole clusters. Of a launch of its own branch, the
-        variant is that launch's."""
+        """`fits(kernel with schedule)`: whether the variant for these dims compiles within the limits of the device
+        (memory, registers, instructions, clusters), and can be launched. If its own branch has that launch, the variant
+        is the launch's."""
         if len(node.args) != 1 or node.keywords:
             raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
         inner = node.args[0]
@@ -620,23 +628,25 @@ class Planner:
         schedule = schedule or next(iter(self.program.schedules_of(inner.id)), None)
         if branch is not None and any(isinstance(s, ast.Launch) and s.name == inner.id for s in branch.steps):
             for step in self.steps(branch):
+                # The launch may set constants, so its variant need not be that of the schedule alone.
                 if (step.request.kernel, step.request.schedule) == (inner.id, schedule):
                     return self.request_fits(step.request)
         head = self.program.head(inner.id)
         return self.request_fits(self.request(head, schedule, {}, [FromCall(name) for name in head.names]))
 
     def fits_alone(self, line: ast.When, loc: Loc) -> bool:
-        """`fits` alone: whether the one launch of its branch does."""
+        """`fits` alone: whether the only launch of its branch fits."""
         launches = [step for step in line.steps if isinstance(step, ast.Launch)]
         if len(launches) != 1 or launches[0].name not in self.program.kernels:
             raise TileError("call", loc, "'fits' alone is of a branch with one launch", "fits(kernel with schedule)")
         return self.request_fits(self.steps(line)[0].request)
 
     def request_fits(self, request: Request) -> bool:
-        """Whether a variant compiles by what the device has, and a launch for these dims takes it."""
+        """Whether a variant compiles within the limits of the device, and a launch for these dims is possible."""
         try:
             variant = self.built(request)
         except TileError as error:
+            # Any other error is a mistake in the file. To take another branch would hide it.
             if all(e.code in UNFIT for e in error.errors):
                 first = error.errors[0]
                 self.unfit = f"line {first.loc.line}: {first.message}" if first.loc else first.message

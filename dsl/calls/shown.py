@@ -1,5 +1,4 @@
-"""A compiled kernel in a notebook: its figures, and its source, with counters and heat once it has run on the
-emulator."""
+"""A compiled kernel in a notebook: its figures and its source; after a run on the emulator also counters and heat."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ TOTALS = ("blocks", "instructions", "moves", "active_lanes", "sectors", "wavefro
 
 
 def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
-    """HTML. result: a `dsl.runtime.LaunchResult` of the kernel; None where it did not run, or on a GPU alone."""
+    """The HTML of a kernel. result: a `dsl.runtime.LaunchResult`, or None if it did not run."""
     header = compiled.header
     facts: dict[str, Any] = {"target": header.arch, "threads": header.threads, "shared bytes": header.shared_bytes}
     facts |= machine_code(compiled)
@@ -40,7 +39,7 @@ def kernel_page(compiled: Compiled, program: Program, result: Any) -> str:
 
 
 def machine_code(compiled: Compiled) -> dict[str, Any]:
-    """Registers of a thread and bytes that it spills, by ptxas where that is installed."""
+    """Registers of a thread and bytes that it spills, from ptxas; empty if that is not installed."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import DeviceError, LaunchError
 
@@ -52,7 +51,7 @@ def machine_code(compiled: Compiled) -> dict[str, Any]:
 
 
 def totals(counted: Any, blocks: int) -> str:
-    """What the launch cost, as a table of one row."""
+    """The counters of the launch, as a table of one row."""
     facts = {"blocks": blocks, **counted.figures}
     return html.table([COLUMNS[name].label for name in TOTALS], [[facts[name] for name in TOTALS]])
 

@@ -1,7 +1,6 @@
-"""The data beside a `.tile` file (`reduce.tuned.json`): what was fastest where, and which of it serves a call.
-
-An entry is made for one device, launched name, options, types and dims. It serves calls near to it; `Planner` asks.
-"""
+"""The tuned data beside a `.tile` file (`reduce.tuned.json`): the fastest launches that were found, and the entry that
+serves a call. An entry is made for one device, launched name, options, types and dims. It also serves calls near to it.
+`Planner` looks it up."""
 
 from __future__ import annotations
 
@@ -23,15 +22,15 @@ from dsl.values.arithmetic import pow2_divisor
 
 SCHEMA = 1
 NEAR = 2
-"""Largest quotient of a dim and the tuned one, either way."""
+"""The largest quotient of a dim and the tuned one, either way, for which an entry serves."""
 MOST_DIVISOR = 16
-"""Inner dims agree in their power of two up to this: wider accesses than 16 elements there are none."""
+"""Inner dims must agree in their power of two up to this: no access is wider than 16 elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepChoice:
-    """One launch of a plan, decided: the schedule, and constants over what it says. fixed: the constants that the
-    branch itself sets, as written (`PER=2`): they tell branches of the same kernel and schedule apart."""
+    """One launch of a plan: the schedule, and constants that win over it. fixed: the constants that the branch itself
+    sets, as written (`PER=2`): they distinguish branches of the same kernel and schedule."""
 
     kernel: str
     schedule: str | None
@@ -46,8 +45,8 @@ class StepChoice:
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """A call, as far as entries tell calls apart. options: of the dispatch, all with their values. absent: optional
-    tensors that are not given. inner: dims that are the last of some tensor."""
+    """The facts about a call that entries are found by. options: all of the dispatch, with their values. absent:
+    optional tensors that are not given. inner: dims that are the last of some tensor."""
 
     call: str
     options: Mapping[str, Any]
@@ -59,9 +58,10 @@ class CallFacts:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A winner. ranges: dims that it serves from … to (None is no end) whatever the tuned extent. text: digest of its
-    kernels and schedules when it was made. median_us, interval_us: microseconds, None by the emulator's counters.
-    ties: points that tie with it, itself among them. plugins: digests of those that it was made under, by name."""
+    """The fastest point of a tuning. ranges: for some dims, the extents (from, to) that it serves whatever the tuned
+    extent; None is open. text: the digest of its kernels and schedules when it was made. median_us, interval_us:
+    microseconds; None if the emulator's counters decided. ties: the number of points that tie with it, including
+    itself. plugins: digests of the plug-ins in use, by name."""
 
     device: str
     call: str
@@ -80,21 +80,24 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """What it is for; sorts as a reader would, numbers by their size."""
+        """The key of the calls that it is for. Sorts numbers by size."""
+        # Padded, since the key is sorted as text.
         dims = ",".join(f"{name}={extent:020d}" for name, extent in sorted(self.dims.items()))
         parts = [self.device, self.call, _pairs(self.options), _pairs(self.types), ",".join(self.absent), dims]
         return "\n".join([*parts, ",".join(sorted(self.plugins))] if self.plugins else parts)
 
     def distance(self, dims: Mapping[str, int], inner: frozenset[str]) -> tuple[float, float] | None:
-        """How far a call's dims are: the sum of |log2| of the quotients, of the dims without a range and then of those
-        with one; None where the entry does not serve them."""
+        """The distance to a call's dims: the sum of |log2 quotient| over the dims without a range, then over those with
+        one. None if the entry does not serve them."""
         if dims.keys() != self.dims.keys():
             return None
         away, within = 0.0, 0.0
         for name, extent in dims.items():
             tuned = self.dims[name]
+            # Inner dims decide the widths of accesses: a schedule that is fast for 1024 columns may be slow for 1023.
             if name in inner and divisor_class(extent) != divisor_class(tuned):
                 return None
+            # By quotients: 1000 is as near to 2000 as 500 is.
             apart = abs(math.log2(max(extent, 1) / max(tuned, 1)))
             if name in self.ranges:
                 low, high = self.ranges[name]
@@ -108,7 +111,7 @@ class Entry:
         return away, within
 
     def as_json(self) -> dict[str, Any]:
-        """In the order of the file; what is empty is left out."""
+        """The entry as a JSON object, with keys in the order of the file. Empty fields are left out."""
         steps = [step.as_json() for step in self.steps]
         out: dict[str, Any] = {"device": self.device, "call": self.call}
         out["options"] = dict(sorted(self.options.items()))
@@ -124,7 +127,7 @@ class Entry:
         return out
 
     def described(self) -> str:
-        """What it chooses, in words."""
+        """The launches that it chooses, in words."""
         return "; ".join(described_step(step) for step in self.steps)
 
 
@@ -136,7 +139,7 @@ def described_step(step: StepChoice) -> str:
 
 
 def divisor_class(extent: int) -> int:
-    """1, 2, 4, 8 or 16: the power of two that an extent is a multiple of."""
+    """1, 2, 4, 8 or 16: the greatest of these that divides an extent."""
     return min(pow2_divisor(extent), MOST_DIVISOR) if extent else MOST_DIVISOR
 
 
@@ -146,7 +149,7 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The entry that serves a call; `exact`: made for equal dims."""
+    """The entry that serves a call. exact: it was made for equal dims."""
 
     entry: Entry
     exact: bool
@@ -154,14 +157,14 @@ class Found:
 
 @dataclass(slots=True)
 class Tuned:
-    """The entries of one file. `path`: where they are or would be, None for a text without a file."""
+    """The entries of one file. path: of the file, which need not exist; None for a text without a file."""
 
     path: Path | None = None
     entries: list[Entry] = field(default_factory=list)
 
     def find(self, device: str, call: CallFacts, plugins: Mapping[str, str]) -> Found | None:
-        """The nearest entry that serves the call: of those made under just these plug-ins, else of those without. What
-        was found under other ones is never taken."""
+        """The nearest entry that serves the call, among those made under exactly these plug-ins, else among those made
+        without plug-ins. Entries of other plug-ins are never taken: their choices may not exist."""
         mine = [entry for entry in self.entries if entry.plugins == plugins]
         found = self._nearest(mine, device, call)
         if found is None and plugins:
@@ -181,12 +184,12 @@ class Tuned:
         return None if best is None else Found(best[1], dict(best[1].dims) == dict(call.dims))
 
     def put(self, new: Sequence[Entry]) -> None:
-        """Adds entries, in place of those for the same device, call and dims."""
+        """Adds entries, replacing those for the same device, call and dims."""
         keys = {entry.key for entry in new}
         self.entries = sorted([*(e for e in self.entries if e.key not in keys), *new], key=lambda e: e.key)
 
     def write(self) -> None:
-        """The file anew: an entry a line, sorted, so that a difference shows what changed."""
+        """Writes the file: an entry a line, sorted, so that a diff shows what changed."""
         assert self.path is not None
         lines = ",\n".join(json.dumps(entry.as_json()) for entry in self.entries)
         write_text(self.path, f'{{"schema": {SCHEMA}, "entries": [\n{lines}\n]}}\n')
@@ -200,16 +203,16 @@ def tuned_path(path: str | Path) -> Path:
 AGAIN = "write it anew with 'dsl tune FILE … --write', or remove the entry"
 
 
-# ---- entries and the file that they are of ----
+# ---- checks of entries against the file ----
 
 
 def stale_errors(tuned: Tuned, program: Program) -> list[TileError]:
-    """What entries name and the file no longer has."""
+    """Errors for entries that name things which the file no longer has."""
     return [error for entry in tuned.entries if (error := stale(entry, program)) is not None]
 
 
 def stale(entry: Entry, program: Program) -> TileError | None:
-    """The located error of an entry that names what there is no more."""
+    """The located error of an entry that names a thing which the file no longer has, or None."""
 
     def fail(word: str, message: str, known: Any) -> TileError:
         loc = entry.loc
@@ -248,7 +251,7 @@ def stale(entry: Entry, program: Program) -> TileError | None:
 
 
 def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
-    """What entries of a call may tell calls apart by, in words, with the names that there are."""
+    """The names that entries of a call may use, by kind in words."""
     called = program.once(Called, call)
     heads = [program.head(kernel) for kernel in called.launched]
     types, dims = {name for head in heads for name in head.types}, {name for head in heads for name in head.dims}
@@ -256,9 +259,10 @@ def _told_apart(program: Program, call: str) -> dict[str, Collection[str]]:
 
 
 def branch_of(dispatch: ast.Dispatch, steps: Sequence[StepChoice], program: Program) -> ast.When | None:
-    """The branch that launches these kernels with these schedules and the constants that these are fixed to; else one
-    that launches them with other schedules of theirs."""
+    """The branch that launches these kernels with these schedules and fixed constants; else one that launches them with
+    other schedules; else None."""
     branches = program.once(_branches, dispatch.name)
+    # `dsl tune --schedule` may have tried a schedule that the branch does not name.
     exact, loose = ([(s.kernel, s.schedule if named else None, s.fixed) for s in steps] for named in (True, False))
     for line, mine in branches:
         if [(s.kernel, s.schedule, s.fixed) for s in mine] == exact:
@@ -272,7 +276,8 @@ def _branches(program: Program, name: str) -> list[tuple[ast.When, tuple[StepCho
 
 
 def branch_steps(line: ast.When, program: Program) -> tuple[StepChoice, ...]:
-    """The launches of a branch: the schedule that each names, else the kernel's first; no constants chosen."""
+    """The launches of a branch, each with the schedule that it names or else its kernel's first, and without chosen
+    constants."""
     out = []
     for launch in line.steps:
         if isinstance(launch, ast.Launch):
@@ -288,7 +293,8 @@ def _span(loc: Loc) -> str:
 
 
 def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
-    """Of the text of kernels and schedules, those that they are like included; 12 hexadecimal digits."""
+    """12 hexadecimal digits of the SHA-256 of the text of these kernels and schedules, including all that they are
+    `like`."""
     pieces: list[str] = []
     for step in steps:
         kernel = program.kernels[step.kernel]
@@ -300,7 +306,8 @@ def text_digest(program: Program, steps: Sequence[StepChoice]) -> str:
 
 
 def _written(loc: Loc) -> str:
-    """The block that begins on this line, to the next line that is not indented, without comments and blank lines."""
+    """The block that begins on this line, up to the next line that is not indented. Comments and blank lines are left
+    out, so that editing them does not make entries stale."""
     first, *rest = (line.split("#")[0].rstrip() for line in loc.source.text.splitlines()[loc.line - 1 :])
     end = next((i for i, line in enumerate(rest) if line and not line[0].isspace()), len(rest))
     return "\n".join([first, *filter(None, rest[:end])])

@@ -1,4 +1,4 @@
-"""The file of tuned data: read with every field checked, changed by one process at a time, and set aside if broken."""
+"""The file of tuned data: every field is checked, one process at a time changes it, and a broken file is set aside."""
 
 from __future__ import annotations
 
@@ -19,29 +19,32 @@ from dsl.lowering.ir.types import DTYPES
 from dsl.text.files import MAX_TEXT, is_file, locked, read_text, sweep
 
 MOST = 1 << 62
-"""Beyond every dim and every count."""
+"""More than every dim and every count."""
 
 
 class BrokenError(TileError):
-    """The file is no JSON: cut short, or something else."""
+    """The file is not JSON: it was cut short, say."""
 
 
 class SetAside(UserWarning):
-    """A broken file was given another name."""
+    """A broken file was renamed."""
 
 
 def read_tuned(path: Path) -> Tuned:
-    """The entries of a file, none if it does not exist. Raises TileError `tuned` for one that is no such data."""
+    """The entries of a file; none if it does not exist. Raises TileError `tuned` if it is not tuned data."""
+    # A link that leads nowhere is an error, not an absent file.
     if not os.path.lexists(path):
         return Tuned(path)
     try:
         source = Source(str(path), read_text(path, MAX_TEXT))
     except TileError as error:
+        # A file that is too large or not UTF-8 is as broken as one that is not JSON. A folder of that name is not set
+        # aside.
         raise BrokenError("tuned", None, error.message, AGAIN) if is_file(path) else error from None
     start = Loc(source, 0, max(1, source.text.find("\n")))
     try:
         record = json.loads(source.text, object_pairs_hook=_unique, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:  # ValueError: also of a number with too many digits
+    except (ValueError, RecursionError) as error:  # ValueError: also for a number with too many digits
         at = getattr(error, "pos", 0)
         raise BrokenError(
             "tuned", Loc(source, at, at + 1), f"this is no JSON: {getattr(error, 'msg', error)}"
@@ -57,6 +60,7 @@ def read_tuned(path: Path) -> Tuned:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Python's json takes the last of two equal keys in silence.
     record = dict(pairs)
     if len(record) != len(pairs):
         twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
@@ -65,11 +69,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> NoReturn:
+    # Python's json reads NaN and Infinity, which no other reader does.
     raise ValueError(f"{word} is no number of JSON")
 
 
 def _places(source: Source) -> Iterator[Loc]:
-    """Where each entry of a file that is right JSON stands; nothing where its key is not written plainly."""
+    """The place of each entry of a valid JSON file; none if the key `"entries"` is written with escapes."""
     text, decoder = source.text, json.JSONDecoder()
     at = text.find("[", text.find('"entries"')) + 1
     while at:
@@ -85,16 +90,17 @@ def _places(source: Source) -> Iterator[Loc]:
 # ---- entries ----
 
 Word = Annotated[str, Meta(min_length=1, max_length=256)]
+# \Z, since $ also matches ahead of a line break at the end.
 Identifier = Annotated[str, Meta(pattern=r"^[^\W\d]\w*\Z", max_length=256)]
 Count = Annotated[int, Meta(ge=0, lt=MOST)]
 Setting = bool | Annotated[int, Meta(gt=-MOST, lt=MOST)] | Annotated[float, Meta(gt=-MOST, lt=MOST)] | Identifier
-"""A constant or an option: a number, a truth value, or the name of a function."""
+"""The value of a constant or an option: a number, a truth value, or the name of a function."""
 Time = Annotated[float, Meta(ge=0, lt=MOST)]
 Type = Annotated[str, Meta(pattern=rf"^(?:{'|'.join(DTYPES)})\Z")]
 
 
 class _Step(Struct, forbid_unknown_fields=True):
-    """A step of an entry as the file has it: see `StepChoice`."""
+    """A step of an entry in the file; see `StepChoice`."""
 
     kernel: Identifier
     schedule: Identifier | None
@@ -103,7 +109,7 @@ class _Step(Struct, forbid_unknown_fields=True):
 
 
 class _Row(Struct, forbid_unknown_fields=True):
-    """An entry as the file has it: see `Entry`."""
+    """An entry in the file; see `Entry`."""
 
     device: Word
     call: Word
@@ -124,7 +130,7 @@ FAULT = re.compile(r"Object (?:missing required|contains unknown) field `(?P<fie
 
 
 def _entry(row: Any, loc: Loc) -> Entry:
-    """Raises TileError `tuned` at the field that is wrong."""
+    """An entry from its row. Raises TileError `tuned` at a wrong field."""
 
     def fail(why: str, name: str, hint: str = AGAIN) -> NoReturn:
         at = loc.source.text.find(json.dumps(name), loc.start, loc.end)
@@ -156,7 +162,8 @@ def _entry(row: Any, loc: Loc) -> Entry:
 
 
 def usable(path: Path) -> Tuned:
-    """What calls take: a broken file is set aside, with a warning, and none of it serves."""
+    """The entries for calls. A broken file is set aside, with a warning, and gives none: a call must not fail for
+    it."""
     try:
         return read_tuned(path)
     except BrokenError as error:
@@ -177,7 +184,7 @@ def _set_aside_alone(path: Path) -> str:
 
 
 def set_aside(path: Path) -> Path:
-    """Gives a broken file a name of its own, for who is alone with it."""
+    """Renames a broken file. The caller holds the file's lock."""
     number = 1
     while (other := path.with_name(f"{path.name}.broken-{number}")).exists():
         number += 1
@@ -186,8 +193,8 @@ def set_aside(path: Path) -> Path:
 
 
 def update(path: Path, change: Callable[[Tuned], bool]) -> list[str]:
-    """Reads the file, changes it and writes it if `change` says so, alone with it: entries that others wrote since
-    then stay. What was done besides, in words: a file that is no such data is set aside."""
+    """Reads the file, changes it, and writes it if `change` returns true, under the file's lock: entries that others
+    have written stay. Returns notes: a file that is not tuned data is set aside."""
     with locked(path):
         sweep(path)
         notes = []

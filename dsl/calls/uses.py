@@ -1,8 +1,6 @@
-"""Which tensors a kernel stores to, and which it reads, by its text: through the functions that it calls.
-
-A call may leave out outputs, so this is asked before a variant is made, which the arguments decide. It is what the
-headers of all variants of a kernel say together; a test holds that for the kernels of the samples.
-"""
+"""The tensors that a kernel stores to and reads, from its text, followed through the functions that it calls. A call
+may leave out outputs, so this must be known before the arguments, and with them a variant, are. It equals what the
+headers of all variants of a kernel say together; a test checks that for the samples."""
 
 from __future__ import annotations
 
@@ -15,17 +13,17 @@ from dsl.text.program import Program
 from dsl.values.table import find
 
 ASKING = ("given", "contiguous", "bytes")
-"""Functions of the host that take a tensor and access nothing of it."""
+"""Functions of the host that take a tensor without accessing it."""
 VIEWS = ("transpose", "reshape")
-"""What makes another view of a tensor."""
+"""Functions that make another view of a tensor."""
 STORING = ("store", "copy")
-"""What writes to its first argument."""
+"""Functions that write to their first argument."""
 
 
 @dataclass(slots=True)
 class Uses:
-    """Names that are stored to, and that are read. views: names with those whose memory they may be. returned: whose
-    memory a function may return."""
+    """Names that are written, and names that are read. views: for a name, the names whose memory it may be. returned:
+    names whose memory a function may return."""
 
     written: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
@@ -37,7 +35,7 @@ class Uses:
         self.read |= names if "r" in access else set()
 
     def resolve(self) -> Uses:
-        """What is done with a view is done with what it is of."""
+        """Adds, for each use of a view, the use of the memory that it shows."""
         for names in (self.written, self.read, self.returned):
             left = [*names]
             while left:
@@ -51,20 +49,20 @@ class Uses:
 
 
 def tensors_used(program: Program, kernel: str) -> tuple[set[str], set[str]]:
-    """(names that a kernel stores to, names that it reads). What it gives to a function that only a variant knows is
-    both."""
+    """(names that a kernel stores to, names that it reads). An argument of a function that only a variant knows counts
+    as both."""
     found = UsesReader(program, program.functions).uses(program.kernels[kernel].body)
     return found.written, found.read
 
 
 class UsesReader:
-    """The uses of names in bodies of a program. functions: that a body sees; open: those that are being read."""
+    """Reads the uses of names in bodies. functions: the functions that a body sees. open: those being read now."""
 
     def __init__(self, program: Program, functions: Mapping[str, ast.Def], open: tuple[int, ...] = ()):
         self.program, self.functions, self.open = program, functions, open
 
     def uses(self, body: list[Any]) -> Uses:
-        """Of the names of a body."""
+        """The uses of the names of a body."""
         own = {each.name: each for each in ast.walk(body) if isinstance(each, ast.Def)}
         reader = UsesReader(self.program, {**self.functions, **own}, self.open) if own else self
         found = Uses()
@@ -90,11 +88,11 @@ class UsesReader:
             self.subscripts([node], found)
         elif isinstance(node, ast.Name):
             found.add({node.id}, "r")
-        elif not isinstance(node, ast.Def):  # which is looked into where it is called
+        elif not isinstance(node, ast.Def):  # a def is read where it is called
             self.node([getattr(node, name) for name in ast.PARTS.get(type(node), ())], found)
 
     def value(self, node: Any, found: Uses) -> None:
-        """What is assigned or returned: a tensor by its name is not read by that."""
+        """An assigned or returned expression. The name of a tensor alone makes a view and reads nothing."""
         if isinstance(node, ast.Sequence):
             for each in node.items:
                 self.value(each, found)
@@ -126,6 +124,7 @@ class UsesReader:
         if node.function.id in VIEWS:
             return self.memory(node.args[0], found) if node.args else set()
         function = self.function_of(node.function.id)
+        # A function of the language returns a value, never the memory of an argument, except VIEWS.
         if function is None:
             return set()
         inner, given = self.inner(function, node)
@@ -143,6 +142,7 @@ class UsesReader:
         if name in ASKING or name in VIEWS:
             self.node([each for each in arguments if not isinstance(each, ast.Name)], found)
         elif name in STORING or name.startswith("atomic"):
+            # An atomic operation returns the value before it, so it reads, too.
             found.add(self.memory(arguments[0], found) if arguments else set(), "w" if name in STORING else "rw")
             self.subscripts(arguments[:1], found)
             self.node(arguments[1:], found)
@@ -152,11 +152,12 @@ class UsesReader:
             self.node(arguments, found)
         else:
             for each in arguments:
+                # A constant of the kernel may be a function. Which one it is, only a variant knows.
                 found.add(self.memory(each, found), "rw")
                 self.node(each, found)
 
     def subscripts(self, nodes: list[Any], found: Uses) -> None:
-        """What is read to say which part is stored to."""
+        """The names that are read to choose the part of a store."""
         for each in nodes:
             if isinstance(each, ast.Index):
                 self.subscripts([each.value], found)
@@ -165,8 +166,8 @@ class UsesReader:
                 self.node(each, found)
 
     def of_function(self, function: ast.Def, node: ast.Call, found: Uses) -> None:
-        """A call of a function of the language: what it does with its parameters, it does with the arguments; what it
-        does with names from around it is done with these."""
+        """A call of a def: the uses of its parameters are uses of the arguments; the uses of outer names count as they
+        are."""
         inner, given = self.inner(function, node)
         local = {*function.params, *(constant.name for constant in function.constants), *inner.views}
         for access, names in (("w", inner.written), ("r", inner.read)):
@@ -181,11 +182,11 @@ class UsesReader:
                 self.node(argument, found)
 
     def inner(self, function: ast.Def, node: ast.Call) -> tuple[Uses, dict[str, ast.Expr]]:
-        """The uses of names in a function, and what a call gives to its parameters. Functions that are constants of the
-        caller are those that the caller sees."""
+        """The uses of names in a function, and the arguments by parameter. Functions among the arguments are those that
+        the caller sees."""
         params = [*function.params, *(constant.name for constant in function.constants)]
         given = {**dict(zip(params, node.args, strict=False)), **node.keywords}
-        if id(function) in self.open:  # of one that calls itself, which is an error of its own
+        if id(function) in self.open:  # a function that calls itself is an error of its own
             return Uses(), given
         named = {n: f for n, a in given.items() if isinstance(a, ast.Name) and (f := self.function_of(a.id))}
         reader = UsesReader(self.program, {**self.functions, **named}, (*self.open, id(function)))
@@ -193,7 +194,7 @@ class UsesReader:
 
 
 def names_given(program: Program, kernel: str) -> Iterator[str]:
-    """Names that a kernel gives to functions whole."""
+    """Names that a kernel passes to functions."""
     for node in ast.walk(program.kernels[kernel].body):
         if isinstance(node, ast.Call):
             yield from (each.id for each in (*node.args, *node.keywords.values()) if isinstance(each, ast.Name))

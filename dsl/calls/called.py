@@ -115,6 +115,7 @@ class Called:
         """The tensors that are not given, with types and shapes from those that are. TileError `call` if these do not
         follow."""
         missing = [name for name in self.params if facts.get(name) is None and name not in self.optional]
+        # Most calls pass all tensors.
         if not missing:
             return []
         given = {name: found for name, found in facts.items() if isinstance(found, ArrayFacts)}

@@ -131,6 +131,7 @@ class BoundPlan:
 
         like = next(v for v in given.values() if v is not None and is_array(v))
         for output in self.outputs:
+            # Of the same framework, on the same device and stream as the inputs.
             given[output.name] = empty_like(like, output.shape, output.dtype)
         return like
 

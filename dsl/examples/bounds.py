@@ -1,5 +1,5 @@
-"""What bounds a launch: the time that each unit of a device takes for its share at its full rate. The longest is the
-bound; what is over it is waiting."""
+"""Bounds of a launch: the time that each unit of a device takes for its share at its full rate. The longest is the
+bound; any time above it is waiting."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ MEMORY, L2, SHARED, ISSUE, TENSOR, SPECIAL = "memory", "L2", "shared memory", "i
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a multiprocessor does a clock: multiply-adds of 16 bits by `wgmma` and by `mma.sync`, 0 where unknown.
-
-    All of them have four schedulers, each of which issues one instruction a clock; shared memory of 32 banks, so one
-    wavefront; and sixteen results of exponentials, roots and the like, so half a warp instruction (CUDA C++ Programming
-    Guide, "Arithmetic Instructions"). The L2 has no row: it brings what several multiprocessors ask for once.
-    """
+    """What a multiprocessor does a clock. mma, wgmma: multiply-adds of 16 bits; 0 if unknown. All have four schedulers,
+    which issue one instruction a clock each; shared memory of 32 banks, so one wavefront; and sixteen results of
+    exponentials, roots and the like, so half a warp instruction (CUDA C++ Programming Guide, "Arithmetic
+    Instructions"). The L2 has no rate: data that several multiprocessors need comes from memory once."""
 
     mma: int = 0
     wgmma: int = 0
@@ -41,10 +39,10 @@ RATES = {
 
 @dataclass(slots=True)
 class LaunchBound:
-    """terms: microseconds of each unit at its full rate, the longest first, by `work`. time_us: what the launch took,
-    None without a GPU. busy: the share of multiprocessors that have a block. measured: how busy a profiler found each
-    unit, 0 to 1, where it was asked. bandwidth: bytes a second of the memory, None where unknown; ceilings: operations
-    a second (`Work.operations`) of the units that do them, on all multiprocessors."""
+    """terms: microseconds of each unit at its full rate, the longest first, by `work`. time_us: the measured time of
+    the launch, None without a GPU. busy: the share of multiprocessors that have a block. measured: how busy a profiler
+    found each unit, 0 to 1. bandwidth: bytes a second of the memory, None if unknown. ceilings: operations a second
+    (`Work.operations`) of the units that do them, on all multiprocessors."""
 
     terms: dict[str, float]
     work: Work
@@ -56,7 +54,7 @@ class LaunchBound:
 
     @property
     def missing(self) -> list[str]:
-        """What no term is of, in words."""
+        """The terms that are missing, and why, in words."""
         if not self.work.counted:
             return ["nothing but memory is known: the emulator did not count a block in time"]
         without = "issue is of the PTX: without an assembler there is no machine code"
@@ -64,11 +62,11 @@ class LaunchBound:
 
     @property
     def name(self) -> str | None:
-        """The unit that bounds it."""
+        """The unit that bounds the launch."""
         return next(iter(self.terms), None)
 
     def as_json(self, kernel: str) -> dict[str, Any]:
-        """What `dsl run --json` prints: the unit, microseconds of each, how busy they were, and what was to do."""
+        """For `dsl run --json`: the bounding unit, microseconds and shares of all units, and the work."""
         shares = {unit: self.share(unit) for unit in self.terms} if self.time_us else None
         did = {"bytes": self.work.bytes, "operations": self.work.operations}
         return {
@@ -80,16 +78,18 @@ class LaunchBound:
         } | did
 
     def share(self, unit: str) -> float:
-        """How much of the time a unit worked, if it did so at its full rate."""
+        """The share of the time for which a unit worked, if it did so at its full rate."""
         return self.terms[unit] / self.time_us if self.time_us else 0.0
 
 
 def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> LaunchBound:
-    """The terms whose rates are known. Of multiprocessors: as long as on the one with most blocks, if all blocks are
-    as the one that was counted; where all were counted, as if each had an equal share."""
+    """The bound of a launch, from the units whose rates are known. facts: of the device."""
+    # sm_90a is the same chip as sm_90.
     rates = RATES.get(facts.arch.rstrip("af"), Rates())
     products = rates.wgmma if work.by_warp_groups else rates.mma
     is_part = work.counted < work.blocks
+    # If a part of the blocks was counted, all are taken to be like it, and the multiprocessor with most blocks decides.
+    # If all were counted, each has an equal share: one block more that did nothing would else double the bound.
     most = -(-work.blocks // facts.sms) / max(work.blocks, 1) if is_part else 1 / max(min(work.blocks, facts.sms), 1)
     clock = (facts.clock or 0.0) / 1e6  # clocks a microsecond
     terms: dict[str, float] = {}
@@ -111,7 +111,8 @@ def bound_of(work: Work, facts: DeviceFacts, time_us: float | None = None) -> La
 
 
 def ceilings(work: Work, rates: Rates, products: int, clocks: float) -> dict[str, float]:
-    """Those of `LaunchBound`. products: multiply-adds of 16 bits a clock; clocks: a second, of all multiprocessors."""
+    """The ceilings of a `LaunchBound`. products: multiply-adds of 16 bits a clock. clocks: a second, of all
+    multiprocessors."""
     by = "wgmma" if work.by_warp_groups else "mma.sync"
     found = {
         f"{dtype} by {by}": 2 * products * clocks * count / of_16_bits

@@ -1,4 +1,4 @@
-"""What differs between an array and the wanted one: how much, where, and in which pattern of rows and columns."""
+"""Comparing an array with the wanted one: how much they differ, where, and in which pattern of rows and columns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ NOTHING_COMPARED = "all are NaN on both sides, so that nothing was compared"
 class Comparison:
     """The result of `compare`.
 
-    `max_error` is the greatest |actual - wanted| (inf where a NaN or an infinity stands in one of them only), of the
-    wrong elements if there are any, and `tolerance` what is allowed at that element. `first` is the index of the first
-    wrong element in row-major order, `actual` and `wanted` are its values; all three are None if nothing is wrong.
-    `pattern` says in words where the wrong elements lie. Where every element is a NaN on both sides nothing was
-    compared, which has not passed.
+    max_error: the greatest |actual - wanted|, among the wrong elements if there are any; inf where one side alone has a
+    NaN or an infinity. tolerance: the error allowed at that element. first: the index of the first wrong element in
+    row-major order; actual, wanted: its values; None if nothing is wrong. pattern: where the wrong elements lie, in
+    words. If all elements are NaN on both sides, nothing was compared, and the comparison fails.
     """
 
     passed: bool
@@ -37,8 +36,8 @@ class Comparison:
 def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Comparison:
     """Compares element by element: |actual - wanted| <= bound + relative * |wanted|.
 
-    NaN equals NaN, but not everywhere, and an infinity the same infinity. `wanted` may be a number, else both have one
-    shape; ValueError for other shapes. Arrays of all element types are taken, bf16 included.
+    NaN equals NaN, unless all elements are NaN; an infinity equals the same infinity. `wanted` may be a number; else
+    both have one shape. ValueError for other shapes. Takes arrays of all element types, including bf16.
     """
     import numpy as np
 
@@ -53,6 +52,7 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
     flat, goal = actual.reshape(-1), target.reshape(-1)
     mask = np.zeros(flat.shape, bool)
     worst, tolerance, nans, failed = 0.0, float(bound), 0, False
+    # By parts: all elements in float64 would be four times the bytes of f16.
     for start in range(0, flat.size, CHUNK):
         part = slice(start, min(start + CHUNK, flat.size))
         a, w = widen(flat[part]), widen(goal[part])
@@ -62,14 +62,18 @@ def compare(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> Co
             allowed = (
                 np.full(a.shape, float(bound)) if not relative else bound + relative * np.abs(w.astype(np.float64))
             )
+        # A wanted infinity would allow any error.
         allowed = np.where(np.isfinite(allowed), allowed, bound)
         mask[part] = error > allowed
-        if mask[part].any() and not failed:  # an element within its own bound says nothing of one that is not
+        # From here on only wrong elements count: a right element with a large relative bound may have a greater error,
+        # and "max error 0.5, allowed 1" would be reported for a result that failed by 0.2 where 0.01 is allowed.
+        if mask[part].any() and not failed:
             failed, worst = True, 0.0
         at = int(np.where(mask[part], error, 0.0).argmax() if failed else error.argmax())
         if error[at] > worst and (mask[part][at] or not failed):
             worst, tolerance = float(error[at]), float(allowed[at])
     wrong = int(mask.sum())
+    # NaN against NaN everywhere, as from 0 / 0 on both sides, would pass without comparing a number.
     if nans and nans == flat.size:
         nan, start = float("nan"), (0,) * actual.ndim
         return Comparison(False, 0.0, tolerance, flat.size, flat.size, start, nan, nan, NOTHING_COMPARED)
@@ -95,12 +99,13 @@ def agree(actual: Any, wanted: Any, bound: float, relative: float = 0.0) -> bool
 
 
 def _error(a: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """|a - w| in float64, also of 64-bit integers; inf where one side is a NaN or an infinity that the other is not."""
+    """|a - w| in float64, also for 64-bit integers; inf where one side alone is NaN, or an infinity."""
     import numpy as np
 
     if a.dtype.kind in "biu" and w.dtype.kind in "biu":
-        # The greater less the smaller of two 64-bit integers is exact modulo 2^64. It is below that, except between a
-        # negative number and one that needs uint64, where float64 is near enough: they differ.
+        # The difference of two 64-bit integers, the greater minus the smaller, is exact modulo 2^64, and below 2^64
+        # except between a negative number and one that needs uint64. For those float64 is near enough: they differ
+        # anyway.
         bits = [x.astype(np.int64).view(np.uint64) if x.dtype.kind != "u" else x for x in (a, w)]
         apart = np.where(a > w, bits[0] - bits[1], bits[1] - bits[0]).astype(np.float64)
         if a.dtype != w.dtype and "u" in (a.dtype.kind, w.dtype.kind):
@@ -110,13 +115,14 @@ def _error(a: np.ndarray, w: np.ndarray) -> np.ndarray:
     x, y = a.astype(np.float64), w.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(x - y)
+    # inf - inf is NaN, and equal infinities are equal.
     error[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
     error[np.isnan(error)] = np.inf
     return error
 
 
 def describe_pattern(mask: np.ndarray) -> str:
-    """Where the true elements of a mask lie, along each axis on which they are not everywhere.
+    """Describes in words where the true elements of a mask lie, for each axis that they do not fill.
 
     >>> import numpy as np
     >>> describe_pattern(np.arange(32)[None, :] % np.full((4, 1), 8) == 3)
@@ -141,6 +147,7 @@ def describe_pattern(mask: np.ndarray) -> str:
             parts.append(text)
     if not parts:
         return "scattered over all rows and columns" if mask.ndim == 2 else "scattered"
+    # The rows and columns that are hit may cross in more elements than are wrong.
     return ("" if box == count else "some elements of ") + ", ".join(parts)
 
 
@@ -155,7 +162,7 @@ def _plural(name: str) -> str:
 
 
 def _along(hit: list[int], extent: int, name: str) -> str | None:
-    """The indices `hit` of an axis in words; None if they are all or follow no rule."""
+    """The indices `hit` of an axis in words; None if they are all indices, or follow no rule."""
     first, last, many = hit[0], hit[-1], _plural(name)
     if len(hit) == extent:
         return None
@@ -171,6 +178,7 @@ def _along(hit: list[int], extent: int, name: str) -> str | None:
         return f"every {_ordinal(step)} {name} from {first}{to}"
     period = 2
     chosen = set(hit)
+    # Powers of two: the wrong lanes, warps and registers of a layout repeat with such periods.
     while period * 2 <= extent:
         residues = sorted({i % period for i in hit})
         if len(residues) < period and all((i in chosen) == (i % period in residues) for i in range(extent)):

@@ -1,4 +1,4 @@
-"""Contracts judged: what was found of a kernel against its bound, and the choices that decide it."""
+"""Judging contracts: a figure of a kernel against its bound, with the choices that decide it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dsl.values.arithmetic import COMPARISONS
 from dsl.values.numbers import Numbers
 
 MOST_TOLD = 5
-"""Choices beside an error."""
+"""The most choices that an error lists."""
 
 
 @dataclass(slots=True)
@@ -28,9 +28,10 @@ class JudgedContracts:
     failures: list[TileError] = field(default_factory=list)
 
     def judge(self, stated: StatedContract, kernels: Sequence[Evidence]) -> None:
-        """One contract of each of some kernels that has what it is of. TileError if none has it."""
+        """Judges a contract for each kernel that has its subject. TileError if none has it."""
         contract, row = stated.contract, row_of(stated.contract)
         known = self.check(stated, kernels)
+        # Time is measured for the launch line as a whole, so it is judged once.
         for kernel in known[-1:] if contract.term == "time" else known:
             self.verdicts.append(verdict := self.of_kernel(stated, row, kernel))
             if verdict.held is False:
@@ -39,7 +40,7 @@ class JudgedContracts:
                 verdict.rendered = error.render()
 
     def check(self, stated: StatedContract, kernels: Sequence[Evidence]) -> list[Evidence]:
-        """The kernels that have what a contract is of. TileError if none has."""
+        """The kernels that have the subject of a contract. TileError if none has it."""
         contract, row = stated.contract, row_of(stated.contract)
         known = [kernel for kernel in kernels if kernel.function is None or kernel.has(row.of, contract.of)]
         if known:
@@ -50,7 +51,7 @@ class JudgedContracts:
         raise kernels[0].missing(row.of, contract.of, stated.loc)
 
     def leave(self, stated: StatedContract, reason: str) -> None:
-        """One that is not judged."""
+        """Records a contract that is not judged, with the reason."""
         contract, loc = stated.contract, stated.loc
         self.verdicts.append(
             Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, "", reason=reason)
@@ -60,6 +61,7 @@ class JudgedContracts:
         contract, loc = stated.contract, stated.loc
         verdict = Verdict(contract.text, contract.name, loc.source.name, loc.line, loc.column, kernel.label)
         verdict.unit = row.unit
+        # A bound for one device says nothing about another. The line stays for those who have it.
         if contract.device is not None and contract.device not in kernel.device:
             verdict.reason = f'it is of "{contract.device}", and this is {kernel.device}'
             return verdict
@@ -71,6 +73,7 @@ class JudgedContracts:
             return verdict
         verdict.bound = bound_of(stated, kernel)
         verdict.held = COMPARISONS[contract.op](verdict.figure, verdict.bound)
+        # The choices behind a figure are looked for only when it is wrong.
         if not verdict.held:
             found = verdict.figure if isinstance(verdict.figure, str) else f"{said(verdict.figure)} {row.unit}"
             limit = "" if str(verdict.bound) in contract.text else f" ({said(verdict.bound)})"
@@ -80,7 +83,7 @@ class JudgedContracts:
 
 
 def bound_of(stated: StatedContract, kernel: Evidence) -> float | str:
-    """The bound as a number or an option. TileError `choice` for an option that the choices of the key do not have."""
+    """The bound as a number or an option. TileError `choice` for an option that no choice of the key has."""
     if isinstance(stated.bound, str):
         key = stated.contract.of
         assert key is not None
@@ -93,7 +96,7 @@ def bound_of(stated: StatedContract, kernel: Evidence) -> float | str:
 
 
 def said(value: Any) -> str:
-    """A figure: whole, or to four digits."""
+    """A figure as text: an integer, or a number to four digits."""
     return f"{value:,.4g}" if isinstance(value, float) and not value.is_integer() else f"{value:,.0f}"
 
 
@@ -101,8 +104,8 @@ def said(value: Any) -> str:
 
 
 def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
-    """What was taken in place of what the compiler takes by itself, then the choices that decide the term: of what it
-    is of, in the lines that have most of it, those first that have a cheaper option."""
+    """The choices behind a failed contract, in words: first those that somebody forced, then those that decide the
+    term. Of these, choices with a cheaper option come first, then those in the lines that cost most."""
     if kernel.function is None:
         return
     lines = kernel.worst_lines(contract.term)
@@ -111,8 +114,10 @@ def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
     others = [name for name, choice in kernel.choices.items() if is_forced(choice) and name not in named]
     groups: dict[str, list[str]] = {}
     for name in dict.fromkeys([*(n for n in ranked if is_forced(named[n])), *others, *ranked]):
+        # Equal choices share a line: a kernel may have dozens, one for each access.
         groups.setdefault(told(kernel.choices[name]), []).append(name)
     cap = kernel.function.lines.get(("maxnreg", "maxnreg"))
+    # The cap is a property, not a choice, and the first suspect for spills.
     if cap is not None and contract.term in ("registers", "spills"):
         yield f"line {cap.line}: maxnreg {kernel.function.number('maxnreg')}"
     for text, names in list(groups.items())[:MOST_TOLD]:
@@ -123,7 +128,7 @@ def why(contract: ast.Contract, row: Term, kernel: Evidence) -> Iterator[str]:
 
 
 def touches(contract: ast.Contract, row: Term, choice: Choice) -> bool:
-    """Whether a choice decides a term, and has another option."""
+    """Whether a choice decides a term and has another option."""
     if contract.term == CHOICE:
         return contract.of in (choice.kind, choice.stem, f"{choice.stem}[{choice.number}]")
     if choice.kind not in row.kinds or len(choice.options) == 1:
@@ -132,14 +137,15 @@ def touches(contract: ast.Contract, row: Term, choice: Choice) -> bool:
 
 
 def is_forced(choice: Choice) -> bool:
-    """Whether somebody took it who is no rule of the compiler, and no property of the schedule."""
+    """Whether the user forced it, against the compiler's rule and not by a property of the schedule."""
     return choice.is_pinned and not choice.is_property and choice.taken != choice.rule
 
 
 def rank(choice: Choice, row: Term, lines: Sequence[int]) -> tuple[bool, int, int]:
-    """Of the choices that decide a term, the first ones to tell: options come best first where none has a cost."""
+    """The sort key of a choice that decides a term, the most telling first."""
     costs = choice.costs
     best = min(costs.values(), default=0)
+    # Without costs, options stand in their order, the best first.
     is_dearer = costs.get(choice.taken, best) > best if costs else choice.taken != choice.options[0]
     line = -1 if choice.loc is None else outermost(choice.loc).line
     at = lines.index(line) if line in lines else len(lines)

@@ -1,4 +1,4 @@
-"""What is known of a kernel that contracts speak of: a method for each term of `dsl/text/contracts.py`."""
+"""Figures of a kernel for contracts: a method for each term of `dsl/text/contracts.py`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class NotKnown(Exception):
-    """Why a figure is not known here, in words."""
+    """A figure is not known here; the message says why."""
 
 
 @dataclass
 class Evidence:
-    """A kernel of a launch. made: its header and PTX, asked for where a term needs them. function: its IR after all
-    passes, None where its text was edited by hand. registers, spills: as a driver says them. counters: the emulator's,
-    of `blocks` blocks. time_us, copy_us: of the launch line on a GPU, and of a copy of so many bytes. assembles: may
-    the assembler be asked."""
+    """A kernel of a launch. made: returns its header and PTX, for terms that need them. function: its IR after all
+    passes, None if its text was edited by hand. registers_known, spills_known: from the driver. counters: of the
+    emulator, for `blocks` blocks. time_us: of the launch line on a GPU. copy_us: the time of a copy by its bytes.
+    assembles: whether the assembler may be run."""
 
     request: Request
     function: Function | None
@@ -64,10 +64,10 @@ class Evidence:
     def choices(self) -> dict[str, Choice]:
         return {} if self.function is None else self.function.choices.keyed()
 
-    # ---- what a term is of ----
+    # ---- subjects of terms ----
 
     def names(self, kind: str) -> dict[str, Any]:
-        """The tensors, tiles or loops of the kernel that a term may be of."""
+        """The tensors, shared tiles or loops of the kernel, by name."""
         function = self.code
         if kind == "tensor":
             return {p.name: p for p in function.params if p.kind == "tensor" and p.value is not None}
@@ -81,7 +81,7 @@ class Evidence:
         return kind is None or name in self.names(kind)
 
     def missing(self, kind: str, name: str, loc: Loc) -> TileError:
-        """The error for a name that the kernel has not."""
+        """The error for a name that the kernel does not have."""
         known = list(self.names(kind))
         what = {"tile": "shared tile", "counter": "loop of the run that counts with"}.get(kind, kind)
         hint = closest(name, known) or (f"known: {', '.join(known)}" if known else None)
@@ -98,29 +98,30 @@ class Evidence:
         mine = [(op, beyond) for op, beyond in bank_conflicts(self.code) if op.operands[0].name == tile]
         hidden = next((op for op, beyond in mine if beyond is None), None)
         worst = max((beyond for _, beyond in mine if beyond is not None), default=0)
+        # Conflicts that are known make the contract fail anyway, so only a figure of 0 is uncertain.
         if hidden is not None and worst == 0:
             place = "" if hidden.loc is None else f" in line {hidden.loc.line}"
             raise NotKnown(f"data or a mask decide where the access{place} goes; 'conflicts' counts them")
         return worst
 
     def barriers_in(self, counter: str) -> int:
-        """Of a loop that is there several times, whole and peeled, the most."""
+        """Block barriers in a loop. Of several loops with this counter (whole and peeled), the greatest number."""
         loops = [op for op in walk(self.code.body) if counter in counters_of(op)]
         return max(sum(1 for op in walk(loop.regions[-1]) if is_block_barrier(op)) for loop in loops)
 
     def option(self, key: str) -> str:
-        """The options that choices of a key took, each once."""
+        """The options that the choices of a key took, each once."""
         made = self.code.choices.keyed().items()
         return "; ".join(dict.fromkeys(choice.taken for name, choice in made if key in keys_of(name, choice)))
 
     def keys(self, key: str) -> list[str]:
-        """The choices that a key means."""
+        """The names of the choices that a key stands for."""
         return [name for name, choice in self.choices.items() if key in keys_of(name, choice)]
 
     # ---- assembled ----
 
     def assembled(self) -> Assembly:
-        """What the assembler says. DeviceError without it, LaunchError for PTX that it refuses."""
+        """The result of the assembler. DeviceError without one, LaunchError for PTX that it refuses."""
         from dsl.runtime import assemble
 
         header, ptx = self.made()
@@ -138,6 +139,7 @@ class Evidence:
             raise NotKnown("; ".join(filter(None, [error.message, error.hint]))) from None
 
     def registers(self) -> int:
+        # On a GPU its driver assembles, which may be another version than ptxas.
         return self.assembly.registers if self.registers_known is None else self.registers_known
 
     def spills(self) -> int:
@@ -171,6 +173,7 @@ class Evidence:
         return self.a_block(self.counted.totals.bank_conflicts)
 
     def barriers(self) -> float:
+        # The emulator counts a barrier for each warp that arrives; a contract counts it once.
         return self.a_block(self.counted.totals.barriers / -(-self.made()[0].threads // WARP))
 
     def a_block(self, count: float) -> float:
@@ -180,6 +183,7 @@ class Evidence:
         return self.counted.totals.wavefronts_over_fewest or 1.0
 
     def sectors(self) -> float:
+        # Without accesses there is no quotient: 0 sectors are as few as possible.
         return self.counted.totals.sectors_over_fewest or 1.0
 
     def sectors_of(self, tensor: str) -> float:
@@ -193,10 +197,10 @@ class Evidence:
             raise NotKnown(f"a GPU tells it, and this is {self.device}")
         return self.time_us
 
-    # ---- where it comes from ----
+    # ---- origins of figures ----
 
     def worst_lines(self, term: str) -> list[int]:
-        """The lines that have most of what a counted term counts beyond the fewest."""
+        """The lines with the most excess of a counted term, the worst first."""
         if self.counters is None:
             return []
         beyond: Mapping[str, Callable[[Any], float]] = {
@@ -212,7 +216,7 @@ class Evidence:
 
 
 def counters_of(op: Op) -> Iterator[str]:
-    """The name of a loop's counter."""
+    """The name of the counter, if the operation is a loop with a named one."""
     if op.spec.control.loops and op.spec.control.counters and op.regions[0].args[0].name is not None:
         yield op.regions[0].args[0].name
 

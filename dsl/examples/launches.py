@@ -1,7 +1,7 @@
 """The launches of an example: planned by the Module, run on the emulator or a GPU, measured, and reported.
 
-On the emulator the arrays stay in host memory. On a GPU each launch line copies its arrays there, launches, copies back
-what was written, and then measures the same launches again.
+On the emulator the arrays stay in host memory. On a GPU each launch line copies its arrays there, launches, copies the
+written arrays back, and then measures the same launches again.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from dsl.lowering.ir.location import TileError
 from dsl.runtime.renewed import in_a_row
 
 MOST_KEPT = 1 << 28
-"""Bytes of arrays whose writers are kept from launch to launch: their records take up to eight times as many."""
+"""The most bytes of arrays whose writers are recorded from launch to launch: records take up to eight times as many."""
 
 
 @dataclass(slots=True)
 class ExampleLaunch:
-    """One kernel of a plan: what was compiled, and what runs (an edited text may take its place); whether it starts
-    before the launch in front of it has ended."""
+    """One kernel of a plan. compiled: for this step. kernel: the one that runs, which an edited text may replace.
+    overlaps: it may start before the launch in front of it has ended."""
 
     step: Step
     compiled: CompiledKernel
@@ -46,7 +46,7 @@ class ExampleLaunch:
 
     @property
     def launched(self) -> Any:
-        """What is launched where the launches of the call stand one right behind the other."""
+        """The kernel in the form that its call launches: overlapping or not."""
         return self.kernel.overlapping if self.overlaps else self.kernel
 
     @property
@@ -57,9 +57,9 @@ class ExampleLaunch:
 
 @dataclass(slots=True)
 class ExampleCall:
-    """A launch line that ran: its arguments in host memory, and its kernels with the arguments that they took.
-    renewals: what they changed, as it was. before: copies of the host's arrays that results of a GPU are written to,
-    where its kernels read them, too."""
+    """A launch line that ran: its arguments in host memory, and its kernels with their arguments. renewals: the old
+    contents of memory that they changed. before: copies of the host's arrays that the kernels both read and write, from
+    before the results of the GPU were copied back."""
 
     function: ModuleFunction
     plan: Plan
@@ -73,11 +73,11 @@ class ExampleCall:
         return [launch.launched.bind(*values) for launch, values in self.launches]
 
     def repeated(self) -> Callable[[], object]:
-        """All of them as one launch, which may be made again."""
+        """All kernels as one launch that can be repeated."""
         return self.renewals.together(in_a_row(self.prepared()))
 
     def on_host(self) -> list[tuple[ExampleLaunch, list[Any]]]:
-        """Its kernels with the arguments in host memory as they were before, workspaces of their own among them."""
+        """Its kernels with their arguments in host memory as they were before the call, and with new workspaces."""
         bound, copies = BoundPlan(self.function, self.plan), {id(self.given[n]): a for n, a in self.before.items()}
         given = {name: copies.get(id(value), value) for name, value in self.given.items()}
         return [(launch, bound.arguments(launch.step, given)) for launch, _ in self.launches]
@@ -90,19 +90,19 @@ class Launcher:
         self.module, self.settings, self.report = module, settings, report
         self.ordinal = None if module.device == "emulator" else int(module.device.partition(":")[2] or 0)
         self.calls: list[ExampleCall] = []
-        self.written: list[Any] = []  # who wrote each array in each launch, the newest last
+        self.written: list[Any] = []  # records of writers, by array and launch, the newest last
         self.judged = JudgedContracts(report.contracts)
         self.evidence: list[Evidence] = []  # of the kernels of the last launch line
         self.edited = edited_kernels(settings.ptx, module.device) if settings.ptx is not None else {}
         asked = settings.timeline
         self.marked = None if asked is None else MarkedLaunches(asked, self.ordinal)
-        self.recorded: Any = None  # by warps, in the last launch
+        self.recorded: Any = None  # records of the warps of the last launch
         self.empty = EmptyArrays()  # of the example
 
     def launch(
         self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
     ) -> None:
-        """One launch line: the kernels that the plan of the call takes."""
+        """Runs one launch line: the kernels of its plan."""
         check_size(given, self.settings.most_bytes)
         arrays = self.empty.tracked(given) if self.ordinal is None else on_device(given, self.ordinal)
         plan = function.plan(function.facts(arrays), schedule=schedule, **rest)
@@ -111,6 +111,7 @@ class Launcher:
             ExampleLaunch(step, compiled, self.runs(step, compiled))
             for step, compiled in zip(plan.steps, bound.kernels, strict=True)
         ]
+        # A text whose kernels nothing launches would pass without having run.
         if self.edited and not any(launch.kernel is not launch.compiled.kernel for launch in launches):
             used = ", ".join(step.request.kernel for step in plan.steps)
             has = ", ".join(self.edited)
@@ -119,6 +120,7 @@ class Launcher:
         for launch, does in zip(launches, overlaps([each.kernel for each in launches], arguments), strict=True):
             launch.overlaps = does
         pairs = list(zip(launches, arguments, strict=True))
+        # Made ahead of the first launch, which changes the memory.
         renewals = Renewals([(launch.kernel, values) for launch, values in pairs], self.ordinal)
         call = ExampleCall(function, plan, given, pairs, renewals)
         self.calls.append(call)
@@ -132,6 +134,7 @@ class Launcher:
         if self.ordinal is not None:
             call.before = {name: given[name].copy() for name in written & read}
             seconds = self.settings.bound_seconds if self.settings.measure else None
+            # Ahead of copying back: the emulator reads and writes the host's arrays, which still hold the inputs.
             works = None if seconds is None else self.works(call, seconds)
             copy_back(given, arrays, written)
             if self.settings.measure:
@@ -143,7 +146,7 @@ class Launcher:
             self.judge_schedules()
 
     def runs(self, step: Step, compiled: CompiledKernel) -> Any:
-        """What is launched for a step: what was compiled for it, its like with marks, or what was edited."""
+        """The kernel that is launched for a step: the compiled one, its variant with marks, or an edited one."""
         if self.marked is None:
             return self.edited.get(step.request.kernel, compiled.kernel)
         return self.module.variant(replace(step.request, marks=self.marked.settings.marks)).kernel
@@ -163,7 +166,7 @@ class Launcher:
         return report
 
     def check_plugins(self, step: Step, names: Sequence[str], values: Sequence[Any]) -> None:
-        """TileError `plugin` where a pass of a plug-in changes what is about to be launched."""
+        """TileError `plugin` if a pass of a plug-in changes the results of the launch that follows."""
         if self.module.program.plugins.added:
             from dsl.kernels.kept_meaning import check_meaning
 
@@ -171,7 +174,8 @@ class Launcher:
             check_meaning(self.module.program, self.module.as_asked(step.request), given)
 
     def end(self) -> None:
-        """All lines of the example have run: writes the timelines. TileError for lines without operations."""
+        """Called after all lines of the example: writes the timelines. TileError for marked lines without
+        operations."""
         if self.marked is not None:
             launches = [launch for call in self.calls for launch, _ in call.launches]
             functions = [launch.compiled.compiled.variant.function for launch in launches]
@@ -191,13 +195,14 @@ class Launcher:
             lambda: (launch.kernel.header, launch.kernel.ptx),
         )
         if self.ordinal is None:
+            # A launch without blocks has no counters. All its figures are 0.
             evidence.counters, evidence.blocks = self.counted or LaunchCounters(), prod(report.grid)
             return evidence
         evidence.registers_known, evidence.spills_known = report.registers, report.spills
         return evidence
 
     def judge_schedules(self) -> None:
-        """The contracts of the schedules of the last launch line's kernels."""
+        """Judges the contracts in the schedules of the last launch line's kernels."""
         for evidence in self.evidence:
             for stated in resolve(self.module.program, evidence.request).schedule.contracts:
                 if self.marked is None:
@@ -206,9 +211,10 @@ class Launcher:
                     self.judged.leave(stated, "it is of the kernel without marks")
 
     def measure(self, call: ExampleCall) -> None:
-        """Times the launches of a call: each alone where there are several, and all together. For a timeline it records
-        those with marks, and times those without."""
+        """Times the launches of a call, each alone and all together. For a timeline, launches with marks are recorded,
+        and launches without marks are timed."""
         assert self.ordinal is not None
+        # A launch that changes its inputs would do something else the second time, or never end.
         if call.renewals.reason:
             self.report.untimed = call.renewals.reason
             return
@@ -216,6 +222,7 @@ class Launcher:
         if self.marked is not None:
             for number, ((launch, values), report) in enumerate(zip(call.launches, reports, strict=True)):
                 self.marked.record(launch.compiled.kernel, launch.kernel, values, report, call.renewals.of(number))
+            # Marks cost time: the figures of the report are of kernels without them.
             plain = [(replace(each, kernel=each.compiled.kernel), values) for each, values in call.launches]
             call = replace(call, launches=plain)
         for number, (bound, report) in enumerate(zip(call.prepared(), reports, strict=True)):
@@ -227,8 +234,8 @@ class Launcher:
         self.report.times = [a + b for a, b in zip(before, together, strict=True)]
 
     def works(self, call: ExampleCall, seconds: float) -> list[Work]:
-        """What the launches of the last call do in all, by some blocks on the emulator: in the host's arrays, to which
-        results of a GPU are copied afterwards."""
+        """The work of the launches of the last call, from some blocks on the emulator. They run on the host's arrays;
+        the results of the GPU are copied over them afterwards."""
         reports, facts = self.report.launches[-len(call.launches) :], self.module.place()[1]
         return [
             counted_work(launch.kernel, values, report.grid, facts, seconds)
@@ -236,7 +243,7 @@ class Launcher:
         ]
 
     def writer_of(self, array: Any, index: list[int]) -> str | None:
-        """What wrote an element last, in words; known on the emulator only, which keeps it of each launch."""
+        """The last writer of an element, in words. Known on the emulator alone."""
         address = array.ctypes.data + sum(i * stride for i, stride in zip(index, array.strides, strict=True))
         written = [one for one in reversed(self.written) if one.holds(address)]
         if not written:
@@ -244,23 +251,24 @@ class Launcher:
         return next(filter(None, (one.writer(address) for one in written)), UNREACHED)
 
     def keep(self, result: Any) -> None:
-        """The counters of the last launch, and who wrote what in the last ones, as many as `MOST_KEPT` allows; the
-        newest always."""
+        """Keeps the counters of the last launch, and the writers of the last launches, as many as `MOST_KEPT` allows;
+        always those of the newest."""
         self.counted, self.recorded = result.counters, result.timeline
         self.written += result.writers
+        # The oldest go first: an `expect` mostly reads what the last launch wrote.
         while sum(one.size for one in self.written) > MOST_KEPT and len(self.written) > len(result.writers):
             self.written.pop(0)
 
 
 def edited_kernels(ptx: str, device: str) -> dict[str, Any]:
-    """The kernels of a PTX text with headers by their names in the `.tile` file. Raises LaunchError."""
+    """The kernels of a PTX text with headers, by their names in the `.tile` file. Raises LaunchError."""
     from dsl.runtime import Kernel
 
     return {name: Kernel(ptx, header.entry, device) for name, header in headers_of(ptx).items()}
 
 
 def accessed(launches: list[tuple[ExampleLaunch, list[Any]]], way: str) -> set[str]:
-    """Names of the call's arguments that some kernel accesses in a way: "r" or "w"."""
+    """Names of the call's arguments that some kernel accesses this way: "r" or "w"."""
     from dsl.runtime.header import HeaderTensor
 
     found = set()

@@ -1,4 +1,4 @@
-"""The launches of an example with marks: their timelines, one behind the other, and the file that has them."""
+"""Launches of an example with marks: their timelines, one after the other, and the file for them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from dsl.runtime.renewed import KeptMemory
 
 
 class MarkedLaunches:
-    """On a GPU, or on the emulator for None."""
+    """The marked launches of an example. ordinal: of the GPU, None for the emulator."""
 
     def __init__(self, settings: TimelineSettings, ordinal: int | None):
         self.settings, self.ordinal = settings, ordinal
         self.timelines: list[Timeline] = []
 
     def add(self, header: Any, grid: Sequence[int], warps: Any) -> Timeline:
-        """The timeline of a launch, which begins where the one before ends. warps: what they recorded."""
+        """Adds the timeline of a launch, which begins where the last one ends. warps: their records."""
         start = max((each.end for each in self.timelines), default=0.0)
         self.timelines.append(timeline_of(header, grid, warps, self.ordinal is not None, len(self.timelines), start))
         return self.timelines[-1]
 
     def record(self, plain: Any, kernel: Any, values: list[Any], report: LaunchReport, kept: KeptMemory) -> None:
-        """The timeline of a launch on a GPU that was made before, so that its code is there; the L2 is cold. Beside it
-        time and registers of the kernel without marks, which is `plain`, and with them. kept: what the launch
-        changes, as it was before."""
+        """Records a launch on a GPU again, with a cold L2. Adds time and registers of the kernel without marks
+        (`plain`) and with them. kept: the old contents of memory that the launch changes."""
         from dsl.runtime.cuda.timing import flush_l2
 
         assert self.ordinal is not None
         asked = self.settings.events, self.settings.blocks
         launches = [plain.bind(*values), kernel.bind(*values, timeline=asked)]
+        # The launch has run before, so its code is loaded. Both kernels take turns, so that clocks drift for both
+        # alike.
         times = in_turn([kept.before(launch) for launch in launches], self.ordinal)
+        # The timed launches have changed the inputs and filled the L2.
         kept.put_back()
         flush_l2(self.ordinal)
         result = kernel.run(*values, timeline=asked)
@@ -47,8 +49,8 @@ class MarkedLaunches:
             report.timeline = made.as_record()
 
     def write(self, headers: Sequence[Any], functions: Sequence[Function], device: str) -> None:
-        """Writes the file. headers, functions: of all kernels. TileError where there is none, or for lines without
-        operations."""
+        """Writes the file. headers, functions: of all kernels. TileError if nothing was recorded, or for marked lines
+        without operations."""
         check_lines(self.settings.marks, headers, functions)
         if not self.timelines:
             raise TileError("call", None, "the example launches nothing that has a timeline")

@@ -1,4 +1,5 @@
-"""Which common mistake gives just the result that an `expect` refuses: it is tried, and told only if it does."""
+"""Common mistakes: finds the one that gives exactly the result that an `expect` refuses. Each is tried, and named only
+if the result agrees."""
 
 from __future__ import annotations
 
@@ -13,20 +14,20 @@ from dsl.lowering.ir.location import TileError
 from dsl.text import tree as ast
 
 MOST = 1 << 20
-"""Elements of a result that is looked at: the tries may take as long as the comparison."""
+"""The most elements of a result that is tried: a try takes as long as the comparison."""
 MOST_HALF = 65504.0
-"""Of an f16."""
+"""The greatest number of an f16."""
 DRAWS = frozenset({"randn", "uniform", "randint"})
-"""What gives other numbers each time, and would change those of the lines below."""
+"""Functions that give new numbers at each call, and so change those of later lines: they are not evaluated again."""
 
 
 HALF = re.compile(r"\b(?:add|sub|mul|fma)\.(?:\w+\.)*f16|mma\S*(?:col|k\d+)\.f16\.|\b(?:atom|red)\.\S*add\S*\.f16")
-"""Of PTX: a sum or a product whose result is f16."""
+"""An instruction of PTX that adds or multiplies in f16."""
 
 
 def overflow_of(array: Any, wanted: Any, texts: Iterable[str]) -> str | None:
-    """What may have made an infinity of a number: a "sum" (or product) of f16 in PTX that ran, or f16 as the type of
-    the "result"."""
+    """The likely cause of an infinity: "sum" if PTX that ran adds or multiplies in f16, "result" if an f16 array is to
+    hold more than 65504; else None."""
     if any(HALF.search(text) for text in texts):
         return "sum"
     is_half = str(getattr(array, "dtype", "")) == "float16"
@@ -34,10 +35,11 @@ def overflow_of(array: Any, wanted: Any, texts: Iterable[str]) -> str | None:
 
 
 def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Expr], Any], agree: Any) -> str | None:
-    """What the result is instead of the wanted one, as a hint. wanted: its expression; arrays: both values; host
-    evaluates an expression; agree(actual, wanted) compares."""
+    """A hint about the mistake that gives the actual result, or None. wanted: the expression; arrays: (actual, wanted);
+    host evaluates an expression; agree(actual, wanted) compares."""
     actual, target = arrays
     shape = getattr(actual, "shape", ())
+    # One element agrees with too many mistakes.
     if not shape or getattr(target, "shape", None) != shape or not 1 < actual.size <= MOST:
         return None
     if len(shape) > 1 and shape[-1] == shape[-2] and agree(actual.swapaxes(-1, -2), target):
@@ -46,6 +48,7 @@ def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Ex
     if any(isinstance(call.function, ast.Name) and call.function.id in DRAWS for call in calls):
         return None
     for call, axis, other in _other_axes(calls):
+        # The other axis may not exist, or give a shape that does not fit. Then it is not the mistake.
         with suppress(TileError):
             value = host(changed(wanted, partial(_with_axis, call=call, axis=other)))
             if getattr(value, "shape", None) == shape and agree(actual, value):
@@ -57,7 +60,7 @@ def mistake_of(wanted: ast.Expr, arrays: tuple[Any, Any], host: Callable[[ast.Ex
 
 
 def _other_axes(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, int, int]]:
-    """Calls along axis 0 or 1 of two, each with its axis and the other one."""
+    """The calls with `axis=0` or `axis=1`, each with its axis and the other one."""
     for call in calls:
         axis = call.keywords.get("axis")
         if isinstance(axis, ast.Number) and axis.value in (0, 1):
@@ -65,7 +68,7 @@ def _other_axes(calls: list[ast.Call]) -> Iterator[tuple[ast.Call, int, int]]:
 
 
 def _with_axis(node: Any, call: ast.Call, axis: int) -> ast.Call | None:
-    """The one call, along another axis."""
+    """The call along another axis; None for any other node."""
     if node is not call:
         return None
     number = ast.Number(call.keywords["axis"].loc, axis)
@@ -73,7 +76,7 @@ def _with_axis(node: Any, call: ast.Call, axis: int) -> ast.Call | None:
 
 
 def changed(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of a text in which each part stands for which `change` does not return None."""
+    """A copy of a tree. A part is replaced where `change` does not return None."""
     if (other := change(node)) is not None:
         return other
     if isinstance(node, list):

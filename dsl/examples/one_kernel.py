@@ -1,4 +1,4 @@
-"""One kernel of an example: launched once, with what it costs."""
+"""Launching one kernel of an example, once, and reporting its costs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from dsl.lowering.ir.choices import Asked
 
 @dataclass(slots=True)
 class LaunchSettings:
-    """How to run an example. `ptx`: text whose kernels replace those of the same name; `seed`: of the random inputs;
-    `budget`: instructions that the emulator may run, `time_limit`: seconds that it may take for a launch, None for its
-    own; `most_bytes`: of the arrays of a launch;
-    `measure`: time the launches on a GPU; `strict_bounds`: kernels assert that index tiles lie inside of their axes;
-    `arch`: the target, None for the device's; `choose`: options of choices by key; `contracts`: judge them;
-    `ptx_lines`: count by line of the PTX, too; `timeline`: launch kernels with marks, and what to make of these;
-    `bound_seconds`: that the emulator may count of a launch on a GPU to say what bounds it; None: that is not asked;
-    `bounds`: say it of launches on the emulator."""
+    """How to run an example. ptx: a text whose kernels replace those of the same name. seed: of the random inputs.
+    budget: the most instructions that the emulator runs for a launch; time_limit: the most seconds; None: its own
+    limits. most_bytes: of the arrays of a launch. measure: time the launches on a GPU. strict_bounds: kernels assert
+    that index tiles lie inside of their axes. arch: the target, None for the device's. choose: options of choices by
+    key. contracts: judge them. ptx_lines: count by line of the PTX, too. timeline: launch kernels with marks and make
+    timelines. bound_seconds: seconds that the emulator may take to find the bound of a launch on a GPU, None: do not.
+    bounds: find it for launches on the emulator."""
 
     schedule: str | None = None
     ptx: str | None = None
@@ -54,9 +53,9 @@ def run_kernel(
     settings: LaunchSettings,
     keep: Callable[[Any], None] | None = None,
 ) -> LaunchReport:
-    """Launches a `dsl.runtime.Kernel` once on a GPU, or on the emulator for None, and says what it costs.
+    """Launches a `dsl.runtime.Kernel` once, and reports its costs. ordinal: of the GPU, None for the emulator.
 
-    `keep` takes the result of a launch on the emulator, with who wrote its arrays.
+    keep: called with the result of a launch on the emulator, which then records the writers of its arrays.
     """
     header, on_gpu = kernel.header, ordinal is not None
     report = LaunchReport(header.kernel, header.schedule, [], header.threads, header.shared_bytes)
@@ -70,6 +69,7 @@ def run_kernel(
         if settings.counters:
             report.by_line = {place: counters.as_dict() for place, counters in result.counters.places.items()}
     if on_gpu:
+        # On a GPU the driver's figures are those of the code that ran.
         take(report, kernel.attributes(ordinal))
     else:
         add_code(kernel, values, settings, report, result)
@@ -77,11 +77,12 @@ def run_kernel(
 
 
 def emulator_options(settings: LaunchSettings, keeps: bool) -> dict[str, Any]:
-    """Of `Kernel.run`."""
+    """The options of `Kernel.run` on the emulator."""
     limits = {"budget": settings.budget, "time_limit": settings.time_limit}
     options: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
     if keeps:
         options["writers"] = True
+    # Bounds weigh machine code by how often each line of PTX ran.
     if settings.ptx_lines or settings.counters or settings.bounds:
         options["ptx_lines"] = True
     if settings.timeline is not None:
@@ -90,10 +91,11 @@ def emulator_options(settings: LaunchSettings, keeps: bool) -> dict[str, Any]:
 
 
 def add_code(kernel: Any, values: list[Any], settings: LaunchSettings, report: LaunchReport, result: Any) -> None:
-    """What the assembler says of a kernel that the emulator ran, and what bounds it, where that is asked for."""
+    """Adds the assembler's figures of a kernel that the emulator ran, and its bound, if the settings want them."""
     from dsl.runtime import device_facts
 
     header, counts = kernel.header, settings.counters or settings.bounds
+    # Assembling costs up to seconds, which tests and tuning would pay at each launch.
     if not counts and not settings.explain and header.maxnreg is None:
         return
     code = assembled(kernel.ptx, header, report, must=settings.explain or header.maxnreg is not None)
@@ -105,11 +107,10 @@ def add_code(kernel: Any, values: list[Any], settings: LaunchSettings, report: L
 def assembled(
     ptx: str, header: Any, report: LaunchReport, on_gpu: bool = False, must: bool = True, arch: str | None = None
 ) -> Any:
-    """Registers and spills by ptxas, instructions of the machine code by nvdisasm, where these are installed. On a GPU
-    its driver assembles, and has said what registers that takes. Raises LaunchError for PTX that ptxas refuses, and
-    DeviceError where it takes too long for it, unless it need not take it: one that is older than the PTX then says
-    nothing. arch: what for, the header's target without.
-    What ptxas said; None for nothing."""
+    """Adds registers and spills by ptxas, and the instructions of the machine code by nvdisasm, if these are installed.
+    Returns the result of ptxas, or None. on_gpu: the driver has given registers already. must: raise LaunchError for
+    PTX that ptxas refuses, and DeviceError if it takes too long; without it a ptxas older than the PTX adds nothing.
+    arch: the target, by default that of the header."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import DeviceError, LaunchError, MissingToolError
     from dsl.runtime.machine_code import machine_code
@@ -124,8 +125,8 @@ def assembled(
 
 
 def explanation(plan: Plan, kernel: CompiledKernel, overlaps: bool) -> Explanation:
-    """Why this variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by level.
-    overlaps: whether it may start before the launch in front of it has ended."""
+    """The explanation of a variant: the dispatch's reasons, constants, conditions, layouts of named values, seconds by
+    level. overlaps: it may start before the launch in front of it has ended."""
     from dsl.kernels.levels import named_values
 
     compiled = kernel.compiled

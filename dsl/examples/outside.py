@@ -1,5 +1,5 @@
-"""Whether an `expect` fails because what lies outside of a tensor counts as 0, of which a max of negative numbers is
-wrong: the example runs again with loads that give another number there, and it is told only if all is right then."""
+"""Finds an `expect` that fails because loads give 0 outside of a tensor, which makes the max of negative numbers wrong.
+The example runs again with loads that give another number there. The hint is given only if all checks pass then."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from dsl.text import tree as ast
 from dsl.text.program import Program
 
 MOST_SECONDS = 5.0
-"""Of an example that runs again."""
+"""The most seconds of an example that is run again."""
 NEUTRAL = {
     ("max", "argmax", "cummax"): ("-inf", "-2147483648"),
     ("min", "argmin", "cummin"): ("inf", "2147483647"),
     ("prod", "cumprod"): ("1",),
 }
-"""What does not change a reduction: of floats, of integers."""
+"""Reductions → the numbers that do not change them, for floats and for integers."""
 
 
 def outside_of(
     program: Program, kernels: set[str], failed: list[Check], again: Callable[[Program], list[Check]]
 ) -> str | None:
-    """The mend as a hint, if other numbers outside of tensors make all checks pass that failed. kernels: that ran;
-    again(program) runs the example with another text of them."""
+    """The fix as a hint, if other numbers outside of tensors make all failed checks pass; else None. kernels: the names
+    of those that ran. again(program) runs the example with changed kernels."""
     blocks = [*(program.kernels[name] for name in kernels), *program.functions.values()]
     calls = [node for block in blocks for node in ast.walk(block) if isinstance(node, ast.Call)]
     loads = [call for call in calls if _name(call) == "load" and "other" not in call.keywords]
     names = {_name(call) for call in calls}
+    # Without plain loads there is nothing to try.
     if not loads:
         return None
     for reductions, numbers in NEUTRAL.items():
@@ -64,4 +65,5 @@ def _with_other(program: Program, loads: list[ast.Call], number: str) -> Program
 
     kernels = {name: changed(block, other) for name, block in program.kernels.items()}
     functions = {name: changed(block, other) for name, block in program.functions.items()}
+    # `found` holds facts of the old text.
     return replace(program, kernels=kernels, functions=functions, found={})

@@ -1,4 +1,4 @@
-"""`NAME=VALUE` of the command line: which dims, types, constants and options of an example they mean."""
+"""`NAME=VALUE` of the command line: the dims, types, constants and options of an example that they set."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PREFIXES = ("dim", "const", "sched", "option")
 
 @dataclass(slots=True)
 class Overrides:
-    """Values by name. `names`: what the example assigns; `types`: type parameters; `constants`: of kernels and
-    schedules; `options`: of dispatches."""
+    """Values by name. names: that the example assigns. types: type parameters. constants: of kernels and schedules.
+    options: of dispatches."""
 
     names: dict[str, Any] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Overrides:
     options: dict[str, Any] = field(default_factory=dict)
 
     def of_launch(self, program: Program, name: str) -> dict[str, Any]:
-        """What a launch of a kernel or dispatch is given; types where its arrays decide nothing."""
+        """The values for a launch of a kernel or dispatch. Types are passed only where no array decides them."""
         free = free_types(program.kernels[kernel] for kernel in launched_kernels(program, name))
         return {**self.constants, **self.options, **{k: v for k, v in self.types.items() if k in free}}
 
@@ -41,6 +41,7 @@ def parse_value(text: str) -> Any:
     """
     if text in ("true", "True", "false", "False"):
         return text in ("true", "True")
+    # Base 0 takes 0x10, as the language does.
     for read in (lambda t: int(t, 0), float):
         try:
             value = read(text)
@@ -48,6 +49,7 @@ def parse_value(text: str) -> Any:
             continue
         if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
             raise TileError("option", None, f"'{text[:40]}…' is beyond {MAX_INT_BITS} bits")
+        # A file refuses 1e400, too. It would launch with infinity in silence.
         if isinstance(value, float) and isinf(value) and "inf" not in text.lower():
             raise TileError("option", None, f"{text[:40]} is beyond every type", "infinity is written inf")
         return value
@@ -73,7 +75,7 @@ def assigned_names(example: ast.Example | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Names of one kind that may be set, with the prefix that tells it from others, and the table for their values."""
+    """Names of one kind that may be set, the prefix that selects the kind, and the table for the values."""
 
     prefix: str
     known: Collection[str]
@@ -85,9 +87,9 @@ class _Kind:
 def resolve(
     program: Program, example: ast.Example | None, given: Iterable[str], kernel: ast.KernelDef | None = None
 ) -> Overrides:
-    """Sorts `NAME=VALUE` texts; TileError `option` for one that means nothing, or two things.
+    """Sorts `NAME=VALUE` texts. TileError `option` for an unknown name, and for an ambiguous one.
 
-    With a kernel, or without an example, `names` takes dims as well.
+    With a kernel, or without an example, dims go to `names`, too.
     """
     out = Overrides()
     kinds = _kinds(program, example, kernel, out)
@@ -106,7 +108,8 @@ def resolve(
 
 
 def _kinds(program: Program, example: ast.Example | None, kernel: ast.KernelDef | None, out: Overrides) -> list[_Kind]:
-    """All that may be set. A constant of a kernel and of its schedule is the kernel's without `sched.`"""
+    """All kinds of names that may be set. A constant of both a kernel and its schedule is the kernel's, unless `sched.`
+    stands before it."""
     kernels = [kernel] if kernel is not None else reached_kernels(program, example)
     assigned = {*assigned_names(example)}
     dims = {dim for k in kernels for dim in dim_names(k)} if example is None or kernel is not None else set()
@@ -116,6 +119,7 @@ def _kinds(program: Program, example: ast.Example | None, kernel: ast.KernelDef 
     options = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     return [
         _Kind("dim", assigned, out.names),
+        # Where the example assigns a name, arrays follow from it. A dim of a kernel alone is a count.
         _Kind("dim", dims - assigned, out.names, _check_extent),
         _Kind("const", types, out.types, lambda _, name, value: _check_type(name, value, types[name])),
         _Kind("const", constants, out.constants),
@@ -126,7 +130,7 @@ def _kinds(program: Program, example: ast.Example | None, kernel: ast.KernelDef 
 
 
 def _split(word: str) -> tuple[str, str]:
-    """Prefix and name. TileError for a prefix that is none."""
+    """Splits a word into prefix and name. TileError for an unknown prefix."""
     prefix, dot, name = word.rpartition(".")
     if dot and prefix not in PREFIXES:
         hint = closest(prefix, list(PREFIXES)) or ", ".join(f"{p}." for p in PREFIXES)
@@ -135,7 +139,7 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _kind_of(program: Program, prefix: str, name: str, kinds: list[_Kind]) -> _Kind:
-    """What a name means. TileError for nothing, and for several things."""
+    """The kind of a name. TileError if it has none, or several."""
     found = [kind for kind in kinds if name in kind.known and prefix in (kind.prefix, *[""] * kind.may_lack_prefix)]
     if not found:
         known = {name for kind in kinds for name in kind.known}

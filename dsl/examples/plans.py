@@ -1,7 +1,5 @@
-"""The launches of an example that shapes alone do not tell: its lines are evaluated, and nothing is launched.
-
-What `dsl compile` and `dsl layout` need where an argument comes from a reference or a function of the file.
-"""
+"""The launches of an example whose arguments do not follow from shapes alone: its lines are evaluated, but nothing is
+launched. `dsl compile` and `dsl layout` need this if an argument comes from a reference or a function of the file."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from dsl.values.facts import ArrayFacts
 
 
 class PlanRecorder(Launcher):
-    """Keeps what planning needs of each launch's arguments, in place of launching."""
+    """Records the facts about each launch's arguments in place of launching."""
 
     arguments: list[dict[str, Any]]
 
@@ -34,15 +32,12 @@ class PlanRecorder(Launcher):
 def evaluated(
     program: Program, example: ast.Example, overrides: Overrides, launches: Sequence[LaunchFacts]
 ) -> list[LaunchFacts]:
-    """`launches`, all of the example's, with their unknown arguments as the host's arithmetic has them.
-
-    A number behind another launch stays unknown, since it may hang on what that one writes; of an array only its shape,
-    type and alignment count. Raises TileError.
-    """
+    """The launches of an example with their unknown arguments evaluated on the host. Raises TileError."""
     settings = LaunchSettings()
     run = ExampleRun(program, example, "emulator", "", overrides, settings)
     run.launcher = recorder = PlanRecorder(run.module, settings, run.report)
     recorder.arguments = []
+    # Lines behind the last launch, such as references, may take long and change none of its arguments.
     last = max(number for number, line in enumerate(example.lines) if isinstance(line, ast.Launch))
     for line in example.lines[: last + 1]:
         if isinstance(line, ast.Assign):
@@ -52,6 +47,8 @@ def evaluated(
     out = []
     for number, (launch, told) in enumerate(zip(launches, recorder.arguments, strict=True)):
         arguments = {
+            # A number behind a launch stays unknown, since it may depend on results. Of an array only shape, type and
+            # alignment count, which do not.
             name: told[name] if value is UNKNOWN and (number == 0 or isinstance(told[name], ArrayFacts)) else value
             for name, value in launch.arguments.items()
         }

@@ -1,4 +1,4 @@
-"""What Nsight Compute measured of launches: how busy each unit was that a bound may be of."""
+"""Reading profiles of Nsight Compute: how busy each unit was that may bound a launch."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ METRICS = {
     TENSOR: f"sm__pipe_tensor_cycles_active.avg.{PEAK}",
     SPECIAL: f"sm__inst_executed_pipe_xu.avg.{PEAK}",
 }
-"""Percent of what the unit can do at most, over the time of the launch (Nsight Compute, "Metrics Reference")."""
+"""Percent of the unit's peak, over the time of the launch (Nsight Compute, "Metrics Reference")."""
 OF_MULTIPROCESSORS = (SHARED, ISSUE, TENSOR, SPECIAL)
 COMMAND = f"ncu --csv --page raw --metrics {','.join(METRICS.values())}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProfiledLaunch:
-    """A launch: the entry's name, and how busy each unit was, 0 to 1."""
+    """A launch in a profile: the name of the entry, and how busy each unit was, 0 to 1."""
 
     entry: str
     shares: Mapping[str, float]
 
 
 def read_profile(lines: Iterable[str]) -> Iterator[ProfiledLaunch]:
-    """The launches of a CSV text by `COMMAND`, with whatever stands before its head. Numbers have commas every three
-    digits or none."""
+    """The launches in a CSV text that `COMMAND` printed. Lines before the CSV are skipped. Numbers may have commas
+    every three digits."""
     rows = csv.reader(line for line in lines if line.startswith('"'))
     head = next(rows, [])
+    # Any other text has no launches, which `add_profile` reports.
     if "Kernel Name" not in head:
         return
     places = {unit: head.index(metric) for unit, metric in METRICS.items() if metric in head}
@@ -45,19 +46,22 @@ def read_profile(lines: Iterable[str]) -> Iterator[ProfiledLaunch]:
     for row in rows:
         if row[0]:  # the second row has units
             shares = {unit: float(row[at].replace(",", "")) / 100 for unit, at in places.items() if row[at] != "n/a"}
+            # The profiler prints the signature behind the name.
             yield ProfiledLaunch(row[name].partition("(")[0], shares)
 
 
 def measured(bound: LaunchBound, shares: Mapping[str, float]) -> dict[str, float]:
-    """How busy each unit was: of multiprocessors, those that had a block."""
+    """How busy each unit was, averaged over the multiprocessors that had a block."""
+    # The profiler averages over all multiprocessors: with 8 blocks it shows 3 % where each busy one has 53 %.
     return {unit: share / (bound.busy if unit in OF_MULTIPROCESSORS else 1.0) for unit, share in shares.items()}
 
 
 def add_profile(launches: Iterable[LaunchReport], path: Path) -> None:
-    """Sets what was measured beside the bound of each launch: of the last one in the file of the same kernel. TileError
-    `option` where the file has none of them."""
+    """Adds the measured shares to the bound of each launch, from the last launch of the same kernel in the file.
+    TileError `option` if the file has none of them."""
     try:
         with path.open(newline="") as file:
+            # The last launch of a kernel replaces earlier ones, which may have loaded its code.
             found = {each.entry: dict(each.shares) for each in read_profile(file)}
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error

@@ -1,4 +1,4 @@
-"""What a saved PTX text with its header is launched on where nobody says it: dims that it takes, and random arrays."""
+"""Arguments for a saved PTX text with its header: dims that it accepts, and random arrays."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from dsl.lowering.ir.location import TileError
 from dsl.values.host import MAX_BYTES
 
 EXTENTS = (1024, 1000, 4096, 512, 256, 128, 64, 32, 16, 8, 1)
-"""Tried for dims that nobody gives, beside the constants of the kernel, until all that it requires holds."""
+"""Extents that are tried for dims that nobody gives, besides the constants of the kernel, until its requirements
+hold."""
 MAX_TRIALS = 20_000
 
 
 def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, int]:
-    """Extents that meet all that the kernel requires. Raises TileError `option` when none is found."""
+    """Extents that meet all requirements of the kernel. Raises TileError `option` if none are found."""
     from dsl.runtime.expressions import ExpressionError, compile_expression
 
     scalars = {p.name: values.get(p.name, 1) for p in header.params if p.name not in header.dims}
@@ -39,14 +40,16 @@ def choose_dims(header: Any, values: Mapping[str, Any], sms: int) -> dict[str, i
 
 
 def guessed_of(dims: Mapping[str, int], given: Mapping[str, Any]) -> dict[str, int]:
-    """The extents that nobody gave."""
+    """The extents that were guessed: nobody gave them."""
     return {name: extent for name, extent in dims.items() if name not in given}
 
 
 def _trials(header: Any, values: Mapping[str, Any]) -> Iterator[dict[str, int]]:
     constants = [v for v in header.constants.values() if isinstance(v, int) and not isinstance(v, bool) and v > 0]
+    # A constant of the kernel is often a tile that must divide a dim; 8 less makes rows with a masked edge.
     extents = list(dict.fromkeys([*EXTENTS, *constants, *(v - 8 for v in constants if v > 8)]))
     choices = [[values[dim]] if dim in values else extents for dim in header.dims]
+    # With several dims the combinations grow fast: 11 extents of four dims are 14,641.
     for count, chosen in enumerate(product(*choices)):
         if count >= MAX_TRIALS:
             return
@@ -54,7 +57,8 @@ def _trials(header: Any, values: Mapping[str, Any]) -> Iterator[dict[str, int]]:
 
 
 def random_arguments(header: Any, dims: Mapping[str, int], values: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Normal floats, integers from -8 to 7 (0 to 7 unsigned), by name in the order of the parameters."""
+    """Random arguments by name, in the order of the parameters: normal floats, integers from -8 to 7 (unsigned 0 to
+    7)."""
     import numpy as np
 
     from dsl.lowering.ir.types import DTYPES
@@ -66,6 +70,7 @@ def random_arguments(header: Any, dims: Mapping[str, int], values: Mapping[str, 
     def draw(dtype: str, shape: tuple[int, ...]) -> Any:
         if DTYPES[dtype].has_fractions:
             return fill(shape, DTYPES[dtype], random.standard_normal)
+        # Small integers: sums of products stay within 32 bits.
         low, high = (0, 2) if dtype == "i1" else (0, 8) if dtype[0] == "u" else (-8, 8)
         return fill(shape, DTYPES[dtype], lambda count: random.integers(low, high, count))
 

@@ -1,4 +1,4 @@
-"""What running an example tells: plain data, which crosses to and from a child process as JSON."""
+"""The report of running an example: plain data that passes between processes as JSON."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ COUNTED = (
     *("instructions", "moves", "active_lanes", "sectors", "sectors_over_fewest", "wavefronts", "conflicts", "barriers"),
     *("mma", "shuffles", "atomics"),
 )
-"""Columns of the launches in a notebook."""
+"""Columns of the table of launches in a notebook."""
 
 
 @dataclass(slots=True)
 class Check:
-    """One `expect` line. `writer` says what wrote the first wrong element, where the emulator ran; `shows`, whether it
-    compares elements that launches have written with others; `overflows`, which of `OVERFLOWS` an infinity may be."""
+    """The result of one `expect` line. writer: the last writer of the first wrong element, on the emulator. mistake: a
+    hint about a mistake that gives just this result. shows: whether it compares elements that launches have written
+    with others. overflows: the row of `OVERFLOWS` that an infinity may come from."""
 
     text: str
     line: int
@@ -48,15 +49,15 @@ class Check:
 
     @property
     def excess(self) -> float:
-        """How bad: above 1 beyond the tolerance."""
+        """The error over the tolerance: above 1 it fails."""
         if self.tolerance:
             return self.max_error / self.tolerance
         return math.inf if self.max_error else 0.0
 
     @property
     def hint(self) -> str | None:
-        """What mends it, where that is known: a mistake that gives just this, or what makes the first wrong element no
-        number, where one is wanted."""
+        """A fix, if one is known: for a mistake that gives just this result, or for a first wrong element that is NaN
+        or infinite where a number is wanted."""
         if self.passed:
             return None
         if self.mistake is not None:
@@ -88,8 +89,8 @@ OVERFLOWS = {
 
 @dataclass(slots=True)
 class Verdict:
-    """A contract of one kernel. figure: what was found, None if it was not judged, for a `reason`; held: whether that
-    is within `bound`. why: the choices that decide it, a text each. message, rendered: the error of one that failed."""
+    """A contract of one kernel. figure: None if it was not judged, for `reason`. held: whether the figure is within
+    `bound`. why: the choices that decide it, a text each. message, rendered: the error, if it failed."""
 
     text: str
     name: str
@@ -107,14 +108,14 @@ class Verdict:
     rendered: str = ""
 
     def as_error(self) -> dict[str, Any]:
-        """As other errors are data."""
+        """The error in the form of other errors in JSON."""
         place = {"file": self.file, "line": self.line, "column": self.column}
         return {"code": "contract", **place, "message": self.message, "hint": "\n".join(self.why), "called_from": []}
 
 
 @dataclass(slots=True)
 class Explanation:
-    """Why a launch is as it is. `layouts`: (name, type, layout) of named values; `seconds` by level."""
+    """The explanation of a launch. layouts: (name, type, layout) of named values. seconds: by level."""
 
     reasons: list[str] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
@@ -125,11 +126,10 @@ class Explanation:
 
 @dataclass(slots=True)
 class LaunchReport:
-    """One kernel launch: the extents of its dims and its types by name. Bytes a block and a thread; `spills` in bytes a
-    thread; `maxnreg` is the cap on registers that the schedule sets; `machine_code` has how many `instructions` the
-    assembler made, and how many of them are in the longest inner `loop`; `counters` are the emulator's totals,
-    `by_line` the same for each line of the file, and as FILE:LINE of others; `timeline` is what its marks found
-    (`Timeline`); `bound` says which unit limits it."""
+    """One kernel launch. shared_bytes: a block. registers, spills (bytes): a thread. maxnreg: the schedule's cap on
+    registers. machine_code: the number of `instructions`, and of those in the longest inner `loop`. counters: totals of
+    the emulator. by_line: the same by line of the file, and by FILE:LINE for other files. dims, types: by name.
+    timeline: of its marks (`Timeline`). bound: the unit that limits it."""
 
     kernel: str
     schedule: str | None
@@ -165,9 +165,9 @@ class LaunchReport:
 
 @dataclass(slots=True)
 class Report:
-    """One example run. `times` are microseconds (20th percentile, median, 80th) of its launches, each with a cold L2;
-    `untimed` says why a GPU has none; `moves` and `computes` bytes and operations, `bandwidth` the device's bytes a
-    second; `guessed`: dims of a PTX text that nobody gave."""
+    """One run of an example. times: microseconds of its launches (20th percentile, median, 80th), each with a cold L2.
+    untimed: why a GPU gave no times. moves, computes: bytes and operations. bandwidth: the device's bytes a second.
+    guessed: dims of a PTX text that nobody gave."""
 
     file: str
     example: str | None
@@ -190,29 +190,31 @@ class Report:
 
     @property
     def place(self) -> str:
-        """The device, and the reason for it, without the driver's own words."""
+        """The device and the reason for it, without the text of the driver's error."""
+        # The driver's own message stands behind, in quotes. It would fill lines of a page.
         why, _, _ = self.why.partition(': "')
         return f"{self.device} ({self.chip}); {why}"
 
     @property
     def dims(self) -> dict[str, int]:
-        """Extents by name, without the names that are another extent in another launch."""
+        """Extents by name, without names whose extents differ between launches."""
         return agreed([launch.dims for launch in self.launches])
 
     @property
     def types(self) -> dict[str, str]:
-        """Types by name, without the names that are another type in another launch."""
+        """Types by name, without names whose types differ between launches."""
         return agreed([launch.types for launch in self.launches])
 
     @property
     def launches_agree(self) -> bool:
-        """Is every dim and type the same in all launches that have it?"""
+        """Whether every dim and type is the same in all launches that have it."""
         here = self.dims | self.types
         return all((launch.dims | launch.types).keys() <= here.keys() for launch in self.launches)
 
     @property
     def passed(self) -> bool | None:
-        """Whether all expectations hold, contracts that were judged among them; None without any."""
+        """Whether all checks pass and all judged contracts hold; None if there are none."""
+        # A contract that was not judged neither passes nor fails.
         found = [check.passed for check in self.checks] + [
             each.held for each in self.contracts if each.held is not None
         ]
@@ -220,7 +222,7 @@ class Report:
 
     @property
     def compares(self) -> bool:
-        """Whether anything that launches have written was compared, or judged by a contract."""
+        """Whether any result of a launch was compared, or any contract judged."""
         return any(check.shows for check in self.checks) or any(each.held is not None for each in self.contracts)
 
     @property
@@ -230,7 +232,7 @@ class Report:
 
     @property
     def worst(self) -> Check | None:
-        """The check that says most: a failed one, else the one nearest to its bound."""
+        """The most telling check: a failed one, else the one nearest to its bound."""
         return max(self.checks, key=lambda check: (not check.passed, check.excess), default=None)
 
     @property
@@ -239,24 +241,24 @@ class Report:
 
     @property
     def gbps(self) -> float | None:
-        """Gigabytes a second, by `moves`."""
+        """Gigabytes a second, from `moves`."""
         return self.moves / self.time_us / 1e3 if self.moves and self.time_us else None
 
     @property
     def tflops(self) -> float | None:
-        """Operations a picosecond, by `computes`."""
+        """Operations a picosecond (TFLOPS), from `computes`."""
         return self.computes / self.time_us / 1e6 if self.computes and self.time_us else None
 
     @property
     def share_of_limit(self) -> float | None:
-        """Rate over the bandwidth of the device's memory."""
+        """The rate over the bandwidth of the device's memory."""
         return self.gbps * 1e9 / self.bandwidth if self.gbps and self.bandwidth else None
 
     def _repr_html_(self) -> str:
         return report_page(self)
 
     def as_json(self) -> dict[str, Any]:
-        """What `dsl run --json` prints."""
+        """The report for `dsl run --json`."""
         worst, first = self.worst, self.launches[0] if self.launches else None
         names = ("file", "example", "device", "chip", "dims", "types", "passed", "time_us")
         out: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -271,12 +273,13 @@ class Report:
             keys = ("registers", "spills", "shared_bytes", "occupancy", "limited_by")
             out |= {key: getattr(first, key, None) for key in keys}
             out |= {"untimed": self.untimed} if self.untimed else {}
+        # Checks that passed say no more than `passed`.
         if not self.passed:
             out["checks"] = [asdict(check) for check in self.checks]
         return out | {name: value for name, value in self._parts().items() if value}
 
     def _parts(self) -> dict[str, Any]:
-        """What is told where there is some."""
+        """The parts of the report that are left out if they are empty."""
         has_parts = len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches)
         return {
             "guessed": self.guessed,
@@ -289,7 +292,7 @@ class Report:
 
 
 def guess_in_words(guessed: Mapping[str, int]) -> str:
-    """What is said of dims that nobody gave."""
+    """A sentence about guessed dims."""
     texts = ", ".join(f"{name}={extent}" for name, extent in guessed.items())
     return f"{texts}: guessed, since nobody gives {'them' if len(guessed) > 1 else 'it'}"
 
@@ -305,7 +308,7 @@ def lines_of(report: Report) -> dict[str, dict[int, Counters]]:
 
 
 def by_file(by_line: Mapping[str, Mapping[str, float]], own: str) -> dict[str, dict[int, Counters]]:
-    """Counters by `LINE` of the file `own`, or `FILE:LINE`, as those of files."""
+    """Counters by file and line, from counters by `LINE` (of the file `own`) or `FILE:LINE`."""
     from dsl.runtime.emulator import Counters
 
     files: dict[str, dict[int, Counters]] = {}
@@ -316,14 +319,14 @@ def by_file(by_line: Mapping[str, Mapping[str, float]], own: str) -> dict[str, d
 
 
 def take(facts: Any, attributes: Any) -> None:
-    """What a driver says that a kernel takes."""
+    """Copies the driver's figures of a kernel."""
     facts.registers, facts.spills = attributes.registers, attributes.local_bytes
     facts.shared_bytes = attributes.static_shared_bytes + attributes.dynamic_shared_bytes
     facts.occupancy, facts.limited_by = attributes.occupancy, attributes.limited_by
 
 
 def agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    """What all tables that have a name say of it, where they say the same."""
+    """The names whose values agree in all tables that have them."""
     names = dict.fromkeys(name for table in tables for name in table)
     found = {name: [table[name] for table in tables if name in table] for name in names}
     return {name: values[0] for name, values in found.items() if all(value == values[0] for value in values)}
@@ -338,6 +341,7 @@ def totals(launches: list[LaunchReport]) -> dict[str, Any]:
 def from_json(record: dict[str, Any]) -> Report:
     """The inverse of `dataclasses.asdict`."""
     launches = []
+    # The record comes from a child process of ours, so its fields are not checked.
     for row in record.pop("launches"):
         explanation, bound = row.pop("explanation"), row.pop("bound")
         if bound is not None:
@@ -349,7 +353,7 @@ def from_json(record: dict[str, Any]) -> Report:
 
 
 def finite(value: Any) -> Any:
-    """`value` with floats that JSON does not have as words."""
+    """`value` with NaN and infinities as words, which JSON lacks as numbers."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -363,7 +367,7 @@ def finite(value: Any) -> Any:
 
 
 def report_page(report: Report) -> str:
-    """What a notebook shows: launches and checks as tables, the source with counters and heat."""
+    """The HTML for a notebook: launches and checks as tables, the source with counters and heat."""
     values = ", ".join(f"{name}={value}" for name, value in (report.dims | report.types).items())
     files = lines_of(report)
     return html.page(
@@ -378,7 +382,7 @@ def report_page(report: Report) -> str:
 
 
 def launches(report: Report) -> str:
-    """A row for each."""
+    """A table with a row for each launch."""
     rows = [launch_facts(each) for each in report.launches]
     if report.times is not None and len(rows) == 1:
         low, median, high = report.times
@@ -403,7 +407,7 @@ def launch_facts(launch: LaunchReport) -> dict[str, Any]:
 
 
 def judged(report: Report) -> str:
-    """What was expected, and what came of it: results, then contracts."""
+    """A table of all expectations and their results: checks, then contracts."""
     rows: list[list[html.Cell]] = []
     rows += [[word(each.passed), each.text, result_of(each), place_of(each.line)] for each in report.checks]
     rows += [[word(each.held), each.text, figure_of(each), place_of(each.line)] for each in report.contracts]
@@ -430,7 +434,8 @@ def result_of(check: Check) -> str:
 
 
 def said_of_check(check: Check) -> Iterator[str]:
-    """How near a result is, and of one that differs where; nothing of a condition."""
+    """The result of a check in words: the error, and for a wrong result also where it differs. Empty for a
+    condition."""
     if check.size > 1 or check.first is not None:
         is_equal = check.passed and check.tolerance == check.max_error == 0.0
         yield "equal" if is_equal else f"max error {number(check.max_error)}, allowed {number(check.tolerance)}"

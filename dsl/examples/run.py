@@ -1,4 +1,4 @@
-"""Runs an example: evaluates its lines one after the other, launches through the Module, and compares."""
+"""Running an example: evaluates its lines in order, launches through the Module, and compares."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def run_example(
     start = time.monotonic()
     report = ExampleRun(program, example, device, why, overrides, settings).run()
     failed = [check for check in report.checks if not check.passed and check.hint is None]
+    # A second run may show that zeros outside of a tensor are the cause. It takes as long as the first.
     if failed and time.monotonic() - start < MOST_SECONDS:
+        # The same inputs by the same seed; nothing is timed or explained, since only the checks count.
         plain = LaunchSettings(settings.schedule, seed=settings.seed, measure=False, arch=settings.arch)
         ran = {launch.kernel for launch in report.launches}
         hint = outside_of(
@@ -55,7 +57,8 @@ def run_example(
 
 
 class ExampleRun:
-    """The names of one example, line by line. Type parameters of its kernels are names too: their first alternative."""
+    """Runs one example, line by line. Type parameters of its kernels are names, too: their first alternative, or that
+    of the command line."""
 
     def __init__(
         self,
@@ -95,11 +98,12 @@ class ExampleRun:
             else:
                 self.cost(line)
         self.launcher.end()
+        # Behind the run: only launches show which types they took.
         self.check_types()
         return self.report
 
     def check_types(self) -> None:
-        """TileError for a type of the command line that no launch had, since arrays of the example say another."""
+        """TileError for a type of the command line that no launch used, since arrays of the example have another."""
         for name, wanted in self.overrides.types.items():
             taken = {launch.types[name] for launch in self.report.launches if name in launch.types}
             if taken and wanted not in taken:
@@ -108,9 +112,10 @@ class ExampleRun:
                 raise TileError("option", self.example.loc, message, hint)
 
     def assign(self, line: ast.Assign) -> None:
-        """Binds the names; one that the command line gives takes that value instead."""
+        """Binds the names of an assignment. A value from the command line replaces the line's own."""
         if line.op is not None:
             raise TileError("syntax", line.loc, "an example assigns with '='")
+        # Ahead of binding: the line may rebind a name that it reads.
         source = self.empty.unwritten_in([line.value], self.names)
         is_result = self.empty.is_result([line.value], self.names)
         self.host.bind(line.targets, self.host(line.value), line.loc)
@@ -132,6 +137,7 @@ class ExampleRun:
         else:
             arguments = [self.host.argument(value) for value in line.args]
         try:
+            # An example makes its own outputs, so that it can name and compare them.
             given, rest = function.order(tuple(arguments), named, makes_outputs=False)
         except TileError as error:
             raise TileError(error.code, line.loc, error.message, error.hint) from None
@@ -144,6 +150,7 @@ class ExampleRun:
         try:
             self.launcher.launch(function, given, self.settings.schedule or schedule, rest)
         except TileError as error:
+            # Errors in arguments belong to the launch line. Errors in the kernel keep their place.
             if len(error.errors) == 1 and (error.loc is None or isinstance(error, Misfit)):
                 raise from_launch(error.errors[0], line) from None
             raise
@@ -152,7 +159,7 @@ class ExampleRun:
             raise
 
     def items(self, line: ast.Launch) -> tuple[str | None, dict[str, Any]]:
-        """`with` of a launch: a schedule, and constants."""
+        """The `with` items of a launch: a schedule, and constants."""
         schedule, constants = None, {}
         for item in line.items:
             if item.value is not None:
@@ -169,7 +176,7 @@ class ExampleRun:
             return node.id
         return self.host(node)
 
-    # ---- what is said about them ----
+    # ---- expectations ----
 
     def expect(self, line: ast.Expect) -> Check:
         text = line.loc.text
@@ -181,15 +188,15 @@ class ExampleRun:
             holds = bool(holds.all()) if hasattr(holds, "all") else bool(holds)
             if not holds and isinstance(line.actual, ast.Compare) and line.actual.ops == ["=="]:
                 left, right = line.actual.operands
-                return self.compare(line, text, left, right, 0.0, 0.0)  # it passes if NaNs are all that differs
+                return self.compare(line, text, left, right, 0.0, 0.0)  # passes if only NaNs differ
             check = Check(text, line.loc.line, holds, 0.0 if holds else 1.0, 0.0, int(not holds), 1)
             check.shows = size > 0 and self.shows(line.actual)
             return check
         return self.compare(line, text, line.actual, line.wanted, *self.bounds(line))
 
     def shows(self, *sides: ast.Expr) -> bool:
-        """Whether an `expect` says something of what launches have written: of numbers, inputs, and one array on both
-        sides it does not."""
+        """Whether an `expect` tests the results of launches. It does not if it compares numbers, inputs, or an array
+        with itself."""
         if not self.empty.is_result(sides, self.names):
             return False
         if len(sides) == 1 and isinstance(sides[0], ast.Compare) and len(sides[0].operands) == 2:
@@ -199,7 +206,7 @@ class ExampleRun:
         return len(sides) == 1 or (len(texts) == 2 and not (len(values) == 2 and is_same(*values)))
 
     def contract(self, line: ast.Contract) -> None:
-        """Judges a contract of the launch above, if the example is as it is written."""
+        """Judges a contract of the launch above, if the example runs as it is written."""
         check_contract(line, bool(self.report.launches))
         if not self.settings.contracts:
             return
@@ -211,8 +218,8 @@ class ExampleRun:
             self.launcher.judged.judge(said, self.launcher.evidence)
 
     def others_set(self) -> str | None:
-        """Why this is not the example as it is written, of which its contracts are. Other constants, and other options
-        of the compiler's choices, make no other example: what they cost is to be told."""
+        """The reason, in words, that contracts of the example do not apply: the command line sets other inputs, types
+        or a schedule. Other constants and choices do not count: contracts exist to show their cost."""
         types = {name: choice for name, choice in self.overrides.types.items() if choice != self.defaults[name]}
         given = [f"{name}={value}" for name, value in {**self.overrides.names, **types}.items()]
         given += [] if self.settings.schedule is None else [f"--schedule {self.settings.schedule}"]
@@ -257,7 +264,7 @@ class ExampleRun:
         return numbers[0], numbers[1] if len(numbers) > 1 else 0.0
 
     def cost(self, line: ast.Cost) -> None:
-        """Adds up what the launches must move and compute."""
+        """Adds the bytes or operations of a `moves` or `computes` line to the report."""
         check_cost(line, bool(self.report.launches), None)
         number = float(self.host.number(line.value, line.kind))
         setattr(self.report, line.kind, (getattr(self.report, line.kind) or 0.0) + number)

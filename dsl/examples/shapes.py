@@ -1,8 +1,5 @@
-"""An example without its arrays: numbers, and the types and shapes of what it makes. Loads no numpy.
-
-What `dsl check` and `dsl compile` know of an example. Names and functions are checked as in a run; a value that only a
-run can have is Unknown.
-"""
+"""Examining an example without making its arrays: numbers, types and shapes. Does not load numpy. `dsl check` and `dsl
+compile` use this. Names and functions are checked as in a run; a value that only a run has is Unknown."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ def find_example(program: Program, name: str | None) -> ast.Example:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFacts:
-    """A launch line: arguments by name (ArrayFacts, numbers, None if left out, Unknown), and what `with` says."""
+    """A launch line: its arguments by name (ArrayFacts, numbers, None if left out, Unknown), and its `with` items."""
 
     line: ast.Launch
     arguments: dict[str, Any]
@@ -55,7 +52,7 @@ class LaunchFacts:
 
 @dataclass(slots=True)
 class ExampleFacts:
-    """What is known of an example before it runs. contracts: each with the launch that it is of."""
+    """The facts about an example before it runs. contracts: each with its launch."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     launches: list[LaunchFacts] = field(default_factory=list)
@@ -64,7 +61,7 @@ class ExampleFacts:
 
 
 def examine(program: Program, example: ast.Example, overrides: Overrides | None = None) -> ExampleFacts:
-    """Evaluates the example's lines as far as shapes go; collects the errors of all lines."""
+    """Evaluates the lines of an example as far as shapes allow, and collects the errors of all lines."""
     overrides = overrides or Overrides()
     parameters = type_parameters(reached_kernels(program, example))
     names: dict[str, Any] = {}
@@ -80,7 +77,7 @@ def examine(program: Program, example: ast.Example, overrides: Overrides | None 
                 _assign(shapes, line, names, overrides.names)
             elif isinstance(line, ast.Launch):
                 if line.name not in program.dispatches and line.name not in program.kernels:
-                    continue  # an error of the program
+                    continue  # reported as an error of the program
                 facts.launches.append(_launch(program, shapes, line, overrides))
             elif isinstance(line, ast.Expect):
                 with with_terms():
@@ -94,6 +91,7 @@ def examine(program: Program, example: ast.Example, overrides: Overrides | None 
             facts.errors += error.errors
             for target in getattr(line, "targets", ()):
                 if isinstance(target, ast.Name):
+                    # Later lines that read the name are no errors of their own.
                     names.setdefault(target.id, UNKNOWN)
     facts.numbers = {k: v for k, v in names.items() if isinstance(v, int) and not isinstance(v, bool)}
     return facts
@@ -116,15 +114,16 @@ def _expect(shapes: Shapes, line: ast.Expect) -> None:
 
 
 class _OfARun(Exception):
-    """A bound hangs on what only a run can tell."""
+    """A bound depends on a value that only a run has."""
 
 
 @contextmanager
 def with_terms() -> Iterator[None]:
-    """A name that an `expect` does not know may be meant as the term of a contract."""
+    """Adds a hint to an unknown name in an `expect`: it may be a misspelt term of a contract."""
     try:
         yield
     except TileError as error:
+        # The message ends in the unknown name.
         name = error.message.rpartition(" ")[2].strip("'")
         if error.code != "name" or len(error.errors) > 1:
             raise
@@ -152,7 +151,7 @@ def _contract(facts: ExampleFacts, shapes: Shapes, line: ast.Contract, number: i
 
 
 def bound_nodes(line: ast.Expect) -> list[ast.Expr]:
-    """The bounds of `~=`: an absolute one, and one relative to the wanted value. TileError if there is none."""
+    """The bounds of `~=`: an absolute one, and perhaps one relative to the wanted value. TileError if there is none."""
     if line.bound is None:
         raise TileError("syntax", line.loc, "'~=' needs a bound", "within 1e-3, or within 0 for equal")
     nodes: list[ast.Expr] = line.bound.items if isinstance(line.bound, ast.Sequence) else [line.bound]
@@ -162,7 +161,7 @@ def bound_nodes(line: ast.Expect) -> list[ast.Expr]:
 
 
 def check_bound(line: ast.Expect, values: list[Any]) -> None:
-    """TileError for a bound that is no number, or one that says nothing."""
+    """TileError for a bound that is not a number, not finite, or negative."""
     for node, value in zip(bound_nodes(line), values, strict=True):
         if value is UNKNOWN:
             continue
@@ -173,7 +172,7 @@ def check_bound(line: ast.Expect, values: list[Any]) -> None:
 
 
 def _same_shapes(shapes: Shapes, node: ast.Expr) -> None:
-    """What an expectation compares has one shape, as far as shapes are known."""
+    """TileError if the known shapes that an expectation compares differ."""
     if isinstance(node, ast.Compare):
         for left, right in pairwise(node.operands):
             _equal(shapes(left), shapes(right), right.loc)
@@ -203,7 +202,7 @@ def _assign(shapes: Shapes, line: ast.Assign, names: dict[str, Any], given: Mapp
 
 
 def check_cost(line: ast.Cost, is_launched: bool, value: Any) -> None:
-    """TileError for `moves` or `computes` above all launches, or of no number."""
+    """TileError for `moves` or `computes` above all launches, or with a value that is not a number."""
     if not is_launched:
         raise TileError("example", line.loc, f"'{line.kind}' stands below a launch")
     if isinstance(value, ArrayFacts | DType | str | tuple):
@@ -222,6 +221,7 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
     free = [p for p in params if p not in named]
     if len(values) > len(free):
         raise TileError("call", line.loc, f"{line.name} takes {len(params)} arguments; got {len(values) + len(named)}")
+    # An example gives outputs, too, so no reading leaves them out.
     taken = read_in_order(free, optional_tensors(program, line.name), len(values))
     given = {**dict(zip(taken, values, strict=False)), **named}
     arguments = {p: given.get(p) for p in params}
@@ -233,7 +233,7 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
 
 
 def _items(program: Program, shapes: Shapes, line: ast.Launch, values: dict[str, Any]) -> str | None:
-    """The schedule that a launch names, and its NAME=VALUE into `values`; a function is given by its name."""
+    """The schedule that a launch names. Adds its NAME=VALUE items to `values`; a function by its name."""
     schedule = None
     for item in line.items:
         value = item.value
@@ -249,8 +249,8 @@ def _items(program: Program, shapes: Shapes, line: ast.Launch, values: dict[str,
 
 
 def missing(line: ast.Launch, params: Sequence[str], name: str) -> TileError:
-    """The error for a launch that gives too little: what it takes beside what it was given, since any may be left out.
-    An example makes its outputs, too."""
+    """The error for a launch with too few arguments. It lists all parameters and all given arguments, since any of them
+    may be the missing one."""
     hint = f"it takes {', '.join(params)}: outputs, too, empty(…)"
     if line.args is not None:
         texts = [node.loc.source.text[node.loc.start : node.loc.end] for node in line.args]
@@ -260,7 +260,7 @@ def missing(line: ast.Launch, params: Sequence[str], name: str) -> TileError:
 
 
 def from_launch(error: TileError, line: ast.Launch) -> TileError:
-    """The error of a plan, with the launch that asks for it."""
+    """The error of a plan, with the place of the launch line."""
     if error.loc is None:
         return TileError(error.code, line.loc, error.message, error.hint)
     return TileError(error.code, error.loc.called_from(line.loc), error.message, error.hint)

@@ -1,7 +1,5 @@
-"""A timeline of a launch: records of warps → spans, a table of what the marks found, and Chrome-trace JSON.
-
-Times are microseconds on a GPU. On the emulator they are turns: a warp has one for each instruction that it issues.
-"""
+"""The timeline of a launch: records of warps → spans, a table of the marks, and Chrome-trace JSON. Times are
+microseconds on a GPU. On the emulator they are turns: a warp has one for each instruction that it issues."""
 
 from __future__ import annotations
 
@@ -28,15 +26,15 @@ if TYPE_CHECKING:
 
 TURNS, MICROSECONDS = "turns", "us"
 HEAD, ABOUT = b'{"traceEvents":', b'"otherData":{"device":'
-"""What a trace of `write_trace` has."""
+"""Parts of every trace that `write_trace` writes, to recognise one."""
 LEAST_STEPS = 4
-"""Steps of %globaltimer that a launch must take for the rate of %clock64 to follow from it."""
+"""The least number of steps of %globaltimer in a launch from which the rate of %clock64 can be found."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSettings:
-    """What to record and where to write it. marks: as `dsl/lowering/passes/marks.py` reads them; events: of a warp, two
-    for each span; blocks: of the first ones, None for as many as `dsl/runtime/timeline.py` takes."""
+    """What to record and where to write it. marks: as `dsl/lowering/passes/marks.py` reads them. events: the most of a
+    warp; a span has two. blocks: the number of first blocks, None for as many as `dsl/runtime/timeline.py` takes."""
 
     path: str
     marks: str
@@ -46,7 +44,7 @@ class TimelineSettings:
 
 @dataclass(frozen=True, slots=True)
 class MarkedSpan:
-    """What a mark is of, once, in clocks. inner: events between its begin and its end."""
+    """One span between the begin and end of a mark, in clocks. inner: events within it."""
 
     mark: int
     begin: int
@@ -56,8 +54,8 @@ class MarkedSpan:
 
 @dataclass(slots=True)
 class MarkRow:
-    """A mark of all warps: how often, and times without what marks cost. share: of the lives of the warps that came
-    there, `warps` of them."""
+    """A mark over all warps: its count, and its times without the cost of marks. share: of the lives of the `warps`
+    that reached it."""
 
     kind: str
     name: str
@@ -72,11 +70,10 @@ class MarkRow:
 
 @dataclass(slots=True)
 class Timeline:
-    """What one launch recorded. blocks: that recorded; cost: of a mark; marks_share: of the warps' lives; dropped:
-    events that did not fit; unfinished: begins without an end; unreached: marks of which no warp has an event.
-    step_ns: of %globaltimer, clock_mhz: of the SMs, both as
-    the records show them. times_us: of the kernel without marks and with them; registers: of a thread, and bytes that
-    it spills, likewise."""
+    """The records of one launch. blocks: that recorded. cost: of a mark. marks_share: of marks in the warps' lives.
+    dropped: events that did not fit. unfinished: begins without an end. unreached: marks without an event. step_ns: of
+    %globaltimer, and clock_mhz: of the SMs, both found from the records. times_us: of the kernel without marks and with
+    them. registers: of a thread, and bytes that it spills, likewise."""
 
     kernel: str
     unit: str
@@ -98,7 +95,7 @@ class Timeline:
     end: float = 0.0
 
     def as_record(self) -> dict[str, Any]:
-        """What a report holds of it: all but the trace, and the wait at which warps spend most time together."""
+        """The data for a report: all but the trace, and with the wait at which warps spend the most time together."""
         found = asdict(replace(self, trace=[]))
         del found["trace"], found["end"]
         waits = [row for row in found["rows"] if row["kind"] == BARRIERS]
@@ -106,7 +103,7 @@ class Timeline:
 
 
 class Scale:
-    """From the clock of each SM to one time. rate: of a clock."""
+    """Maps the clock of each SM to one time. rate: the time of a clock."""
 
     unit = TURNS
     step_ns: int | None = None
@@ -121,8 +118,8 @@ class Scale:
 
 
 class DeviceScale(Scale):
-    """By the pairs of clocks that warps read at their begin and end. All SMs have one rate, which is fitted to all
-    pairs; each has an offset of its own, the mean of its pairs, so that steps of %globaltimer cancel."""
+    """The scale of a GPU, from the pairs of clocks (%globaltimer, %clock64) that warps read at their begin and end. All
+    SMs have one rate, fitted to all pairs. Each SM has its own offset, the mean of its pairs."""
 
     unit = MICROSECONDS
 
@@ -138,6 +135,7 @@ class DeviceScale(Scale):
             message = f"the launch takes {times[-1] - times[0]} ns, and the device's clock of all SMs goes in steps of "
             hint = "a larger shape: the rates of the SMs' own clocks are found by it"
             raise TileError("limit", None, f"{message}{self.step_ns} ns", hint)
+        # Least squares around the mean of each SM. %globaltimer moves in steps, whose error cancels over many pairs.
         above = below = 0.0
         middles = {}
         for sm, each in pairs.items():
@@ -153,7 +151,7 @@ class DeviceScale(Scale):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A launch as its marks tell it. spans: of each warp; cost: of a mark, in clocks."""
+    """The records of a launch, prepared. spans: of each warp. cost: of a mark, in clocks."""
 
     header: Header
     grid: Sequence[int]
@@ -163,7 +161,8 @@ class Recorded:
     scale: Scale
 
     def net(self, span: MarkedSpan) -> float:
-        """The time of a span without the marks between its two readings: what is left of its begin, and all inside."""
+        """The time of a span without the marks between its two readings: the rest of its own begin, and all marks
+        inside."""
         return max(span.end - span.begin - self.cost * (1 + span.inner), 0.0) * self.scale.rate
 
     def life(self, warp: WarpRecord) -> MarkedSpan:
@@ -174,7 +173,7 @@ class Recorded:
 def timeline_of(
     header: Header, grid: Sequence[int], warps: Sequence[WarpRecord], on_gpu: bool, number: int = 0, start: float = 0.0
 ) -> Timeline:
-    """The timeline of a launch. number, start: of the launch among those of one trace, and when it begins there."""
+    """The timeline of a launch. number: of the launch within its trace. start: the time at which it begins there."""
     if not warps:
         raise TileError("call", None, f"no warp of {header.label} recorded anything")
     scale = DeviceScale(warps) if on_gpu else Scale()
@@ -203,19 +202,20 @@ def timeline_of(
 
 
 def unreached(header: Header, warps: Sequence[WarpRecord]) -> list[str]:
-    """The marks that lane 0 of none of these warps came to, or had room for."""
+    """The marks that lane 0 of no warp reached, or had room to record."""
     seen = {mark for warp in warps for mark, *_ in warp.events}
     missing = [mark for number, mark in enumerate(header.timeline) if number not in seen]
+    # Lives are recorded apart, and empty pairs only measure marks.
     return [with_line(mark) for mark in missing if mark.kind not in (LIFE, EMPTY)]
 
 
 def with_line(mark: HeaderMark) -> str:
-    """A mark's name, which has its line."""
+    """The name of a mark, with its line."""
     return mark.name if not mark.line or mark.kind == LINES else f"{mark.name} (line {mark.line})"
 
 
 def is_trace(path: Path) -> bool:
-    """Whether a file is one that `write_trace` wrote, by its head and its last MiB, or empty."""
+    """Whether a file is empty or was written by `write_trace`, judged by its start and its last MiB."""
     with path.open("rb") as file:
         head = file.read(len(HEAD))
         file.seek(max(0, file.seek(0, os.SEEK_END) - (1 << 20)))
@@ -223,12 +223,13 @@ def is_trace(path: Path) -> bool:
 
 
 def end_of(warp: WarpRecord) -> int:
-    """The last clock that a warp is known by."""
+    """The last clock that a warp recorded."""
     return warp.end[1] if warp.end is not None else warp.events[-1][2] if warp.events else warp.begin[1]
 
 
 def spans_of(warp: WarpRecord) -> tuple[list[MarkedSpan], int]:
-    """Begins and ends of a warp in pairs, which nest; and how many begins have no end, since the record was full."""
+    """The spans of a warp, from its nested begins and ends; and the number of begins without an end, since the record
+    was full."""
     open_ones: list[tuple[int, int, int]] = []
     found = []
     for at, (mark, begins, clock) in enumerate(warp.events):
@@ -243,24 +244,24 @@ def spans_of(warp: WarpRecord) -> tuple[list[MarkedSpan], int]:
 
 
 def cost_of(header: Header, spans: Sequence[Sequence[MarkedSpan]]) -> float:
-    """Clocks that a mark costs: of an empty pair, whose second clock is read when the first one's mark is done. Not the
-    first pair of each warp, whose code is fetched meanwhile."""
+    """Clocks that a mark costs: the median over empty pairs, whose second clock is read right after the first mark."""
     empty = {number for number, mark in enumerate(header.timeline) if mark.kind == EMPTY}
+    # Without the first pair of each warp, during which its code is fetched.
     found = [[span.end - span.begin for span in each if span.mark in empty][1:] for each in spans]
     return float(median([clocks for each in found for clocks in each] or [0]))
 
 
 def marks_share(of: Recorded) -> float:
-    """Of the lives of all warps together, what marks take."""
+    """The share of marks in the lives of all warps together."""
     lives = [of.life(warp) for warp in of.warps]
     whole = sum(each.end - each.begin for each in lives)
     return 1 - sum(map(of.net, lives)) / of.scale.rate / whole if whole else 0.0
 
 
 def rows_of(of: Recorded) -> list[MarkRow]:
-    """A row for each mark that a warp came to, the largest total first."""
+    """A row for each mark that a warp reached, the largest total first."""
     times: dict[int, list[float]] = defaultdict(list)
-    lives: dict[int, list[float]] = defaultdict(list)  # of the warps that came there
+    lives: dict[int, list[float]] = defaultdict(list)  # of the warps that reached the mark
     for warp, spans in zip(of.warps, of.spans, strict=True):
         for span in spans:
             times[span.mark].append(of.net(span))
@@ -276,7 +277,8 @@ def rows_of(of: Recorded) -> list[MarkRow]:
 
 
 def trace_of(of: Recorded, number: int, start: float) -> Iterator[dict[str, Any]]:
-    """Events as the Trace Event Format has them: SMs are processes, warps are threads, spans are complete events."""
+    """Events of the Trace Event Format: SMs are processes, warps are threads, spans are complete events."""
+    # Process numbers of launches do not meet: no device has 65,536 SMs.
     header, scale, first = of.header, of.scale, number << 16
     for sm in sorted({warp.sm for warp in of.warps}):
         yield _metadata("process_name", first + sm, 0, f"{header.kernel}: SM {sm}")
@@ -312,10 +314,11 @@ def _corner(block: int, grid: Sequence[int]) -> list[int]:
 
 
 def _thread_name(of: Recorded, warp: WarpRecord) -> str:
-    """`block 3, 1 warp 2`: as many numbers of the block as the grid has axes."""
+    """`block 3, 1 warp 2`: with as many numbers of the block as the grid has axes."""
     axes = max((axis + 1 for axis in range(3) if of.grid[axis] > 1), default=1)
     place = ", ".join(map(str, _corner(warp.block, of.grid)[:axes]))
     multiplying = of.header.constants.get("warps")
+    # Warps beyond those of the schedule are producers, which the compiler adds.
     role = " (copies)" if isinstance(multiplying, int) and warp.warp >= multiplying else ""
     return f"block {place} warp {warp.warp}{role}"
 
@@ -326,7 +329,7 @@ def _metadata(about: str, pid: int, tid: int, value: int | str) -> dict[str, Any
 
 
 def check_lines(marks: str, headers: Sequence[Header], functions: Sequence[Function]) -> None:
-    """TileError `option` for lines that none of these kernels has an operation of that could have a mark."""
+    """TileError `option` for lines without an operation of these kernels that a mark could stand at."""
     names = {mark.name for header in headers for mark in header.timeline if mark.kind == LINES}
     for lines in parse_marks(marks)[1]:
         if lines_name(lines) not in names:
@@ -337,7 +340,7 @@ def check_lines(marks: str, headers: Sequence[Header], functions: Sequence[Funct
 
 
 def write_trace(path: str, timelines: Sequence[Timeline], device: str) -> None:
-    """One file with the launches one behind the other. TileError `file` where it cannot be written."""
+    """Writes one file with the launches one after the other. TileError `file` if it cannot be written."""
     units = "microseconds" if timelines[0].unit == MICROSECONDS else "turns: instructions that a warp has issued"
     about = {"device": device, "ts and dur": units, "launches": [each.as_record() for each in timelines]}
     events = [event for each in timelines for event in each.trace]

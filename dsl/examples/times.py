@@ -1,4 +1,4 @@
-"""How long prepared launches take on a GPU, in microseconds: medians, the L2 cold before each."""
+"""Times of prepared launches on a GPU, in microseconds: medians, with a cold L2 before each launch."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ from collections.abc import Callable
 
 
 def copy_time(size: float, device: int) -> float:
-    """Microseconds in which the device copies, reading and writing so many bytes together; the L2 cold, the median."""
+    """The median microseconds in which the device copies `size` bytes, read and written together, with a cold L2."""
     from dsl.runtime.cuda.timing import measure_copy, percentiles
 
+    # Half of the bytes are read and half are written.
     return percentiles(measure_copy(max(int(size) // 2, 1), device))[1]
 
 
 def timed(launch: Callable[[], object], ordinal: int) -> list[float]:
-    """Microseconds of a prepared launch: 20th percentile, median, 80th of 20 runs, the L2 cold before each."""
+    """Microseconds of a prepared launch: 20th percentile, median and 80th of 20 runs, with a cold L2 before each."""
     from dsl.runtime.cuda.timing import measure, percentiles
 
     return list(percentiles(measure(launch, device=ordinal)))
 
 
 def in_turn(launches: list[Callable[[], object]], ordinal: int) -> list[float]:
-    """The median microseconds of each of these launches, which take turns, the L2 cold before each."""
+    """The median microseconds of each of these launches. They alternate, with a cold L2 before each: a change of the
+    clock meets all."""
     from dsl.runtime.cuda.timing import measure_rounds, percentiles
 
+    # 20 rounds, as for a single launch.
     return [percentiles(times)[1] for times in measure_rounds(launches, 20, device=ordinal)]

@@ -1,4 +1,4 @@
-"""The arrays of a call: their bytes, to a GPU and back."""
+"""The arrays of a call: their bytes, and copies to a GPU and back."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def array_bytes(given: Mapping[str, Any]) -> int:
 
 
 def check_size(given: Mapping[str, Any], most_bytes: int | None) -> None:
-    """TileError `limit` if the arrays of a call have more bytes."""
+    """TileError `limit` if the arrays of a call have more than `most_bytes`."""
     size = array_bytes(given)
     if most_bytes is not None and size > most_bytes:
         raise TileError("limit", None, f"the arrays have {size >> 20} MiB; the limit is {most_bytes >> 20} MiB")
 
 
 def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
-    """The arrays of a call copied to a GPU; one that is given twice stays one."""
+    """Copies the arrays of a call to a GPU. An array that is given twice is copied once: the kernel may rely on it."""
     from dsl.runtime import is_array, to_device
 
     copies: dict[int, Any] = {}
@@ -40,4 +40,5 @@ def on_device(given: Mapping[str, Any], ordinal: int) -> dict[str, Any]:
 def copy_back(given: Mapping[str, Any], arrays: Mapping[str, Any], names: set[str]) -> None:
     """Copies the written arrays from the GPU."""
     for name in names:
+        # Only arrays that kernels write: the others are as they were.
         arrays[name].allocation.copy_out(given[name].ctypes.data, given[name].nbytes)

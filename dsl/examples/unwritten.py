@@ -1,9 +1,6 @@
-"""Arrays of an example: which of them launches have written, and of those that `empty(…)` made, on the emulator, what
-of them.
-
-What stands where nothing has written is nobody's: a kernel that reads it has its arguments swapped, or adds to what was
-never set; an `expect` over it compares nothing. Nor does one over numbers and inputs alone.
-"""
+"""Tracks which arrays of an example launches have written; on the emulator, which elements of arrays that `empty(…)`
+made. Elements that nothing has written have no value. A kernel that reads them has its arguments swapped, or adds to a
+sum that was never set; an `expect` over them compares nothing. Nor does one over numbers and inputs alone."""
 
 from __future__ import annotations
 
@@ -22,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def owner_of(value: Any) -> Any:
-    """The array whose memory an array is a part of."""
-    while hasattr(getattr(value, "base", None), "dtype"):  # an array, not what lent it memory
+    """The array that owns the memory of an array or view."""
+    while hasattr(getattr(value, "base", None), "dtype"):  # an array, not another owner of memory
         value = value.base
     return value
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Whether two arrays are the same memory, seen alike."""
+    """Whether two arrays are the same memory with the same shape, strides and type."""
     interfaces = [getattr(each, "__array_interface__", None) for each in (a, b)]
     keys = [each and (each["data"], each["shape"], each["strides"], each["typestr"]) for each in interfaces]
     return a is b or (keys[0] is not None and keys[0] == keys[1])
@@ -37,7 +34,7 @@ def is_same(a: Any, b: Any) -> bool:
 
 @dataclass(slots=True)
 class EmptyArray:
-    """One of them. scratch: what the emulator knows of its bytes; is_written: some launch writes it."""
+    """An array that `empty` made. scratch: the emulator's record of its bytes. is_written: some launch writes it."""
 
     array: weakref.ref[Any]
     scratch: Scratch | None = None
@@ -45,10 +42,10 @@ class EmptyArray:
 
 
 class EmptyArrays:
-    """Those of an example. derived: names of values that were computed of such as nothing has written, with the array's
-    name; only they and the arrays themselves are known, not what a function keeps. results: memory that launches have
-    written, made by `empty` or not; computed: names of values that were computed of it; bound: how many arrays had been
-    written when a name was bound, written: and when the memory was, last."""
+    """The tracked arrays of an example. known: those that `empty` made. derived: names of values computed from
+    unwritten arrays, with the array's name. results: memory that launches have written, whoever made it. computed:
+    names of values computed from results. writes: the number of writes so far; bound: that number when a name was
+    bound; written: that number at the last write of memory."""
 
     def __init__(self) -> None:
         self.known: dict[int, EmptyArray] = {}
@@ -63,9 +60,10 @@ class EmptyArrays:
         self.known[id(array)] = EmptyArray(weakref.ref(array))
 
     def find(self, value: Any) -> EmptyArray | None:
-        """That whose memory an array is: the array itself, or what it is a view of."""
+        """The empty array whose memory a value is: the value itself, or one that it is a view of."""
         while value is not None:
             found = self.known.get(id(value))
+            # An array may be gone, and its id belong to another object.
             if found is not None and found.array() is value:
                 return found
             value = getattr(value, "base", None)
@@ -74,12 +72,13 @@ class EmptyArrays:
     # ---- launches ----
 
     def tracked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a launch on the emulator: it says where a kernel reads what nothing has written."""
+        """The arguments of a launch on the emulator, in a form that lets it find reads of unwritten elements."""
         return {name: self._tracked(value) for name, value in given.items()}
 
     def _tracked(self, value: Any) -> Any:
         found = None if value is None else self.find(value)
         owner: Any = None if found is None else found.array()
+        # The record is of all bytes of the array, from its first one on: views are not tracked.
         if found is None or owner is not value or not owner.flags.c_contiguous:
             return value
         from dsl.runtime.emulator.scratch import Scratch
@@ -93,7 +92,7 @@ class EmptyArrays:
         return view
 
     def wrote(self, values: Iterable[Any]) -> None:
-        """Launches have written these arrays, or parts of them."""
+        """Notes that launches have written these arrays, or parts of them."""
         for value in values:
             if value is not None:
                 owner = owner_of(value)
@@ -103,11 +102,11 @@ class EmptyArrays:
             found = self.find(value)
             if found is not None:
                 found.is_written = True
-                if found.array() is not value:  # a view: which elements is not known
+                if found.array() is not value:  # a view: the elements that it wrote are not known
                     found.scratch = None
 
     def wrote_all(self) -> None:
-        """Something has that does not say what."""
+        """Notes that unknown arrays have been written: all count as written."""
         for each in self.known.values():
             each.is_written = True
         self.derived.clear()
@@ -115,8 +114,8 @@ class EmptyArrays:
     # ---- lines ----
 
     def unwritten_in(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any]) -> str | None:
-        """The name of an array that these expressions read, or that what they read was computed of, though no launch
-        has written it."""
+        """The name of an unwritten array that these expressions read, directly or through values computed from it; else
+        None."""
         for name in sorted(set().union(*map(names_in, nodes))):
             if name in self.derived:
                 return self.derived[name]
@@ -126,7 +125,7 @@ class EmptyArrays:
         return None
 
     def is_result(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any]) -> bool:
-        """Whether these expressions read what launches have written, or what was computed of it."""
+        """Whether these expressions read results of launches, or values computed from results."""
         return any(
             name in self.computed or self.is_written(names.get(name)) for name in set().union(*map(names_in, nodes))
         )
@@ -136,8 +135,8 @@ class EmptyArrays:
         return id(owner) in self.results and self.results[id(owner)]() is owner
 
     def assigned(self, line: ast.Assign, names: Mapping[str, Any], source: str | None, is_result: bool) -> None:
-        """A line has bound names, to something computed of the array `source`, if there is one, or to views of it.
-        is_result: to something computed of what launches have written."""
+        """Notes the names that a line has bound. source: the unwritten array that their values were computed from, if
+        any. is_result: they were computed from results of launches."""
         bound = {each.id for target in line.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
         self.computed = self.computed | bound if is_result else self.computed - bound
         for target in line.targets:
@@ -150,7 +149,8 @@ class EmptyArrays:
                         self.derived[each.id] = source
 
     def check(self, nodes: Iterable[ast.Expr], names: Mapping[str, Any], loc: Loc) -> None:
-        """TileError where an `expect` reads what nothing has written."""
+        """TileError for an `expect` that reads an unwritten array, or compares an array with a view that a launch has
+        changed since."""
         name = self.unwritten_in(nodes, names)
         if name is not None:
             message = f"no launch has written '{name}', which empty(…) made: there is nothing to compare"
@@ -172,6 +172,8 @@ class EmptyArrays:
         from dsl.runtime.arrays import MOST_TRIED
 
         try:
+            # Views with strides may interleave without sharing an element: q and k in one packed array do. Finding that
+            # out is NP-hard in general, so the work is bounded.
             return bool(np.shares_memory(one, other, max_work=MOST_TRIED))  # type: ignore[arg-type]
         except np.exceptions.TooHardError:
             return bool(np.may_share_memory(one, other))

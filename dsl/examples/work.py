@@ -1,5 +1,5 @@
-"""What a launch does in all (bytes, accesses, instructions, products), by the emulator's counters of some of its blocks
-and the machine code."""
+"""The work of a launch (bytes, accesses, instructions, matrix products), from the emulator's counters of some of its
+blocks and from the machine code."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ if TYPE_CHECKING:
     from dsl.runtime.chips import DeviceFacts
 
 COUNTED_SECONDS = 6.0
-"""That the emulator may count of a launch on a GPU: a block of a product of 4096 takes 4 s."""
+"""The most seconds that the emulator counts a launch on a GPU: a block of a 4096 x 4096 x 4096 matrix product takes 4
+s."""
 FEW_BLOCKS = 4
-"""For a multiprocessor: kernels that go on from tile to tile have so few."""
+"""Blocks of a multiprocessor: persistent kernels have at most so few."""
 SECTOR, LINE = 32, 128
-"""Bytes: of global memory; of all banks of shared memory, a wavefront."""
+"""Bytes of a sector of global memory, and of a wavefront over all banks of shared memory."""
 STOPPED = ("deadlock", "time limit", "instruction budget")
-"""Kinds of findings behind which the counters are of a part of a block."""
+"""Kinds of findings after which the counters cover only a part of a block."""
 PRODUCT = re.compile(r"\b(mma|wgmma)\.\S*?\.m(\d+)n(\d+)k(\d+)((?:\.\w+)*)")
 ORDERS = ("row", "col")
 
 
 @dataclass(slots=True)
 class Work:
-    """bytes: of global memory, each once: those of the arrays, or of the sectors, if they are fewer; wavefronts of
-    shared memory, with one for each shuffle and for each 128 bytes that `wgmma` reads; instructions, special: of warps,
-    by the machine code where `of_machine_code`, else the PTX's without moves; products: see `Counters`; by `wgmma`
-    where `by_warp_groups`; blocks: of the grid. counted: how many of them were, 0 where bytes alone are known.
-    multiply_adds: of tensor cores, by the type of what is multiplied: how many, and as how many of 16 bits they stand
-    among `products`."""
+    """The work of a launch. bytes: of global memory, each once: of the arrays, or of the sectors if these are fewer.
+    wavefronts: of shared memory; each shuffle, and each 128 bytes that `wgmma` reads, counts as one. instructions,
+    special: of warps, by the machine code if `of_machine_code`, else of the PTX without moves. products: see
+    `Counters`; by `wgmma` if `by_warp_groups`. blocks: of the grid. counted: blocks that were counted, 0 if only bytes
+    are known. multiply_adds: of tensor cores, by operand type: their number, and the number of 16-bit ones that they
+    stand for in `products`."""
 
     bytes: float = 0.0
     wavefronts: float = 0.0
@@ -49,19 +50,19 @@ class Work:
 
     @property
     def operations(self) -> float:
-        """Two for each multiply-add of the tensor cores; of kernels without these one for each lane of an
+        """Two for each multiply-add of the tensor cores; in kernels without these, one for each lane of an
         instruction."""
         return 2 * sum(count for count, _ in self.multiply_adds.values()) or 32 * self.instructions
 
 
 def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: DeviceFacts, seconds: float) -> Work:
-    """That of a launch on a GPU: of the first cluster, which has most to do, where a multiprocessor has few blocks,
-    else of one in the middle, which has no edge. kernel, values: as of `first_blocks`."""
+    """The work of a launch on a GPU, from one cluster on the emulator. kernel, values: as for `first_blocks`."""
     from dsl.runtime import assemble
     from dsl.runtime.errors import RuntimeFault
 
     header, count = kernel.header, prod(grid)
     unknown = Work(moved_bytes(header, values), blocks=count)
+    # With few blocks a multiprocessor, the first cluster has the most to do; among many, one in the middle has no edge.
     options = {"from_middle": count > FEW_BLOCKS * facts.sms, "time_limit": seconds, "ptx_lines": True}
     try:
         part = first_blocks(kernel, values, header.cluster, grid=tuple(grid), **options)
@@ -76,8 +77,8 @@ def counted_work(kernel: Any, values: list[Any], grid: Sequence[int], facts: Dev
 
 
 def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | None) -> Work:
-    """That of a launch of which the emulator ran a part, with counters by line of PTX. cubin: the machine code, if
-    there is an assembler; without nvdisasm it is as if there were none."""
+    """The work of a launch of which the emulator ran a part, with counters by line of PTX. cubin: the machine code, or
+    None. Without nvdisasm it is not used."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.executed import Executed, executed
 
@@ -90,6 +91,7 @@ def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | No
         if cubin is not None:
             done, is_known = executed(cubin, header.entry, counters.runs_of_ptx_lines), True
     return Work(
+        # A kernel that reads 4 KB of a table of 16 MB does not move the table.
         min(moved_bytes(header, values), SECTOR * totals.sectors * whole),
         (totals.shared_wavefronts + totals.shuffles + totals.operand_bytes / LINE + done.idle_accesses) * whole,
         done.instructions * whole,
@@ -104,14 +106,15 @@ def work_of(kernel: Any, values: list[Any], part: FirstBlocks, cubin: bytes | No
 
 
 def multiply_adds_of(ptx: str, by_line: Mapping[int, Any], times: float) -> dict[str, list[float]]:
-    """Those of `Work`, so many times what the lines of the PTX were counted to do."""
+    """The `multiply_adds` of `Work`: counters of the lines of PTX, multiplied by `times`."""
     lines = ptx.splitlines()
     found: dict[str, list[float]] = {}
     for number, counters in by_line.items():
         if counters.products and (form := PRODUCT.search(lines[number - 1])):
             m, n, k = map(int, form.group(2, 3, 4))
-            rows = m // 4 if form[1] == "wgmma" else m  # of each of four warps
+            rows = m // 4 if form[1] == "wgmma" else m  # counters are of warps, and four warps share a wgmma
             types = [word for word in form[5].split(".")[1:] if word not in ORDERS]  # of D, A, B, C
+            # By the type of A: that of D is the accumulator's.
             counts = found.setdefault(types[1], [0.0, 0.0])
             counts[0] += counters.mma * rows * n * k * times
             counts[1] += counters.products * times
@@ -119,7 +122,8 @@ def multiply_adds_of(ptx: str, by_line: Mapping[int, Any], times: float) -> dict
 
 
 def moved_bytes(header: Any, values: Sequence[Any]) -> float:
-    """Of the arrays of a launch: what is read once, and what is written once; an array that is given twice is one."""
+    """Bytes of the arrays of a launch that are read, plus bytes of those that are written. An array that is given twice
+    counts once."""
     from dsl.runtime import describe
     from dsl.runtime.header import HeaderTensor
 

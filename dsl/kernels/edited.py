@@ -60,6 +60,7 @@ def ptx_from(file: str, choose: Mapping[str, str]) -> str:
         from dsl.lowering.text.reader import read
 
         return finish(read(text, file), choices=choose).ptx
+    # LLVM IR of ours begins with its header as a comment.
     if text.startswith(";"):
         from dsl.kernels.compile import ptx_of_llvm
 

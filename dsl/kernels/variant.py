@@ -371,6 +371,7 @@ class _Variant:
                 out[constant.name] = self.program.function(out[constant.name])
             if not isinstance(out[constant.name], bool | int | float | ast.Def):
                 raise TileError("constant", constant.loc, f"constant '{constant.name}' is a number or a function")
+        # All constants that are missing, at once.
         if unset:
             raise Errors([*unset])
         return out

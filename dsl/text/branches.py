@@ -63,6 +63,7 @@ def expand(program: Blocks) -> list[TileError]:
             if call is not branch.steps[-1]:
                 message = f"a call of the dispatch '{call.name}' stands last in its branch"
                 raise TileError("dispatch", call.loc, message, "launches of kernels may stand ahead of it")
+            # Expanding a dispatch that calls itself would never end.
             if call.name in chain:
                 ring = " → ".join([*chain[chain.index(call.name) :], call.name])
                 raise TileError("dispatch", call.loc, f"dispatch '{call.name}' calls itself: {ring}")

@@ -36,6 +36,7 @@ def counted_lines(
     """The names of the counters that are not 0 everywhere, and the lines that have counters; of the file `whole` also
     the lines between them. read: gives the lines of a file; without it they come from the disk."""
     rows = {file: {at: each.figures for at, each in by_line.items()} for file, by_line in files.items()}
+    # A column of zeros alone says nothing.
     used = [name for name in COUNTED if any(row[name] for by_line in rows.values() for row in by_line.values())]
     return used, [*_lines(rows, whole, read or source_lines)]
 

@@ -129,6 +129,7 @@ def append_line(path: Path, line: str) -> None:
     with path.open("a+b", buffering=0) as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - 1))
+        # Without the break, the new line would be lost with the broken one.
         begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
         file.write(begin + line.encode() + b"\n")
 

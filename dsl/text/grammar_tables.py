@@ -29,6 +29,7 @@ def build(**objects: Any) -> Lark:
 def load(**objects: Any) -> Lark:
     """The parser from the shipped tables; built from the grammar if the tables belong to another one."""
     tables = json.loads(TABLES.read_text())
+    # A changed grammar must not be parsed by old tables. Building takes 90 ms, so nobody is stopped by it.
     if tables["grammar"] != digest():
         return build(**objects)
     table = tables["data"]["parser"]["parser"]

@@ -19,6 +19,7 @@ def qualified(
 ) -> Any:
     """A copy of a block with whole names, for what is among `names` and for members of `modules`. A name that the block
     binds itself stays. An unknown member becomes an error in `errors`; the block is returned all the same."""
+    # Places are dataclasses, too, and stay as they are.
     if isinstance(node, Loc):
         return node
     if isinstance(node, ast.Name):

@@ -104,6 +104,8 @@ class Program:
                         other = self.like(line, of)
                     except TileError:  # reported where the line is evaluated
                         continue
+                    # Each schedule once, by identity: a ring of `like` lines ends here, and is an error where it is
+                    # evaluated.
                     if not any(other[0] is known for known, _ in found):
                         found.append(other)
         return [member for member, _ in found]
@@ -190,6 +192,7 @@ def load(path: str | Path, name: str | None = None, plugins: Plugins | None = No
     those of the command line."""
     path = Path(path)
     text = read_text(path)
+    # The IR's text would end in a syntax error at its first line, which helps nobody.
     if is_ir(text):
         message = f"{path} is a kernel's IR; this takes the program that it was made of"
         raise TileError("file", None, message, f"dsl run FILE.tile --from {path}")
@@ -254,6 +257,7 @@ def _add(
                 if isinstance(block, ast.Schedule) and len(errors) > found:
                     continue
             if isinstance(block, ast.Example):
+                # Examples of an imported file are not this file's: they may need data or take long.
                 if top:
                     program.examples.append(block)
             elif isinstance(block, ast.Schedule):
@@ -278,6 +282,7 @@ def _add(
 def _define(program: Program, block: ast.KernelDef | ast.Def | ast.ChoiceBlock | ast.Dispatch) -> None:
     if isinstance(block, ast.KernelDef) and (block.name in RESERVED or block.name.startswith(OURS)):
         raise TileError("name", block.loc, f"a kernel cannot be called '{block.name}': PTX has that name already")
+    # A call may name any of these, so they share one space of names.
     kinds: tuple[Mapping[str, Any], ...] = (program.kernels, program.functions, program.choices, program.dispatches)
     for kind in kinds:
         if block.name in kind:

@@ -165,6 +165,7 @@ class _Reading:
 
     def begin(self, source: Source) -> None:
         self.source = source
+        # By identity, beside the nodes: a field in each class would be paid by every reader of the tree.
         self.depths: dict[int, int] = {}
 
     def nested(self, node: Any, *children: Any) -> Any:
@@ -421,6 +422,7 @@ class _Builder(Transformer):
 
     def if_(self, c: list) -> If:
         condition, then, *rest = c
+        # `elif` becomes an `if` in the `else` of the one before, so that readers know two branches alone.
         otherwise = rest.pop() or []
         for test, body in reversed(rest):
             otherwise = [self._nested(If(test.loc, test, body, otherwise), *body, *otherwise)]
@@ -629,12 +631,14 @@ class _Parser:
 
     def blocks(self, source: Source, text: str) -> Any:
         """The blocks of a text: a file, or the rest of one behind an error. Places are those of `source`."""
+        # Lark's callbacks know one file at a time, and programs may be loaded in several threads.
         with self._lock:
             self._reading.begin(source)
             # Each rule of a line ends in a line break, which the last line of a file may lack.
             return self._lark.parse(text if text.endswith("\n") else text + "\n")
 
 
+# Made at the first parse: reading the tables takes 10 ms, which commands that read no file need not wait for.
 _parser = cache(_Parser)
 
 

@@ -48,6 +48,7 @@ def explain(source: Source, error: UnexpectedInput) -> TileError:
     if token.type in _FOUND:
         found, stop = _FOUND[token.type], at + 1
     else:
+        # A token may be a whole line, such as a string.
         found = f"'{token}'" if len(token) <= 40 else f"'{token[:40]}…'"
     expected = set(error.accepts or error.expected)
     where = Loc(source, at, max(stop, at + 1))
@@ -178,6 +179,7 @@ def _bracket(source: Source, at: int, found: str) -> TileError | None:
         return TileError(
             "syntax", Loc(source, at, at + 1), f"'{found}' does not close '{bracket}'; expected '{wanted}'", hint
         )
+    # On the same line the error itself is near enough.
     if source.position(last)[0] < source.position(at)[0]:
         line, column = source.position(at)
         hint = f"the first error behind it is at {line}:{column}"

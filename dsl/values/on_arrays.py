@@ -461,6 +461,7 @@ def reduce(host: Host, loc: Loc, function: Any, value: Any, axis: Any = None, ke
         host.error("shape", loc, "reduce of no elements")
     tiles = [np.moveaxis(t, along, 0) for t in tiles]
     while (extent := tiles[0].shape[0]) > 1:
+        # An odd last element waits for the next step, so that the order of joining is that of the elements.
         pairs = extent // 2 * 2
         joined = _apply(host, loc, function, [t[0:pairs:2] for t in tiles], [t[1:pairs:2] for t in tiles])
         tiles = [np.concatenate([j, t[pairs:].astype(j.dtype)]) for j, t in zip(joined, tiles, strict=True)]

@@ -65,4 +65,5 @@ def same(a: Any, b: Any) -> bool:
     """Whether two names are bound to one thing."""
     if isinstance(a, Closure) and isinstance(b, Closure):
         return a.node is b.node and a.scope is b.scope
+    # 1, 1.0 and true are equal in Python. Branches that bind them bind different things.
     return type(a) is type(b) and a == b

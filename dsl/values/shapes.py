@@ -73,6 +73,7 @@ class Shapes(Walk):
     def of(
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
+        # Numbers alone are known before a run, too: extents of arrays are computed from them.
         if function.numbers is not None and values and not keywords and are_numbers(values):
             return super().of(function, values, keywords, loc)
         self.check(function, function.form, len(values) - function.is_method, keywords, loc)

@@ -152,6 +152,7 @@ def rows(group: str) -> Callable[..., Builtin]:
 
     def row(usage: str, means: str = "", types: str = "", error: str = "", /, **meanings: Any) -> Builtin:
         made = Builtin(usage, means, types, error, **meanings, group=group)
+        # A second row would replace the first in silence.
         assert made.name not in ROWS, made.name
         ROWS[made.name] = made
         return made

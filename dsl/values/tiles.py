@@ -92,6 +92,7 @@ class Tiles(Building):
 
     def _name(self, node: ast.Name) -> Binding:
         found = self.scope.find(node.id)
+        # The mistake behind it is reported already.
         if found is POISON:
             raise Suppressed("name", node.loc, f"'{node.id}' is wrong")
         if found is not None:

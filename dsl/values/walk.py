@@ -280,6 +280,7 @@ class Walk:
     def _call(self, node: ast.Call) -> Any:
         values: list[Any] = []
         if isinstance(node.function, ast.Attribute) and (found := table.find(f".{node.function.name}")) is not None:
+            # A method: the value before the dot is its first argument.
             values, function = [self.expr(node.function.value)], found
         else:
             function = self.callee(node.function)
@@ -350,6 +351,7 @@ class Walk:
             self.check(function, function.form_of_numbers, len(values), keywords, loc)
             return call(function.name, function.numbers, values)
         self.check(function, function.form, len(values) - function.is_method, keywords, loc)
+        # For `place_of`: a meaning reports an error at the argument, not at the call.
         self.node = node
         return self.meaning(function, loc)(self, loc, *values, **keywords)
 

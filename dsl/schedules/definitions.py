@@ -123,8 +123,7 @@ def _collect(
     mistakes: Mistakes,
     followed: list[ast.Property],
 ) -> Said:
-    """Collects a schedule and those that it is like. seen: the schedules on the way here, the outermost first.
-    followed: all `like` lines so far."""
+    """seen: the schedules on the way here, the outermost first. followed: all `like` lines so far."""
     order: dict[str, None] = {}
     liked: dict[str, Definition] = {}
     own: dict[str, Definition] = {}
@@ -171,8 +170,7 @@ def _collect(
         with mistakes.of_a_line():
             read(line)
         if len(mistakes.errors) > found:
-            # Else each use of the name would be an error of its own.
-            mistakes.broken |= names_set_by(line) - own.keys()
+            mistakes.broken |= names_set_by(line) - own.keys()  # else each use would be an error of its own
     # A replaced definition stays below its replacement, which may read it: `TM = TM / 2`.
     definitions = {name: own[name].over(liked.get(name)) if name in own else liked[name] for name in order}
     return Said(definitions, settings | own_settings, contracts | own_contracts)

@@ -319,21 +319,18 @@ def _import(
     except TileError as error:
         raise TileError("import", block.loc, error.message) from None
     of_what = "library" if is_packaged else "file"
-    # A file from elsewhere cannot make the compiler read files of the user's outside of its folder.
-    if not path.is_relative_to(root):
+    if not path.is_relative_to(root):  # a file from elsewhere must not read the user's other files
         raise TileError("import", block.loc, f'"{block.path}" is outside the folder of the {of_what}')
     if str(path) in inside:
         raise TileError("import", block.loc, f'"{block.path}" imports itself')
-    # Two files may import the same third one. Its blocks are defined once.
-    if block.alias is None and str(path) in chain:
+    if block.alias is None and str(path) in chain:  # two files import one: its blocks are defined once
         return {}
     if not is_file(path):
         near = packaged_files() if is_packaged else [p.name for p in folder.glob("*.tile")]
         hint = closest(block.path, near) or (f"the compiler's own: {', '.join(near)}" if is_packaged else None)
         raise TileError("import", block.loc, f'there is no file "{block.path}"', hint)
     beside = Path(block.loc.source.name).parent
-    # Named relative to the importing file, so that an error shows a path that the user can open.
-    name = block.path if is_packaged else normpath(beside / block.path)
+    name = block.path if is_packaged else normpath(beside / block.path)  # a path that the user can open
     try:
         text = read_text(path)
     except TileError as error:

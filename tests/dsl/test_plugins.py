@@ -353,7 +353,7 @@ WRONG = {
     'instructions("nix.toml")': (4, "cannot read"),
     '@directive("unroll", subject="v", takes=None, doc="", example="", after="sink")\ndef f(*a): pass': (
         4,
-        "no new word",
+        "exists already",
     ),
     '@directive("mine", subject="v", takes=3.5, doc="", example="", after="sink")\ndef f(*a): pass': (4, "takes 3.5"),
     'def g(x):\n    return x.nope\n@pass_(after="sink")\ndef f(function, target): g(function)': (5, "'f' raised"),

@@ -405,7 +405,7 @@ class Planner:
             elif wanted is not None:
                 if wanted(line):
                     if self.schedule is not None:
-                        self.reasons.append(f"schedule {self.schedule} was asked for")
+                        self.reasons.append(f"schedule {self.schedule} was requested")
                     return self.branch_plan(line)
             elif self.schedule is None or self.launches_its_kernel(line):
                 spare = spare or line
@@ -413,7 +413,7 @@ class Planner:
                     return self.branch_plan(line)
         if self.schedule is not None and spare is not None:
             self.reasons.append(
-                f"schedule {self.schedule} was asked for, which no branch names: the first of its kernel"
+                f"schedule {self.schedule} was requested, but no branch names it: the first branch of its kernel"
             )
             return self.branch_plan(spare)
         raise Misfit(

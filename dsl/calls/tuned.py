@@ -200,7 +200,7 @@ def tuned_path(path: str | Path) -> Path:
     return Path(path).with_suffix(".tuned.json")
 
 
-AGAIN = "write it anew with 'dsl tune FILE … --write', or remove the entry"
+AGAIN = "write it again with 'dsl tune FILE … --write', or remove the entry"
 
 
 # ---- checks of entries against the file ----

@@ -178,7 +178,7 @@ def _set_aside_alone(path: Path) -> str:
                 read_tuned(path)
             except BrokenError:
                 return f"set aside as {set_aside(path).name}"
-            return "written anew meanwhile"
+            return "another process has written it meanwhile"
     except (TileError, OSError):
         return "it cannot be set aside, and none of it serves"
 

@@ -63,7 +63,7 @@ class JudgedContracts:
         verdict.unit = row.unit
         # A bound for one device says nothing about another. The line stays for those who have it.
         if contract.device is not None and contract.device not in kernel.device:
-            verdict.reason = f'it is of "{contract.device}", and this is {kernel.device}'
+            verdict.reason = f'it applies to "{contract.device}"; this is {kernel.device}'
             return verdict
         try:
             read: Callable[..., Any] = getattr(kernel, row.read)

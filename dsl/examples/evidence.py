@@ -166,7 +166,7 @@ class Evidence:
     @property
     def counted(self) -> Any:
         if self.counters is None:
-            raise NotKnown(f"the emulator tells it (--device emulator), and this is {self.device}")
+            raise NotKnown(f"only the emulator counts it (--device emulator); this is {self.device}")
         return self.counters
 
     def conflicts(self) -> float:
@@ -194,7 +194,7 @@ class Evidence:
 
     def time(self) -> float:
         if self.time_us is None:
-            raise NotKnown(f"a GPU tells it, and this is {self.device}")
+            raise NotKnown(f"only a GPU measures it; this is {self.device}")
         return self.time_us
 
     # ---- origins of figures ----

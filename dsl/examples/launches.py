@@ -208,7 +208,7 @@ class Launcher:
                 if self.marked is None:
                     self.judged.judge(stated, [evidence])
                 else:
-                    self.judged.leave(stated, "it is of the kernel without marks")
+                    self.judged.leave(stated, "it applies to the kernel without marks")
 
     def measure(self, call: ExampleCall) -> None:
         """Times the launches of a call, each alone and all together. For a timeline, launches with marks are recorded,

@@ -48,4 +48,4 @@ class Renewals:
 
 def no_room(error: DeviceError) -> str:
     """The reason, in words, that a launch which changes its inputs is not timed."""
-    return f"there is no room for a copy of what a launch changes, which the next one needs: {error.message}"
+    return f"there is no room for a copy of the memory that a launch changes and the next one needs: {error.message}"

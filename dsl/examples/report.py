@@ -76,9 +76,9 @@ UNREACHED = "nothing: no store reached it"
 NOT_REACHED = (
     "let the grid reach all: 'grid cdiv(n, BLOCK)' has a block for the rest, too; its first extent is that of block(0)"
 )
-BOTH_NAN = "give it inputs of which the wanted result is a number: 0 / 0 and inf - inf are none"
+BOTH_NAN = "use inputs for which the wanted result is a number: 0 / 0 and inf - inf are NaN"
 NO_NUMBER = (
-    "of an 'empty' array that is added to, of 0 / 0, of sqrt or log of a negative number, or of inf - inf, as "
+    "it comes from an 'empty' array that is added to, 0 / 0, sqrt or log of a negative number, or inf - inf, as "
     "where a whole row is masked"
 )
 OVERFLOWS = {

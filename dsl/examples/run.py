@@ -224,7 +224,7 @@ class ExampleRun:
         given = [f"{name}={value}" for name, value in {**self.overrides.names, **types}.items()]
         given += [] if self.settings.schedule is None else [f"--schedule {self.settings.schedule}"]
         given += [] if self.settings.timeline is None else ["--timeline"]
-        return f"it is of the example as it is written, without {', '.join(given)}" if given else None
+        return f"it applies to the example as written, without {', '.join(given)}" if given else None
 
     def compare(self, line: ast.Expect, text: str, left: ast.Expr, right: ast.Expr, bound: float, rel: float) -> Check:
         actual, wanted = self.host(left), self.host(right)

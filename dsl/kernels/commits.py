@@ -46,7 +46,7 @@ def double_commits(body: list[ast.Statement]) -> Iterator[TileError]:
 
 
 def _error(statement: ast.Statement) -> TileError:
-    message = "this commit() closes a group without copies: nothing is copied since the commit() before it"
+    message = "this commit() closes an empty group: nothing was copied since the commit() before it"
     hint = "wait(n) counts that group too, and waits for a copy more; one commit() closes all copies before it"
     return TileError("instruction", statement.loc, message, hint)
 

@@ -457,7 +457,7 @@ class _Variant:
         power = min(pow2_divisor(most), MAX_DIVISOR)
         # Every smaller power of two is right, too: `--choose` tries narrower accesses with it.
         options = {str(each): each for each in (most, *(power >> i for i in range(power.bit_length())))}
-        why = "its tiles, and what is known of it up to 16"
+        why = "its tiles, and its known divisor up to 16"
         return function.choices.choose("divisor", name, options, str(most), because=why, loc=self.kernel.loc)
 
     # ---- parameters ----

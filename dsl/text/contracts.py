@@ -162,7 +162,10 @@ def read(node: ast.Expr, device: str | None) -> ast.Contract:
     if call is not None:
         if (head.id, True) not in TERMS:
             raise TileError(
-                "expect", left.loc, f"'{head.id}' is of the whole kernel", f"expect {TERMS[head.id, False].example}"
+                "expect",
+                left.loc,
+                f"'{head.id}' is a figure of the whole kernel",
+                f"expect {TERMS[head.id, False].example}",
             )
         row = TERMS[head.id, True]
         if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], ast.Name):

@@ -492,9 +492,7 @@ def _reshaped_hint(value: Value, shape: tuple[int, ...]) -> str:
         whole, axis = op.operands[0].tile.shape, op.attrs["axis"]
         for other in range(len(whole)):
             if other != axis and (*whole[:other], *whole[other + 1 :]) == shape:
-                return (
-                    f"what is joined along axis={axis} has the other axes left; along axis={other} it has {list(shape)}"
-                )
+                return f"a reduction along axis={axis} keeps the other axes; along axis={other} it has {list(shape)}"
     return "one value for each element of the part: [:, None] and [None, :] give it axes, a reduction takes one"
 
 

@@ -87,7 +87,7 @@ class Arrays(Host):
         arrays = [(v.shape, o) for v, o in zip(values, operands, strict=True) if is_array(v) and v.shape]
         for (left, _), (right, each) in pairwise(arrays):
             if left != right:
-                hint = "nothing is broadcast here; write broadcast(x, [EXTENT, …]) for what is meant"
+                hint = "'expect' broadcasts nothing; write broadcast(x, [EXTENT, …])"
                 self.error("shape", each.loc, f"shapes {list(left)} and {list(right)} are not equal", hint)
 
     def _index(self, node: ast.Index) -> Any:

@@ -287,7 +287,7 @@ class Walk:
         if isinstance(function, Closure):
             return self.call_def(function, node)
         if node.rest is not None:
-            self.error("call", node.rest, "'...' gives constants to a def; this is none")
+            self.error("call", node.rest, "'...' passes constants to a def; this is not a def")
         if not isinstance(function, Builtin):
             hint = f"value.to({function.name}) converts" if isinstance(function, DType) else None
             self.error("type", node.loc, f"{self.describe(function)} is no function", hint)
@@ -410,7 +410,7 @@ class Walk:
         for name in wanted:
             if name not in found and defaults.get(name) is None:
                 hint = closest(name, self.scope.all_names()) or f"give it: {name}=…"
-                self.error("call", loc, f"{definition.name} needs '{name}', which is no name here", hint)
+                self.error("call", loc, f"{definition.name} needs '{name}', which has no value here", hint)
         return found
 
     def inlined(self, closure: Closure, values: list[Any], keywords: dict[str, Any], loc: Loc) -> Any:

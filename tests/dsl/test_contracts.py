@@ -220,8 +220,8 @@ def test_what_the_assembler_tells_is_not_judged_without_it(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"given": ("rows=4",)}, "it is of the example as it is written, without rows=4"),
-        ({"schedule": "lanes"}, "it is of the example as it is written, without --schedule lanes"),
+        ({"given": ("rows=4",)}, "it applies to the example as written, without rows=4"),
+        ({"schedule": "lanes"}, "it applies to the example as written, without --schedule lanes"),
     ],
 )
 def test_an_example_s_contract_is_of_the_example_as_it_is_written(settings: Any, reason: str) -> None:
@@ -236,8 +236,8 @@ def test_a_device_and_a_time_are_told_where_they_are_not_met() -> None:
         ROWS, 'barriers == 7 on "H100"\nbarriers == 0 on "sm_90"\ntime <= 2.0 * copy(bytes(x) + bytes(y))'
     )
     assert [each.held for each in verdicts] == [None, True, None]
-    assert verdicts[0].reason == 'it is of "H100", and this is emulator (emulated H200, sm_90)'
-    assert verdicts[2].reason == "a GPU tells it, and this is emulator (emulated H200, sm_90)"
+    assert verdicts[0].reason == 'it applies to "H100"; this is emulator (emulated H200, sm_90)'
+    assert verdicts[2].reason == "only a GPU measures it; this is emulator (emulated H200, sm_90)"
 
 
 @pytest.mark.gpu

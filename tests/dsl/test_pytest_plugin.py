@@ -58,7 +58,7 @@ def test_each_example_of_a_named_file_is_a_test(folder: Path) -> None:
     assert re.search(r"FAILED kernels/a.tile::wrong\[emulator\]", text)
     assert "first at [0]: 2.0, wanted 1.0" in text
     assert re.search(r"a.tile:20:12: error\[contract\]: barriers == 1: 0 a block", text)
-    assert "time <= 1e9: a GPU tells it" in text
+    assert "time <= 1e9: only a GPU measures it" in text
     assert "b.tile:1:10: error[syntax]" in text
 
 

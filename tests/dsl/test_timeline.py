@@ -106,8 +106,8 @@ def test_rounds_of_a_loop_are_counted_and_lie_in_it(tmp_path: Path, file: Path) 
 
 def test_contracts_are_of_kernels_without_marks(file: Path, tmp_path: Path) -> None:
     done = run(file, "--device", "emulator", "--timeline", tmp_path / "t.json")
-    assert "barriers <= 2 (line 12): it is of the kernel without marks" in done.output
-    assert "spills == 0 (line 19): it is of the example as it is written, without --timeline" in done.output
+    assert "barriers <= 2 (line 12): it applies to the kernel without marks" in done.output
+    assert "spills == 0 (line 19): it applies to the example as written, without --timeline" in done.output
 
 
 def test_a_full_record_says_what_is_missing(tmp_path: Path, file: Path) -> None:

@@ -620,4 +620,4 @@ def test_an_ellipsis_gives_the_callers_names():
     assert evaluate("f(2, Q=3, ...)", functions, P=5, Q=6, x=9) == 2 * 5 + 30 + 700
     assert evaluate("f(2, ...)", functions, P=5, Q=6, R=1) == 2 * 5 + 60 + 100
     assert "needs 'P'" in str(error("f(2, ...)", functions, Q=1))
-    assert "this is none" in str(error("maximum(1, 2, ...)"))
+    assert "this is not a def" in str(error("maximum(1, 2, ...)"))

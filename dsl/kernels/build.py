@@ -312,7 +312,7 @@ class KernelBuilder(Tiles):
 
     def copied_names(self, loc: Loc) -> dict[str, Binding]:
         """A copy of the names of the scope, for a block that may rebind them."""
-        # Nested branches with many names would take quadratic time, so copying costs steps.
+        # 64 names (2^COPIED) are copied in the time of one step of the budget, so they cost one.
         self.spend(len(self.scope.names) >> COPIED, loc)
         return dict(self.scope.names)
 
@@ -560,7 +560,7 @@ class KernelBuilder(Tiles):
             self.error("type", loc, f"'{name}' becomes {describe(value)} in the loop")
         if value.tile.shape != start.tile.shape and not value.tile.shape:
             value = self.ir.broadcast(value, start.tile.shape)
-        # A counter adds `index` to what began as s32, as in `n = n + 1` of a table's element.
+        # Sums of s32 and index are index (`agree`), so a name that began as s32 may end as index.
         if value.dtype is not start.dtype and {value.dtype.name, start.dtype.name} == {"index", "s32"}:
             value = self.ir.value("cast", value, to=start.dtype, saturate=False, rounding=None)
         if value.type != start.type:

@@ -1,6 +1,6 @@
 """The `dsl` command: one module a subcommand, imported when it is called.
 
-Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed, 70 an error of ours.
+Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed, 70 an internal error.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ COMMANDS = {
     "bench": "Show the kernels and schedules of a file side by side.",
     "count": "Count what launches of PTX texts cost, of any compiler, side by side.",
     "tune": "Find the fastest point of the schedules' tune sets.",
-    "model": "Fit a cost model to logs, and tell how well it orders points.",
-    "diff": "Tell what differs between two launches, and what it costs.",
-    "ablate": "Show what each choice is worth: taken another way, all else as chosen.",
+    "model": "Fit a cost model to logs, and report how well it orders points.",
+    "diff": "Report what differs between two launches, and what it costs.",
+    "ablate": "Show what each choice is worth: replaced by another option, all others as chosen.",
     "bisect": "Find the choice, or the commit, at which a figure changes.",
     "fuzz": "Give choices random options: results must stay right.",
     "check": "Report all errors of files, without generating code.",
     "verify": "Compare a kernel's meaning after each pass, and its PTX.",
     "compile": "Show any level of a kernel as text.",
-    "why": "Tell why a kernel's code is as it is, and what else it could be.",
+    "why": "Say why a kernel's code is as it is, and what else it could be.",
     "schedule": "Print the complete schedule that a call gets, with a reason for each line.",
     "opt": "Run passes on a kernel's IR as text.",
     "inspect": "Write a page: a kernel at all its levels, linked.",
     "layout": "Draw which lane, register or bank holds which element.",
     "new": "Write a first kernel to start from.",
-    "explain": "Tell about an error code.",
+    "explain": "Explain an error code, a property, a function or a word.",
 }
 """Subcommands with their one-line help; `dsl.command.NAME` has the function `command`."""
 
 
 def take_plugins(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> None:
-    """Has programs compiled with these plug-ins until the command ends: read once, where they are first asked for, so
-    that what is wrong in one is told as what is wrong in the command's file."""
+    """Compiles programs with these plug-ins until the command ends. They are loaded at their first use, inside the
+    command, so that an error in a plug-in is reported like an error in the command's file."""
 
     @cache
     def plugins() -> Plugins:
@@ -56,6 +56,7 @@ def take_plugins(context: click.Context, parameter: click.Parameter, files: tupl
 
     if files:
         give(plugins)
+        # Plug-ins are global for the duration of a command; tests call several commands in one process.
         context.call_on_close(lambda: give(lambda: NONE))
 
 
@@ -80,11 +81,13 @@ class Commands(click.Group):
         if name not in COMMANDS:
             return None
         command: click.Command = import_module(f"dsl.command.{'new_file' if name == 'new' else name}").command
+        # `dsl new` compiles nothing but its own template.
         if name != "new" and PLUGIN not in command.params:
             command.params.append(PLUGIN)
         return command
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        # Only the group sees the whole command line; logs of trials record it.
         context.meta[WORDS] = ("dsl", *args)
         return super().parse_args(context, args)
 
@@ -119,14 +122,14 @@ def cli() -> None:
 
 
 def open_outputs() -> None:
-    """Outputs that the caller has closed lead nowhere; else the next file that is opened would take their number."""
+    """Replaces outputs that the caller has closed by /dev/null; else the next opened file would get their number."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (as long as the process)
 
 
 def show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Warnings in one line, without the place in our own code."""
+    """Prints a warning in one line, without the place in our own code."""
     click.echo(printable(f"warning: {message}"), err=True)
 
 
@@ -137,6 +140,7 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.showwarning = show_warning
     try:
         with cli.make_context("dsl", sys.argv[1:] if arguments is None else arguments) as context:
+            # click prints into a buffer of Python; a broken pipe shows at the flush, and must end inside this try.
             status = cli.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
@@ -146,11 +150,12 @@ def main(arguments: list[str] | None = None) -> None:
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
+        # 128 + SIGINT, as shells report it.
         status = 130
     except Exception as error:
         status = failures.show(error)
     try:
         sys.stdout.flush()
-    except OSError as error:  # of --help, or after an error of another kind
+    except OSError as error:  # the output of --help, or output left after another error
         status = failures.show(error)
     sys.exit(status if isinstance(status, int) else 0)

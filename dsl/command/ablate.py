@@ -1,4 +1,4 @@
-"""`dsl ablate`: what each choice of a launch is worth."""
+"""`dsl ablate`: how much each choice of a launch gains."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 @shared(f"{LAB} rounds jobs plot")
 @click.option("--kinds", metavar="KIND[,KIND…]", help="Choices of these kinds only: swizzle,barrier.")
 @click.option("--choice", "keys", multiple=True, metavar="KEY", help="The choices of this key only; repeatable.")
-@click.option("--each", is_flag=True, help="Vary each choice by itself, not all of one kind and subject together.")
-@click.option("--ceiling", is_flag=True, help="Also options that may give wrong results: what they would buy.")
+@click.option("--each", is_flag=True, help="Vary each choice by itself, not all of one kind and subject at once.")
+@click.option("--ceiling", is_flag=True, help="Also options that may give wrong results: an upper bound of the gain.")
 @click.option("--shapley", type=click.IntRange(1), metavar="N", help="Mean gains over N orders from plain to chosen.")
-@click.option("--by", metavar="FIGURE", help="Of this figure; without it, time on a GPU, else warp instructions.")
+@click.option("--by", metavar="FIGURE", help="Compare this figure; without it, time on a GPU, else warp instructions.")
 @click.option("--null", type=click.IntRange(0), default=0, metavar="N", help="Time the chosen code N times more.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Take each choice of the kernels that an example of FILE launches another way: a row each, with its verdict, the
-    machine code, what the emulator counts, and on a GPU times of one contest, with the ratio to those as chosen.
-    NAME=VALUE as in dsl run.
+    """Replace each choice of the kernels that an example of FILE launches by another option. Each gets a row with its
+    verdict, the machine code, what the emulator counts, and on a GPU times of one contest with the ratio to the times
+    as chosen. NAME=VALUE as in dsl run.
 
     Exit status: 0 fine, 1 a right option gave a wrong result, 2 the input is wrong, 3 the device failed.
     """
@@ -37,7 +37,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The rows of each launch as data, printed unless that is asked for alone; and whether a right option is not."""
+    """The rows of each launch as data, also printed unless as_json; and whether a safe option gave a wrong result."""
     from dsl.examples.report import finite
     from dsl.lab.ablate import AblationChoice, flips_of
     from dsl.lab.ablate import ablate as ablated
@@ -48,10 +48,12 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     from dsl.lab.plot import require_matplotlib
     from dsl.text.terminal import Terminal
 
+    # First: without matplotlib nothing could be drawn after minutes of trials.
     if options["plot"] is not None:
         require_matplotlib(Path(options["plot"]))
     found = experiments(file, values, options, Wanted(lines=True, times=True))
     wanted_kinds = options["kinds"].split(",") if options["kinds"] else []
+    # An unknown key is an error before anything is compiled.
     check_asked([pair for each in found for pair in each.made], wanted_kinds, options["keys"])
     choice = AblationChoice(
         wanted_kinds,
@@ -78,7 +80,7 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
 
 
 def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The gains of each launch as data, printed unless that is asked for alone; and that nothing is broken."""
+    """The gains of each launch as data, also printed unless as_json; the second result is False: nothing is broken."""
     from dsl.lab.ablation_report import show_shares
     from dsl.lab.assignments import check_asked
     from dsl.lab.place import find_place
@@ -93,7 +95,7 @@ def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str
     figure = options["by"] or ("time" if on_gpu else "work")
     check_figure(figure)
     if figure in ("result", "ratio") or (figure == "time" and not on_gpu):
-        raise TileError("option", None, f"there are no sums of '{figure}' here", "--by sectors")
+        raise TileError("option", None, f"gains of '{figure}' cannot be added up here", "--by sectors")
     found = experiments(file, values, {**options, "jobs": 0}, wanted_for([figure]))
     kinds = options["kinds"].split(",") if options["kinds"] else []
     check_asked([pair for each in found for pair in each.made], kinds, options["keys"])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dsl.examples.report import Report
     from dsl.studies.bench import BenchRow
 
+# Twice `options.TIME_LIMIT`, since the command compiles and runs every schedule of the file.
 TIME_LIMIT = 600.0
 PEER = "Also this function: FILE.py::NAME, MODULE::NAME, torch:softmax(dim=-1); repeatable."
 
@@ -34,10 +35,10 @@ PEER = "Also this function: FILE.py::NAME, MODULE::NAME, torch:softmax(dim=-1); 
 @click.option("--schedule", "schedules", multiple=True, metavar="NAME", help="This schedule only; repeatable.")
 @click.option("--vs", "peers", multiple=True, metavar="PEER", help=PEER)
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write all figures there; - for stdout.")
-@click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds that it may take.")
+@click.option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Most seconds for the whole command.")
 def command(file: str, device: str, json_file: str | None, time_limit: float, **settings: Any) -> int:
-    """A row for each example of FILE, and for each other schedule and option that serves it. All are checked, then
-    measured in turns with a cold L2 (on a GPU), and counted (by the emulator). NAME=VALUE as in dsl run.
+    """A row for each example of FILE, and for each other schedule and option that can run it. All are checked, then
+    measured in alternation with a cold L2 (on a GPU), and counted (by the emulator). NAME=VALUE as in dsl run.
 
     Exit status: 0 fine, 1 a result differs or a row failed, 2 the input is wrong, 3 the device failed.
     """
@@ -59,10 +60,11 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
 
 
 def bench(file: str, device: str, time_limit: float, settings: dict[str, Any]) -> list[BenchRow]:
-    """The rows, found here on the emulator, in a process of its own on a GPU."""
+    """The rows: computed in this process on the emulator, in a child process on a GPU."""
     settings = {**settings, "choose": choices_of(settings["choose"], settings["skip_pass"])}
     del settings["skip_pass"]
     place, why = choose_device(device, False)
+    # The rows come as JSON from both, so that there is one way to read them.
     request = {"file": file, "device": place, "why": why, "time_limit": time_limit, **settings}
     if place == "emulator":
         told = answer(request)
@@ -74,8 +76,10 @@ def bench(file: str, device: str, time_limit: float, settings: dict[str, Any]) -
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The rows that a request asks for, both as JSON."""
+    """The rows of a request; both are JSON."""
     from dsl.studies.bench import bench
+
+    # The child's request is one dictionary; the caller keeps its own.
     from dsl.text.program import load
 
     request = dict(request)
@@ -84,7 +88,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def row_from_json(record: dict[str, Any]) -> BenchRow:
-    """The inverse of `asdict`."""
+    """The inverse of `asdict`, which leaves no class names."""
     from dsl.examples.report import from_json
     from dsl.studies.bench import BenchRow
 
@@ -116,6 +120,7 @@ def row_as_json(row: BenchRow) -> dict[str, Any]:
     return named | about | {"times_us": report.times, **counted}
 
 
+# Figures of a launch that --json has; the report's other fields repeat them.
 OF_LAUNCH = (
     *("kernel", "schedule", "dims", "types", "grid", "threads", "shared_bytes", "registers", "spills", "occupancy"),
     *("limited_by", "machine_code", "counters"),
@@ -126,7 +131,7 @@ OF_LAUNCH = (
 
 
 def show_rows(file: str, rows: list[BenchRow]) -> None:
-    """The rows that ran as a table, with what they share above it and what is to be said of others below."""
+    """The rows that ran as a table; above it what they share, below it notes on the others."""
     ran = [row for row in rows if row.report is not None]
     reports = [row.report for row in ran if row.report and row.peer is None]
     first = reports[0]
@@ -145,7 +150,7 @@ def show_rows(file: str, rows: list[BenchRow]) -> None:
 
 
 def show_table(rows: list[BenchRow]) -> list[str]:
-    """What tells the rows apart, then their figures, without those that no row has, whose names are given."""
+    """The columns in which rows differ, then the figures that a row has. Returns the names of those figures."""
     from dsl.text.terminal import Terminal, add, table
 
     names = names_of(rows)
@@ -155,12 +160,14 @@ def show_table(rows: list[BenchRow]) -> list[str]:
     for found, job in zip(figures, jobs, strict=True):
         if found["time_us"]:
             of_job = [each["time_us"] for each, other in zip(figures, jobs, strict=True) if other == job]
+            # The fastest of the same example: rows of other examples do other work.
             found["over_fastest"] = found["time_us"] / min(filter(None, of_job))
     shown = [each for name, each in COLUMNS.items() if any(found.get(name) is not None for found in figures)]
     shown = [each for each in shown if each.name not in RARE or any(found.get(each.name) for found in figures)]
     made = table([*(title for title, _ in names), *(each.label for each in shown)], left=len(names))
     for at, (found, row) in enumerate(zip(figures, rows, strict=True)):
         add(made, [*(texts[at] for _, texts in names), *(each.text(found.get(each.name)) for each in shown)])
+        # An empty line between examples.
         if several and row.example != rows[min(at + 1, len(rows) - 1)].example:
             add(made, [])
     Terminal().show(made)
@@ -168,16 +175,17 @@ def show_table(rows: list[BenchRow]) -> list[str]:
 
 
 RARE = ("atomics", "atomic_waits")
-"""Figures that are shown where one is not 0."""
+"""Figures that are shown only if one row has them above 0: most kernels have none."""
 
 
 def all_figures(row: BenchRow) -> dict[str, Any]:
-    """What the table shows of a row, of what its launches take the most."""
+    """The figures of a row. Registers, spills and sizes are the greatest of its launches."""
     report = row.report
     assert report is not None
     low, median, high = report.times or (None, None, None)
     found = {"result": result_of(row), "time_us": median, "low_us": low, "high_us": high, **row.figures()}
     found |= {name: getattr(report, name) for name in ("gbps", "share_of_limit", "tflops")}
+    # A peer is a Python function: nothing is known of the kernels that it launches.
     if row.peer is not None or not report.launches:
         return found
     found["blocks"] = sum(launch.blocks for launch in report.launches)
@@ -191,7 +199,7 @@ TAKEN = ("registers", "spills", "shared_bytes")
 
 
 def compared_within_examples(rows: list[BenchRow]) -> bool:
-    """Are the examples jobs of their own, done in several ways? Else they are ways to do one job."""
+    """Whether rows compare several ways of one example; else each example is a way to do the same job."""
     return len({row.example for row in rows}) < len(rows)
 
 
@@ -204,6 +212,7 @@ def names_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
         (
             "schedule",
             [
+                # `*` marks the schedule that the file's dispatch takes.
                 joined(row.schedules)
                 + (" *" if others and not row.schedule and not row.edited and not row.peer else "")
                 for row in rows
@@ -212,14 +221,16 @@ def names_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
         ("options", [options_of(row) for row in rows]),
         ("from", [row.edited or "" for row in rows]),
     ]
+    # Files often name an example like its kernel.
     if found[0][1] == found[1][1]:
         del found[0]
     telling = [column for column in found if len(set(column[1])) > 1]
+    # One row, or equal ones: at least the kernel is named.
     return telling or [column for column in found if column[0] == "kernel"]
 
 
 def options_of(row: BenchRow) -> str:
-    """As the language spells them."""
+    """The options as the language spells them: `true`, not `True`."""
     return pairs(
         {name: str(value).lower() if isinstance(value, bool) else value for name, value in row.options.items()}
     )
@@ -230,7 +241,7 @@ def joined(names: list[str]) -> str:
 
 
 def result_of(row: BenchRow) -> str | None:
-    """What is to be said of a row that ran, if there is something."""
+    """A verdict on a row that ran; None: right."""
     if row.report and row.report.passed is False:
         return "WRONG"
     if row.peer is not None and row.report and row.report.passed is None:
@@ -239,7 +250,7 @@ def result_of(row: BenchRow) -> str | None:
 
 
 def notes(rows: list[BenchRow], shown: Iterable[str]) -> list[str]:
-    """Below the table."""
+    """The lines below the table."""
     found = ["a block: divergent, barriers, atomics, wavefronts, sectors; other counts: all blocks", units(shown)]
     ours = [(row, *pair) for row in rows if row.report for pair in zip(row.counted, row.report.launches, strict=False)]
     if any(not count and launch.blocks for row, count, launch in ours if row.peer is None):
@@ -253,13 +264,13 @@ def notes(rows: list[BenchRow], shown: Iterable[str]) -> list[str]:
 
 def notes_of_peers(reports: list[Report]) -> Iterator[str]:
     if any(not report.times for report in reports):
-        yield "peers are checked, and neither counted nor timed: that takes a GPU"
+        yield "peers are only checked: times need a GPU, and the emulator cannot count them"
     elif reports:
-        yield "us of a peer: all that the device does between its call and its return, as of the kernels"
+        yield "us of a peer: all device work between its call and its return, measured like the kernels"
 
 
 def notes_of_rows(rows: list[BenchRow]) -> Iterator[str]:
-    """Why one failed, or has no times."""
+    """Why rows failed, or have no times."""
     for row in rows:
         untimed = row.report.untimed if row.report else ""
         if said := row.failed or (untimed and f"not timed: {untimed}"):

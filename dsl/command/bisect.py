@@ -26,15 +26,15 @@ START = "plain|LOG[:LINE]|KEY=OPTION"
 
 @click.command()
 @shared(LAB)
-@click.option("--until", required=True, metavar="PREDICATE", help="'registers <= 56 and result == right'.")
-@click.option("--from", "start", multiple=True, metavar=START, help="Where it starts; KEY=OPTION is repeatable.")
-@click.option("--reduce", is_flag=True, help="Also find which choices of the start its answer needs.")
-@click.option("--good", metavar="COMMIT", help="Between commits of the file's repository, from this one.")
-@click.option("--bad", metavar="COMMIT", help="Up to this one; HEAD without.")
+@click.option("--until", required=True, metavar="PREDICATE", help="For example 'registers <= 56 and result == right'.")
+@click.option("--from", "start", multiple=True, metavar=START, help="The start; KEY=OPTION is repeatable.")
+@click.option("--reduce", is_flag=True, help="Also find the choices on which the start's answer depends.")
+@click.option("--good", metavar="COMMIT", help="Search commits of the file's repository, from this one.")
+@click.option("--bad", metavar="COMMIT", help="Up to this one; without it, HEAD.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Take the choices of the start back one after the other, by halving, and tell at which one the answer to
+    """Undo the choices of the start one after another, by halving, and report the one at which the answer to
     PREDICATE changes: comparisons of result, registers, spills, sass, counters, time or ratio, joined by 'and'. With
-    --good, do so between commits. NAME=VALUE as in dsl run.
+    --good, search commits. NAME=VALUE as in dsl run.
 
     Exit status: 0 found, 2 the input is wrong, 3 the device failed.
     """
@@ -42,7 +42,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def bisect(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """What was found as data; printed unless that is asked for alone."""
+    """The result as data; also printed unless as_json."""
     is_of_commits = options["good"] is not None or options["bad"] is not None
     return {"file": file, **(between_commits if is_of_commits else between_choices)(file, values, as_json, options)}
 
@@ -58,11 +58,13 @@ def between_choices(file: str, values: tuple[str, ...], as_json: bool, options: 
     asked = predicate(options["until"])
     (experiment, *others) = experiments(file, values, options, asked.wanted)
     if others:
+        # A predicate is about one launch: figures of several have no common answer.
         raise TileError("example", experiment.example.loc, f"this example has {1 + len(others)} launches", "--launch N")
     if asked.is_timed and experiment.place.ordinal is None:
         raise TileError("option", None, "without a GPU there are no times", "ask for a counter: wavefronts, sectors")
     decisions = decisions_from(experiment, options["start"])
     with Bar() as bar:
+        # Halving takes log2 of the decisions, and both ends are tried first.
         bar.begin("bisect", len(decisions).bit_length() + 2)
         made = bisect(experiment, decisions, asked, bar.advance, options["reduce"])
     if not as_json:
@@ -71,7 +73,7 @@ def between_choices(file: str, values: tuple[str, ...], as_json: bool, options: 
 
 
 def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decision]:
-    """What `--from` says. TileError `option`."""
+    """The decisions that `--from` names. TileError `option`."""
     from dsl.lab.bisect import given, plain
 
     if start in ((), (PLAIN,)):
@@ -80,6 +82,7 @@ def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decis
         assignment: dict[str, str] = {}
         for text in start:
             key, equals, option = text.rpartition("=")
+            # A path may hold '='; a file that exists is a log.
             if equals and not Path(text).exists():
                 assignment[key] = option
             elif text == PLAIN:
@@ -88,12 +91,12 @@ def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decis
                 assignment |= of_log(text)
         found = given(experiment, assignment)
     if not found:
-        raise TileError("option", None, "the start is what is chosen anyway", "--from KEY=OPTION")
+        raise TileError("option", None, "the start equals what the compiler chooses", "--from KEY=OPTION")
     return found
 
 
 def of_log(text: str) -> dict[str, str]:
-    """The options that a trial of a log forced: `FILE`, whose last line it is, or `FILE:LINE`. TileError."""
+    """The options that a trial of a log forced. text: `FILE`, for its last line, or `FILE:LINE`. TileError."""
     from dsl.lab.trial import trial_at
 
     return trial_at(text).choices
@@ -104,12 +107,12 @@ def show_choices(made: Bisection, asked: Predicate) -> None:
     tell(f"as chosen: {asked.said(made.end)}")
     answer = "no longer holds" if made.holds_at_start else "holds"
     where = f"'{asked.text}' {answer} from here on, after {made.trials} trials"
-    tell(f"{where}:" if len(made.found) == 1 else f"{where}; between these it is not decided:")
+    tell(f"{where}:" if len(made.found) == 1 else f"{where}; the change lies between these:")
     for each in made.found:
         tell(f"  {each.label}: {each.option} → {each.taken}")
-    tell(f"  before: {asked.said(made.before)}; behind: {asked.said(made.after)}")
+    tell(f"  before: {asked.said(made.before)}; after: {asked.said(made.after)}")
     if made.needed is None:
-        tell("it is a place where the answer changes, not the only one: --reduce tells what the start needs")
+        tell("this is one place where the answer changes; there may be others: --reduce finds what the start needs")
         return
     tell(f"what the start's answer needs, {len(made.needed)} of {len(made.decisions)}:")
     for each in made.needed:
@@ -143,9 +146,11 @@ def between_commits(file: str, values: tuple[str, ...], as_json: bool, options: 
         if options[name] is not None:
             why.append(f"--{name}={options[name]}")
     why += [f"--choose={text}" for text in options["choose"]] + [f"--skip-pass={name}" for name in options["skip_pass"]]
+    # The child compiles in another tree; plug-ins stay files of this one.
     why += [f"--plugin={plugin}" for plugin in current().files]
     question = TreeQuestion(name_there, values, [*run, *why, f"--seed={options['seed']}"], why)
     with Bar() as bar:
+        # 0: the number of commits is known only inside.
         bar.begin("bisect", 0)
         made = bisect_commits(root, options["good"], options["bad"] or "HEAD", question, asked, bar.advance)
     if not as_json:
@@ -162,10 +167,10 @@ def show_commits(made: CommitBisection, asked: Predicate) -> None:
     tell(f"{made.commits} commits: first {asked.said(made.start)}; last {asked.said(made.end)}")
     answer = "no longer holds" if made.holds_at_start else "holds"
     where = f"'{asked.text}' {answer} from here on, after {made.trials} runs"
-    tell(f"{where}:" if len(made.found) == 1 else f"{where}; those between could not be run:")
+    tell(f"{where}:" if len(made.found) == 1 else f"{where}; the commits between could not be run:")
     for commit, subject in made.found:
         tell(f"  {commit[:12]} {subject}")
-    tell(f"  before: {asked.said(made.before)}; behind: {asked.said(made.after)}")
+    tell(f"  before: {asked.said(made.before)}; after: {asked.said(made.after)}")
     if not made.choices:
         tell("no choice of the kernels differs between the two trees")
     for each in made.choices:

@@ -25,20 +25,20 @@ SIDE = "KEY=OPTION|NAME=VALUE|@COMMIT|LOG:LINE|FILE"
 
 @click.command(epilog="For example: dsl diff samples/int8_conv.tile --vs swizzle.sf=none")
 @shared(f"{LAB} rounds")
-@click.option("--from", "start", multiple=True, metavar=SIDE, help="What A has otherwise; repeatable.")
-@click.option("--vs", multiple=True, metavar=SIDE, help="What B has otherwise; repeatable.")
+@click.option("--from", "start", multiple=True, metavar=SIDE, help="How A differs from the call; repeatable.")
+@click.option("--vs", multiple=True, metavar=SIDE, help="How B differs from the call; repeatable.")
 @click.option("--kernel", metavar="NAME", help="Only this kernel.")
-@click.option("--level", metavar="STAGE", help="Show this level, all of it: ast, build, a pass, ir, llvm, ptx, sass.")
+@click.option("--level", metavar="STAGE", help="Show all of this level: ast, build, a pass, ir, llvm, ptx, sass.")
 @click.option("--context", type=click.IntRange(0), default=3, show_default=True, metavar="N", help="Rows around.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Compare two ways to do the launches that an example of FILE makes. Both take FILE, NAME=VALUE and the options; A
-    is that with what --from says, B with what --vs says: another option of a choice (swizzle.sf=none), schedule=NAME,
-    kernel=, example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a trial of a log
-    (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR in the kernel's place. Two PTX files are compared as they
-    are assembled.
+    """Compare two ways to do the launches that an example of FILE makes. Both take FILE, NAME=VALUE and the options;
+    --from changes A, --vs changes B. A change is another option of a choice (swizzle.sf=none), schedule=NAME, kernel=,
+    example=, launch= or arch=, another value (cols=1000), the file and compiler of a @COMMIT, a trial of a log
+    (log.jsonl:12), another .tile file, or PTX, LLVM IR or IR in the kernel's place. Two PTX files are assembled, and
+    their machine code is compared.
 
-    Told are the choices that differ, the figures side by side, the lines whose counters differ most, and the first
-    level at which the code differs.
+    The output has the choices that differ, the figures side by side, the lines whose counters differ most, and the
+    first level at which the code differs.
 
     Exit status: 0 equal, 1 they differ, 2 the input is wrong, 3 the device failed.
     """
@@ -46,7 +46,7 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """What differs, as data, printed unless that is asked for alone; and whether more than times does."""
+    """What differs, as data, also printed unless as_json; and whether anything but times differs."""
     from dsl.examples.report import finite
     from dsl.lab.diff import Contest, compared
     from dsl.lab.diff_report import show_difference
@@ -54,6 +54,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     from dsl.lab.place import find_place
     from dsl.text.terminal import Terminal
 
+    # `dsl diff a.tile b.tile` would take the second file for a value.
     for text in values:
         if "=" not in text:
             raise TileError("option", None, f"'{text}' is not NAME=VALUE", f"--vs {text} compares with that")
@@ -80,14 +81,15 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
 
 def known_level(name: str, made: dict[str, Any]) -> str:
-    """The level that is asked for; `ir` is that of the last pass. TileError."""
+    """The requested level; `ir` is the level of the last pass. TileError if a side lacks it."""
     from dsl.lab.diff_levels import kind_of
 
     known = list(dict.fromkeys(one["level"] for each in made["kernels"] for one in each["levels"]))
     if name == "ir" and (passes := [each for each in known if kind_of(each) == "ir"]):
         return passes[-1]
     if name not in known:
-        raise TileError("option", None, f"there is no level '{name}' of both", closest(name, known) or ", ".join(known))
+        message = f"the two sides have no common level '{name}'"
+        raise TileError("option", None, message, closest(name, known) or ", ".join(known))
     return name
 
 
@@ -95,7 +97,7 @@ def known_level(name: str, made: dict[str, Any]) -> str:
 
 
 def check_pair(first: SideWords, second: SideWords) -> None:
-    """TileError for code by itself beside an example: each would have arrays of its own."""
+    """TileError if one side is code alone and the other has an example: only an example says which arrays they get."""
     for code, other, option in ((first, second, "--from"), (second, first, "--vs")):
         if other.file.endswith(".tile") and not code.file.endswith(".tile"):
             message = f"{code.file} is run by itself, {other.file} by its example"
@@ -103,10 +105,11 @@ def check_pair(first: SideWords, second: SideWords) -> None:
 
 
 def sides_of(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:
-    """A side for each launch. Raises TileError, which names the side, LaunchError, DeviceError."""
+    """A side for each launch. Raises TileError, whose message names the side, LaunchError, DeviceError."""
     try:
         return made_sides(words, place, stack)
     except TileError as error:
+        # The side as it is needs no name; a list of errors is of the file, whose lines say where.
         if not words.is_said or len(error.errors) > 1 or words.label in error.message:
             raise
         raise TileError(error.code, error.loc, f"{words.label}: {error.message}", error.hint) from None
@@ -124,10 +127,9 @@ def made_sides(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[S
         options = words.options
         made = ptx_from(words.file, choices_of(options["choose"], options["skip_pass"]))
         label = words.label if words.is_said else words.file
+        # A value without effect is an error, so that nobody believes that it was compared.
         if words.values:
-            raise TileError(
-                "option", None, f"{words.file} is assembled alone, so '{words.values[0]}' sets nothing there"
-            )
+            raise TileError("option", None, f"{words.file} is only assembled: '{words.values[0]}' has no effect on it")
         found = [code_side(made, words.file, label, place, options["kernel"])]
     for side in found:
         side.notes += words.notes
@@ -135,7 +137,7 @@ def made_sides(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[S
 
 
 def sides_in(words: SideWords, place: TuningPlace) -> list[Side]:
-    """Of a `.tile` file, with code by hand in the place of a kernel, if there is some."""
+    """The sides of a `.tile` file; code by hand may replace a kernel."""
     from dsl.kernels.edited import ptx_from
     from dsl.lab.diff_code import code_side, given_kernels
     from dsl.runtime.header import read
@@ -144,14 +146,16 @@ def sides_in(words: SideWords, place: TuningPlace) -> list[Side]:
         return launched(words, place, {})
     options = words.options
     ptx = ptx_from(words.code, choices_of(options["choose"], options["skip_pass"]))
+    # Without a header no launch can be checked against it: the code is compared as text.
     if not read(ptx):
-        kernel = options["kernel"] if "kernel" in words.own else None  # else it is the file's
+        # --kernel names a kernel of the file; kernel= on the side names an entry of the text.
+        kernel = options["kernel"] if "kernel" in words.own else None
         return [code_side(ptx, words.code, words.label, place, kernel)]
     return launched(words, place, given_kernels(ptx, words.code))
 
 
 def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel]) -> list[Side]:
-    """The launches of the example, those with the kernel that is asked for."""
+    """The launches of the example that run the requested kernel."""
     from dsl.lab.diff import launched_side
     from dsl.lab.experiment import Wanted
 
@@ -160,6 +164,7 @@ def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel])
     if (alone := kernel_alone(words.file, options)) is not None:
         return [by_name(words, place, given, alone)]
     found = experiments(words.file, tuple(words.values), options, Wanted(lines=True, times=True))
+    # Code of a commit replaces every kernel that the example launches, so all launches count.
     wanted = {kernel} if kernel is not None else {*given} if words.commit is None else set()
     having = [each for each in found if not wanted or wanted & {*launched_kernels(each)}]
     if not having:
@@ -169,8 +174,8 @@ def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel])
         raise TileError("option", None, f"the example of {words.file} does not launch '{asked}'", hint)
     for name in dict.fromkeys(name for each in having for name in launched_kernels(each)):
         if words.commit is not None and name not in given:
-            message = f"{words.commit} launches {', '.join(given)}; what runs its code here comes to {name}"
-            raise TileError("option", None, message, "schedule=NAME on the side says which branch of a dispatch")
+            message = f"{words.commit} launches {', '.join(given)}, but the call here launches {name}"
+            raise TileError("option", None, message, "schedule=NAME on this side chooses a branch of the dispatch")
     if words.trial is not None:
         words.notes += notes_of(words, having[0])
     sides = [launched_side(each, words.label, kernel, given) for each in having]
@@ -180,8 +185,8 @@ def launched(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel])
 
 
 def kernel_alone(file: str, options: dict[str, Any]) -> str | None:
-    """The kernel to compile by itself: the one that is named, or the only one, where no example launches it; else
-    None. TileError."""
+    """The kernel to compile alone: the named one, or the only one of a file, if no example launches it; else None.
+    TileError."""
     from dsl.examples.shapes import find_example
     from dsl.text.program import load, reached_kernels
 
@@ -205,7 +210,7 @@ def by_name(words: SideWords, place: TuningPlace, given: dict[str, DiffKernel], 
     options, program = words.options, load(words.file)
     names = (kernel, options["schedule"], options["arch"] or place.arch, options["example"])
     (request,) = requests_for(program, words.values, *names)
-    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants, which have to be met
+    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants: one that the kernel lacks is an error
     request = replace(request, constants={**request.constants, **chosen})
     return compiled_side(program, request, words.label, place, given.get(request.kernel))
 
@@ -215,31 +220,31 @@ def launched_kernels(experiment: Experiment) -> list[str]:
 
 
 def notes_of(words: SideWords, experiment: Experiment) -> list[str]:
-    """Where a trial that is repeated is not what it was. TileError where its kernels are others."""
+    """How a repeated trial differs from the logged one. TileError if its kernels differ."""
     trial, now = words.trial, experiment.blank
     assert trial is not None
     before, after = (
         " then ".join(f"{step['kernel']} with {step['schedule']}" for step in each.steps) for each in (trial, now)
     )
     if before != after:
-        message = f"{words.label}: the trial was of {before}; the call comes to {after} now"
-        raise TileError("option", None, message, "the same file and example, and the NAME=VALUE of then")
-    names = {"source": "of another text of the file", "device": f"on {trial.device}"}
+        message = f"{words.label}: the trial launched {before}; the call launches {after} now"
+        raise TileError("option", None, message, "use the file, example and NAME=VALUE of the trial")
+    names = {"source": "compiled from another version of the file", "device": f"on {trial.device}"}
     found = [f"{words.label} was {text}" for name, text in names.items() if getattr(trial, name) != getattr(now, name)]
     if differ := trial.made_otherwise(now.versions):
         found.append(f"{words.label} was made with another {', '.join(differ)}")
-    return [f"{each}; it is made anew here" for each in found]
+    return [f"{each}; it is compiled again here" for each in found]
 
 
 def code_then(label: str, then: Trial, here: Trial) -> list[str]:
-    """Where the code of a trial that is repeated is not what its log says, if that says it."""
+    """A note if the log has the trial's PTX and the code here differs from it."""
     was, now = ([(each.kernel, each.ptx) for each in trial.launches] for trial in (then, here))
     is_known = bool(was) and all(ptx is not None for _, ptx in was)
-    return [f"{label} came to other PTX then"] if is_known and was != now else []
+    return [f"{label} had other PTX then"] if is_known and was != now else []
 
 
 def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Side]:
-    """Of a commit: its compiler makes the code and tells the choices; what it costs is found here."""
+    """The sides of a commit: its own compiler makes code and choices; this tree runs and measures them."""
     from dsl.lab.commits import TreeQuestion, file_in_repository, git, worktree
     from dsl.lab.diff_code import kernels_in
     from dsl.lowering.ir.targets import target
@@ -249,6 +254,7 @@ def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Sid
     root, name = file_in_repository(words.file)
     found = git(root, "rev-parse", "--verify", f"{commit}^{{commit}}")
     tree = stack.enter_context(worktree(root, found))
+    # Before its compiler starts: a process of Python, and then an error that names no commit.
     if not (tree / name).is_file():
         raise TileError("file", None, f"{name} is not in {words.commit}", "a commit that has the file")
     options = words.options
@@ -259,6 +265,7 @@ def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Sid
     asked += [f"--choose={text}" for text in options["choose"]]
     asked += [f"--skip-pass={each}" for each in options["skip_pass"]]
     given = kernels_in(tree, TreeQuestion(name, words.values, (), asked), words.commit)
+    # Grids of persistent kernels depend on it, and a target's default is not this device.
     if target(place.arch).sms != place.sms:
         words.notes.append(f"{words.commit} compiles for {target(place.arch).sms} multiprocessors, not {place.sms}")
     words.notes.append(f"{words.commit} is {found[:12]} {git(root, 'show', '--no-patch', '--format=%s', found)}")

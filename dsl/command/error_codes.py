@@ -11,9 +11,9 @@ TABLE = Path(__file__).with_name("error_codes.toml")
 
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
-    """`meaning`: what is wrong; `example`: what leads to it; `mend`: what to write or do instead.
+    """`meaning`: what is wrong; `example`: what leads to it; `mend`: how to fix it.
 
-    `shown`: whether running the example alone shows the code; it does not where a GPU or another state is needed.
+    `shown`: whether running the example alone shows the code; false where it needs a GPU or another state.
     """
 
     meaning: str

@@ -1,4 +1,4 @@
-"""`dsl explain`: about an error code, a property of schedules, a function of the language, or a word of messages."""
+"""`dsl explain`: explains an error code, a property of schedules, a function of the language, or a word of messages."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WORDS = Path(__file__).with_name("words.toml")
 
 
 def read_words() -> dict[str, str]:
-    """What words mean that messages and schedules use and the language does not have."""
+    """Words of messages and schedules that the language does not have, each with its meaning."""
     return tomllib.loads(WORDS.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What is told of, by name."""
+    """All rows that have the given name, by kind."""
 
     codes: dict[str, ErrorCode]
     properties: list[PropertyRow]
@@ -41,7 +41,7 @@ class Explained:
 
 
 def names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """What may follow, for the shell's completion."""
+    """Completions for the shell."""
     return [name for name in (*read_codes(), *PROPERTIES, *NAMES, *ROWS, *read_words()) if name.startswith(incomplete)]
 
 
@@ -58,9 +58,9 @@ def said_of(function: Builtin) -> dict[str, str]:
 @click.argument("name", metavar="[CODE|PROPERTY|TERM|FUNCTION|WORD]", required=False, shell_complete=names)
 @shared("as_json")
 def command(name: str | None, as_json: bool) -> int:
-    """Say what an error CODE means, what leads to it and what mends it, what a PROPERTY of schedules does, what a TERM
-    of contracts counts, how a FUNCTION of the language is called and what it means, or what a WORD means that messages
-    use; all without a name."""
+    """Explain an error CODE and how to fix it, a PROPERTY of schedules, a TERM of contracts, a FUNCTION of the language
+    or a WORD of messages; without a name, list all of them."""
+    # As messages print it, so that it can be pasted.
     if name is not None and name.startswith("error[") and name.endswith("]"):
         name = name[6:-1]
     codes, words = read_codes(), read_words()
@@ -95,6 +95,8 @@ def rows_told(found: Explained) -> dict[str, dict[str, str]]:
     }
     for each in found.properties:
         said = {"property": each.usage, "does": each.doc, "line": each.example}
+        # A code and a property may have one name (`layout`, `shared`), and so may a property and a word: rows are
+        # merged.
         rows[each.name] = {**rows.get(each.name, {}), **said}
     for term in found.terms:
         said = {"unit": term.unit, "counts": term.doc, "from": term.source, "known": term.known}
@@ -112,6 +114,7 @@ def show_all(found: Explained) -> None:
     from dsl.text.terminal import Terminal, table
 
     def brief(text: str) -> str:
+        # The first sentence.
         return text.split(". ")[0].rstrip(".")
 
     parts = {
@@ -127,7 +130,7 @@ def show_all(found: Explained) -> None:
 
 
 def show_each(found: Explained) -> None:
-    """All of what has one name."""
+    """Everything with this name: `stage` is a property and a word."""
     for code, row in found.codes.items():
         click.echo(f"error[{code}]\n\n{click.wrap_text(row.meaning, 100)}\n")
         click.echo(f"For example:\n\n{indent(row.example.strip(), '    ')}\n\nInstead: {row.mend}")

@@ -1,4 +1,4 @@
-"""Errors on the terminal: one shape for all, never a traceback for a user's mistake."""
+"""Errors on the terminal: one form for all; a user's mistake never shows a traceback."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from dsl.text.files import MAX_TEXT, read_text
 if TYPE_CHECKING:
     from dsl.runtime.emulator.findings import Finding
 
+# 70 is EX_SOFTWARE of sysexits.h; 141 is 128 + SIGPIPE, as shells report it.
 DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 FINDING_HINTS = {
-    "uninitialised read": "set it before it is read: zeros(…) in place of empty(…), workspace(…, zeroed) in place of "
-    "workspace(…), or a launch that writes it; or put the arguments in order, if it is an output",
-    "race": "blocks: an atomic with order=release behind the writes, one with order=acquire before the reads; "
+    "uninitialised read": "write the element before it is read: zeros(…) in place of empty(…), workspace(…, zeroed) "
+    "in place of workspace(…), or a launch that writes it; or correct the order of the arguments, if it is an output",
+    "race": "blocks: an atomic with order=release after the writes, one with order=acquire before the reads; "
     "threads of a block: barrier()",
-    "out of bounds": "a slice is masked by itself; an index by integer tiles by mask= alone: load(x[i], mask=i < n); "
+    "out of bounds": "slices are masked automatically; an index tile needs mask=: load(x[i], mask=i < n); "
     "--strict-bounds names the axis",
-    "division by zero": "choose what stands there: where(d != 0, a // d, 0), or 'assert d != 0'",
+    "division by zero": "choose a result for it: where(d != 0, a // d, 0), or 'assert d != 0'",
     "time limit": "--time-limit SECONDS for more, or a smaller example",
     "instruction budget": "a smaller example",
 }
@@ -36,7 +37,7 @@ REPORT = "please report it, with the file and the command line"
 
 
 class ChildFailure(Exception):
-    """What went wrong in a child process: the text to show, the exit status, and the same as data (see `records`)."""
+    """An error in a child process: its text, its exit status, and the same as data (see `records`)."""
 
     def __init__(self, text: str, status: int, records: list[dict[str, Any]]):
         super().__init__(text)
@@ -44,7 +45,7 @@ class ChildFailure(Exception):
 
 
 def located(error: BaseException, file: str | None = None) -> TileError | None:
-    """Any exception as an error with a place in `file`, where it has one; None for what is no error of the user."""
+    """An exception as an error, with its place in `file` if it has one; None for an error that is not the user's."""
     if isinstance(error, TileError):
         return error
     if isinstance(error, RuntimeFault):
@@ -52,6 +53,7 @@ def located(error: BaseException, file: str | None = None) -> TileError | None:
         if hint is None and isinstance(error, FindingError):
             hint = _hint(error.finding, file)
         return TileError(error.code, _place(error, file), error.message, hint)
+    # A path that cannot be opened is the user's: no traceback.
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return TileError("file", None, f"{name}{error.strerror or error}")
@@ -61,43 +63,44 @@ def located(error: BaseException, file: str | None = None) -> TileError | None:
 
 
 GOES_ON = "no loop that runs reads"
-"""How `spinning.py` begins to tell a loop that waits for nobody."""
+"""How `spinning.py` begins to describe a loop that no other thread can end."""
 FAR_OUTSIDE = (
-    "compute the index in s64 where it may pass 2147483647: i.to(s64) * stride; and let the mask leave out negative "
-    "ones, too: mask=(i >= 0) & (i < n)"
+    "where the index may pass 2147483647, compute it in s64: i.to(s64) * stride; the mask must exclude negative "
+    "indices, too: mask=(i >= 0) & (i < n)"
 )
 WAITS_AHEAD = (
-    "let a block wait for earlier blocks only ('choose tile_order.grid: descending' starts the last ones first), or "
-    "let blocks take their numbers from a counter"
+    "blocks must wait for earlier blocks only ('choose tile_order.grid: descending' starts the last ones first), or "
+    "take their numbers from a counter"
 )
 OF_A_STORE = (
-    "a slice is masked by itself; an index by integer tiles by mask= alone: store(y[i], v, mask=i < n), and so "
+    "slices are masked automatically; an index tile needs mask=: store(y[i], v, mask=i < n), and likewise in "
     "atomic_add; --strict-bounds names the axis"
 )
 STORED_TWICE = (
-    "this statement stores an element twice: let tiles of blocks lie apart (the step from block to block is as long as "
-    "what the mask leaves on), or atomic_add(part, value) if all values count"
+    "this statement stores an element twice: give each block a tile of its own (the step from block to block must be "
+    "as long as the part that the mask leaves on), or use atomic_add(part, value) if all values count"
 )
 STARTS_LAST = (
-    "'choose tile_order.grid: descending' (line {lines}) starts the blocks with the greatest block(0) first, so that a "
-    "smaller one may not have started: leave out that line where blocks wait for smaller ones, or let them take their "
+    "'choose tile_order.grid: descending' (line {lines}) starts the blocks with the greatest block(0) first, so a "
+    "smaller one may not have started: remove that line if blocks wait for smaller ones, or let them take their "
     "numbers from a counter"
 )
 LOADED_AND_STORED = (
-    "one statement loads and stores what other threads do, too: atomic_add(part, value) and its like do both at once"
+    "one statement loads and stores an element that other threads use: atomic_add(part, value) and the like "
+    "do both at once"
 )
 BARRIERS_MANUAL = (
-    "'barriers manual' (line {}) inserts none here: without that line they come by themselves; else barrier() between "
-    "the two, where both stand in the text"
+    "'barriers manual' (line {}) turns off automatic barriers: remove that line, or put barrier() between the two "
+    "accesses, if the text has both"
 )
 ENDLESS = (
-    "let the condition become false for every element: loads give 0 behind the end of an array, or what other= says; "
-    "or count the iterations, and stop after so many"
+    "the condition must become false for every element: loads past the end of an array give 0, or the value of other=; "
+    "or count the iterations, and stop after a limit"
 )
 
 
 def _hint(finding: Finding, file: str | None) -> str | None:
-    """What would mend a finding."""
+    """How to fix a finding."""
     for kind, words, said in ROWS:
         if finding.kind == kind and words in finding.message and (found := said(finding, file)) is not None:
             return found or None
@@ -105,7 +108,7 @@ def _hint(finding: Finding, file: str | None) -> str | None:
 
 
 def _of_one_statement(finding: Finding, _: str | None) -> str | None:
-    """Of a statement that races with itself."""
+    """The hint for a statement that races with itself in different threads."""
     if finding.last_writer is None or f" at {finding.location} (" not in finding.last_writer:
         return None
     is_store = "that another thread has written" in finding.message and "writes" in finding.message
@@ -134,17 +137,19 @@ def _of_an_access(finding: Finding, _: str | None) -> str | None:
 ROWS: tuple[tuple[str, str, Callable[[Finding, str | None], str | None]], ...] = (
     ("race", "global memory", _of_one_statement),
     ("race", "shared memory", _of_manual_barriers),
+    # An array of `empty` is the user's to fill; shared memory and registers have no hint, since the compiler makes
+    # them.
     ("uninitialised read", "global memory", lambda finding, _: FINDING_HINTS.get(finding.kind)),
     ("uninitialised read", "", lambda finding, _: ""),
     ("out of bounds", "an index that is negative", lambda finding, _: FAR_OUTSIDE),
     ("out of bounds", "", _of_an_access),
     ("deadlock", "", _of_a_deadlock),
 )
-"""Kinds of findings with words of their messages, and what mends them: nothing for "", and None asks the next row."""
+"""Kind of finding, words of its message, and its hint: "" means none; None means that the next row is tried."""
 
 
 def _lines_with(words: str, file: str | None) -> list[int]:
-    """The numbers of the lines of a file that say so."""
+    """Numbers of the lines of a file whose text, without comment, is `words`."""
     try:
         text = read_text(Path(file), MAX_TEXT) if file is not None else ""
     except TileError:
@@ -153,7 +158,7 @@ def _lines_with(words: str, file: str | None) -> list[int]:
 
 
 def record(error: TileError) -> dict[str, Any]:
-    """An error as data. `called_from`: the places of the inlined calls, or of the launch, that led there."""
+    """An error as data. `called_from`: the places of the inlined calls, or of the launch, that led to it."""
     callers = [] if error.loc is None else error.loc.callers
     said = {"message": error.message, "hint": error.hint}
     return {"code": error.code, **_position(error.loc), **said, "called_from": [*map(_position, callers)]}
@@ -166,7 +171,7 @@ def _position(place: Loc | None) -> dict[str, Any]:
 
 
 def records(error: BaseException, file: str | None = None) -> list[dict[str, Any]]:
-    """Any exception as data: each mistake of a file, or what else went wrong."""
+    """Any exception as data: a record for each mistake of a file, or one for anything else."""
     if isinstance(error, ChildFailure):
         return error.records
     known = located(error, file) or TileError("internal", None, f"{type(error).__name__}: {error}", REPORT)
@@ -174,7 +179,7 @@ def records(error: BaseException, file: str | None = None) -> list[dict[str, Any
 
 
 def told(error: BaseException, file: str) -> dict[str, Any]:
-    """What a command prints as JSON of an error: its text, the same as data, the exit status."""
+    """What a command prints as JSON for an error: its text, the same as data, the exit status."""
     text, status = render(error, file)
     return {"file": file, "error": text, "errors": records(error, file), "status": status}
 
@@ -185,6 +190,7 @@ def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
         return error.text, error.status
     known = located(error, file)
     if known is not None:
+        # A plug-in's author needs the traceback of the plug-in, even where the error is located.
         if known.code == "plugin" and os.environ.get("DSL_TRACEBACK") == "1":
             click.echo(printable("".join(traceback.format_exception(error))), err=True)
         return known.render(), error.exit_status if isinstance(error, RuntimeFault) else WRONG_INPUT
@@ -197,7 +203,8 @@ def render(error: BaseException, file: str | None = None) -> tuple[str, int]:
 
 
 def _place(error: RuntimeFault, file: str | None) -> Loc | None:
-    """The line of the `.tile` file that an error of the runtime names, in what an example launches; else the launch."""
+    """The line of the `.tile` file that an error of the runtime names, called from the example's launch; else the
+    launch."""
     line = _line_of(error, file)
     return error.caller if line is None else line.under(error.caller)
 
@@ -209,6 +216,7 @@ def _line_of(error: RuntimeFault, file: str | None) -> Loc | None:
     try:
         source = Source(name, read_text(Path(name), MAX_TEXT))
         text = source.line(error.line)
+    # An edited PTX text may name a line that the file no longer has.
     except (TileError, IndexError):
         return None
     start = source.starts[error.line - 1] + len(text) - len(text.lstrip())
@@ -216,7 +224,8 @@ def _line_of(error: RuntimeFault, file: str | None) -> Loc | None:
 
 
 def show(error: BaseException, file: str | None = None) -> int:
-    """Writes the error to standard error; the exit status. `file`: where the lines of the runtime's errors are."""
+    """Writes the error to standard error and returns the exit status. `file`: whose lines errors of the runtime
+    name."""
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone
         give_up_output()
         return BROKEN_PIPE
@@ -231,7 +240,7 @@ def show(error: BaseException, file: str | None = None) -> int:
 
 
 def failed(error: BaseException, file: str, as_json: bool, **more: Any) -> int:
-    """The same, and as JSON on the standard output where that is asked for, behind `more`."""
+    """`show`; with as_json also prints the error as JSON on standard output, after the keys of `more`."""
     status = show(error, file or None)
     if as_json:
         click.echo(json.dumps({**more, **told(error, file)}))
@@ -239,8 +248,7 @@ def failed(error: BaseException, file: str, as_json: bool, **more: Any) -> int:
 
 
 def carried_out(file: str, as_json: bool, run: Callable[[], tuple[dict[str, Any], bool]]) -> int:
-    """The exit status of a command that gives data, printed where JSON is asked for, and whether something is not as it
-    should be."""
+    """The exit status of a command. run: returns its data, printed if as_json, and whether the status is DIFFERS."""
     try:
         said, differs = run()
         if as_json:
@@ -251,6 +259,7 @@ def carried_out(file: str, as_json: bool, run: Callable[[], tuple[dict[str, Any]
 
 
 def give_up_output() -> None:
-    """What is still to be written goes nowhere: the interpreter would try once more at its end, and complain."""
+    """Discards output that is still buffered: the interpreter would flush it again at exit, and report the broken
+    pipe."""
     with suppress(OSError, ValueError):  # ValueError: a stream without a number
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,10 +1,10 @@
-"""The commands as functions of Python: `dsl.why`, `diff`, `ablate`, `bisect`, `fuzz`, `tune`, `bench`, `run`, `count`,
+"""The commands as Python functions: `dsl.why`, `diff`, `ablate`, `bisect`, `fuzz`, `tune`, `bench`, `run`, `count`,
 `layouts`, and `trials` of a log.
 
-Each takes a `.tile` file, by its path or as a module of `dsl.load`, the options of its command by name (`--skip-pass`
-is `skip_pass`, `--from` is `from_`), and NAME=VALUE as further names; a value that is called like an option goes into
-`values={…}`. An option that may be repeated takes a list, `choose` a dict too. Each gives a `ResultTable`. Mistakes are
-`dsl.TileError`, faults `dsl.LaunchError` and `dsl.DeviceError`, as from calls.
+Each takes a `.tile` file (its path, or a module of `dsl.load`), the command's options by name (`--skip-pass` is
+`skip_pass`, `--from` is `from_`), and NAME=VALUE as further keywords; a value that is named like an option goes into
+`values={…}`. A repeatable option takes a list, `choose` also a dict. Each returns a `ResultTable`, and raises
+`dsl.TileError` for mistakes, `dsl.LaunchError` and `dsl.DeviceError` for faults, as calls do.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 Source = str | Path | Module
 OF_PRINTING = ("json", "svg", "help")
-"""Options that are the command line's alone."""
+"""Options that only make sense on the command line."""
 FIGURES = headed("registers", "spills", "sass", "wavefronts", "sectors", "barriers", "work")
 BENCHED = headed(
     *("time_us", "gbps", "tflops", "instructions", "moves", "barriers", "wavefronts", "sectors"),
@@ -64,7 +64,7 @@ Given = TypeVar("Given")
 
 
 def to_callers(function: Callable[Arguments, Given]) -> Callable[Arguments, Given]:
-    """A function whose errors come from its caller's line: the places of a mistake are those in the `.tile` text."""
+    """Errors of the function start at the caller's line, without our frames; places in the `.tile` text stay."""
 
     @wraps(function)
     def called(*arguments: Arguments.args, **named: Arguments.kwargs) -> Given:
@@ -73,6 +73,7 @@ def to_callers(function: Callable[Arguments, Given]) -> Callable[Arguments, Give
         except (TileError, RuntimeFault) as error:
             for each in error.errors if isinstance(error, TileError) else ():
                 for place in filter(None, (each.loc, *(each.loc.callers if each.loc else ()))):
+                    # A cell's file lies in a temporary folder, which means nothing to the user.
                     place.source.name = shown(place.source.name)
             raise error.with_traceback(None) from None
 
@@ -118,7 +119,7 @@ def sides_of(record: Mapping[str, Any]) -> list[str]:
 
 
 def difference_rows(launch: Mapping[str, Any]) -> Iterator[DifferenceRow]:
-    """The rows of a launch, in the order in which the command tells them."""
+    """The rows of a launch, in the order of the command's output."""
     about = partial(DifferenceRow, launch["a"]["title"])
     for kernel in launch["kernels"]:
         made = partial(about, kernel=kernel["b"])
@@ -145,13 +146,14 @@ def difference_rows(launch: Mapping[str, Any]) -> Iterator[DifferenceRow]:
 
 @to_callers
 def ablate(source: Source, **options: Any) -> ResultTable[Any]:
-    """What each choice of a launch is worth, as `dsl ablate`: `kinds="swizzle,copy"`, `ceiling=True`, `choose={…}`.
-    Rows are `AblationRow`s, the first of each launch as chosen; with `shapley=N` they are `ShareRow`s. Code is compiled
-    in this process, unless `jobs=N` says otherwise."""
+    """How much each choice of a launch gains, as `dsl ablate`: `kinds="swizzle,copy"`, `ceiling=True`, `choose={…}`.
+    Rows are `AblationRow`s; the first of each launch is the code as chosen. With `shapley=N` they are `ShareRow`s.
+    Code is compiled in this process unless `jobs=N` is given."""
     from dsl.command.ablate import ablate as flipped
     from dsl.command.ablate import shapley
 
     study = flipped if options.get("shapley") is None else shapley
+    # Worker processes would import the caller's main module again, which a notebook lacks and a script may not guard.
     file, given, (record, _), text = carried("ablate", source, {"jobs": 0, **options}, study)
     launches = record["launches"]
     title = f"ablate {file}: {', '.join(each['call'] for each in launches)}"
@@ -173,8 +175,8 @@ def ablate(source: Source, **options: Any) -> ResultTable[Any]:
 @to_callers
 def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]:
     """Where the answer to a predicate changes, as `dsl bisect`: `dsl.bisect(file, "registers <= 56", from_="plain")`,
-    or between commits with `good="v1.2"`. One row, or those between which it is not decided; `record` has `needed` of
-    `reduce=True`."""
+    or between commits with `good="v1.2"`. One row, or several if the change lies somewhere between them; `record` has
+    `needed` of `reduce=True`."""
     from dsl.command.bisect import bisect as halved
     from dsl.lab.predicates import predicate
 
@@ -182,6 +184,7 @@ def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]
     sides = {"before": record["before"], "after": record["after"]}
     rows = []
     for each in record["found"]:
+        # Choices are records, commits pairs.
         if isinstance(each, dict):
             rows.append(row_of(BorderRow, each, choose=dict(each["assignment"]), **sides))
         else:
@@ -189,7 +192,7 @@ def bisect(source: Source, until: str, **options: Any) -> ResultTable[BorderRow]
             rows.append(BorderRow(commit[:12], subject, "", {}, **sides))
     said = predicate(until).said
     columns: dict[str, Any] = {"": "label", "at the start": "option", "as chosen": "taken"}
-    columns |= {"before": lambda row: said(row.before), "behind": lambda row: said(row.after)}
+    columns |= {"before": lambda row: said(row.before), "after": lambda row: said(row.after)}
     return ResultTable(f"bisect {file} until '{until}'", rows, record, text, columns)
 
 
@@ -209,14 +212,15 @@ def fuzz(source: Source, **options: Any) -> ResultTable[FuzzRow]:
 @to_callers
 def tune(source: Source, **options: Any) -> ResultTable[TunedRow]:
     """The points of the schedules' `tune` sets, as `dsl tune`: `rows=4096`, `all=True`, `budget=40`, `write=True`; a
-    list tries several values, `cols=[1000, 4096]`. Rows are the points of each launch, the fastest first, then those
-    that were thrown out. Code is compiled in this process, unless `jobs=N` says otherwise."""
+    list tries several values, `cols=[1000, 4096]`. Rows are the points of each launch, fastest first, then the points
+    without a right result. Code is compiled in this process unless `jobs=N` is given."""
     from dsl.command.tune import tune as searched
 
     file, _, (record, _), text = carried("tune", source, {"jobs": 0, **options}, searched)
     rows: list[TunedRow] = []
     first: list[int] = []  # by row: the fastest of its launch
     for each in record["outcomes"]:
+        # Points without a place come last.
         points = sorted(each["points"], key=lambda point: point.get("place") or len(each["points"]) + 1)
         first += [len(rows)] * len(points)
         rows += [tuned_row(each, point) for point in points]
@@ -233,6 +237,7 @@ def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
 
     steps, settings = point["steps"], {}
     for number, step in enumerate(steps):
+        # Steps of a call with several launches may have constants of one name.
         prefix = f"{number}." if len(steps) > 1 else ""
         settings[f"{prefix}schedule"] = f"{step['kernel']} {step['schedule'] or ''}".rstrip()
         settings |= {f"{prefix}{name}": value for name, value in step["constants"].items()}
@@ -272,7 +277,7 @@ def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
 
 
 def bench_row(record: Mapping[str, Any]) -> BenchedRow:
-    """A row with the code's figures, the most of its launches, among the counts."""
+    """A row whose figures also have registers, spills and SASS instructions: the greatest of its launches."""
     figures = dict(record.get("figures", {}))
     for name in ("registers", "spills"):
         figures[name] = max((n for each in record.get("launches", ()) if (n := each[name]) is not None), default=None)
@@ -292,7 +297,7 @@ def run(source: Source, **options: Any) -> ResultTable[Report]:
 
 
 def examples(given: dict[str, Any]) -> ResultTable[Report]:
-    """What a run with these parameters of the command tells."""
+    """The reports of a run with these parameters of the command."""
     from dsl.command.run import run as runs
     from dsl.command.run import show_roofline, show_run, told_reports
 
@@ -318,12 +323,13 @@ def report_facts(report: Report) -> dict[str, Any]:
 @to_callers
 def count(*sources: str | Path | Sequence[str | Path], **options: Any) -> ResultTable[CountedRow]:
     """What launches of PTX texts cost, as `dsl count`: `dsl.count("k.ptx", grid=(3, 2), block=256, n=1000,
-    x="randn(f16[9, 1000])")`; several texts, or a list of them, are set side by side. Values may be arrays: the launch
-    has copies."""
+    x="randn(f16[9, 1000])")`; several texts, or a list of them, are compared side by side. A value may be an array,
+    which is copied for the launch."""
     from dsl.command.count import count as launched
     from dsl.command.count import show_found, told_files
 
     with tempfile.TemporaryDirectory(prefix="dsl-count-") as folder:
+        # The command reads arrays as .npy files; a child process on a GPU reads them, too.
         options = {name: on_disk(name, value, Path(folder)) for name, value in options.items()}
         groups = [[each] if isinstance(each, str | Path) else each for each in sources]
         with asked("count", [str(each) for group in groups for each in group], options) as (_, given):
@@ -340,7 +346,8 @@ def count(*sources: str | Path | Sequence[str | Path], **options: Any) -> Result
 
 
 def on_disk(name: str, value: Any, folder: Path) -> Any:
-    """An array as a file that the command reads; other values as they are."""
+    """The path of a file with this array, for the command; other values unchanged."""
+    # A scalar of numpy has `__array__`, too, and is a number.
     if not hasattr(value, "__array__") or getattr(value, "ndim", None) == 0:
         return value
     import numpy as np
@@ -376,13 +383,13 @@ def layouts(source: Source, **options: Any) -> ResultTable[LayoutRow]:
 
 @to_callers
 def trials(log: str | Path) -> ResultTable[Trial]:
-    """The trials of a log of `dsl tune`, `ablate`, `bisect` or `fuzz`, in its order; docs/lab.md says what they have.
-    Lines that are no trials are counted in `record["unread"]`; these, and trials that were made with other versions
-    than are here, are told in `record["notes"]`. TileError `file` where there is no such log."""
+    """The trials of a log of `dsl tune`, `ablate`, `bisect` or `fuzz`, in its order; docs/lab.md lists their fields.
+    `record["unread"]` counts lines that are no trials; `record["notes"]` reports them, and trials made with other
+    versions than the installed ones. TileError `file` if the log cannot be read."""
     from dsl.lab.trial import Log
     from dsl.text.files import read_lines
 
-    next(read_lines(Path(log)), None)  # which tells what is no log
+    next(read_lines(Path(log)), None)  # raises if the file is missing or no text
     found = Log(Path(log))
     rows = [*found.trials.values()]
     heads = {"call": "call", "dims": "dims", "schedules": "schedules", "constants": "constants", "choices": "choices"}
@@ -403,13 +410,13 @@ def trial_facts(trial: Trial) -> dict[str, Any]:
     return about | tried | {"reason": trial.reason} | trial.figures()
 
 
-# ---- what was asked for ----
+# ---- options ----
 
 
 def carried(
     name: str, source: Source, options: Mapping[str, Any], run: Callable[..., Any]
 ) -> tuple[str, dict[str, Any], Any, str]:
-    """The file, the parameters of a command, what it gives of them, and what it prints."""
+    """(file, the command's parameters, its result, its printed text)."""
     with asked(name, source, options) as (file, given):
         values = given.pop("values")
         for name_of_all in ("file", "as_json"):
@@ -421,8 +428,8 @@ def carried(
 def asked(
     name: str, source: Source | Sequence[str], keywords: Mapping[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The file, and the parameters of a command as its command line would have them. What goes wrong in a process of
-    its own is raised as what it is; the hint about an unknown value knows the options, too."""
+    """The file, and a command's parameters as its command line would give them. An error in a child process is raised
+    as its own type; the hint about an unknown value also considers the options."""
     command = command_of(name)
     keywords = {key: python_value(value) for key, value in keywords.items()}
     known = {option.lstrip("-").replace("-", "_"): each for each in command.params for option in each.opts}
@@ -433,7 +440,9 @@ def asked(
         named = {**of_module(source, name, known), **named}
     files = [file_of(source)] if isinstance(source, str | Path | Module) else [*source]
     options = [(key.rstrip("_"), value) for key, value in named.items()]
+    # Through click's parser: defaults, ranges and error texts are those of the command line.
     words = [word for key, value in options for word in option_words(key, known[key], value)]
+    # `--` ends the options: a file may begin with a dash.
     words += ["--", *files, *(f"{key}={plain(value)}" for key, value in values.items())]
     with as_raised_here(known, values), command.make_context(f"dsl {name}", words) as context:
         context.meta[WORDS] = ("dsl", name, *words)
@@ -442,7 +451,7 @@ def asked(
 
 @contextmanager
 def as_raised_here(known: Collection[str], values: Collection[str]) -> Iterator[None]:
-    """What goes wrong in click, or in a process of its own, as what it is to callers."""
+    """Raises errors of click and of a child process as the types that callers know."""
     try:
         yield
     except click.UsageError as error:
@@ -453,6 +462,7 @@ def as_raised_here(known: Collection[str], values: Collection[str]) -> Iterator[
             raise DeviceError(first["code"], failure.text, first["hint"]) from None
         raise TileError(first["code"], None, failure.text) from None
     except TileError as error:
+        # A misspelt option becomes a NAME=VALUE, which no dim or constant has.
         near = [closest(key, known) for key in values if f"'{key}'" in error.message]
         if error.code != "option" or not any(near):
             raise
@@ -461,7 +471,7 @@ def as_raised_here(known: Collection[str], values: Collection[str]) -> Iterator[
 
 
 def python_value(value: Any) -> Any:
-    """A number of numpy as Python's, in lists and dicts, too; all else as it is."""
+    """numpy's scalars as Python numbers, in lists and dicts, too; all else unchanged."""
     if isinstance(value, Mapping):
         return {key: python_value(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -480,7 +490,7 @@ def command_of(name: str) -> click.Command:
 
 
 def file_of(source: str | Path | Module) -> str:
-    """The path of a source. TileError `file` for a module of a text."""
+    """The path of a source. TileError `file` for a module that was loaded from a text."""
     if not isinstance(source, Module):
         return str(source)
     if source.program.path is None:
@@ -490,15 +500,16 @@ def file_of(source: str | Path | Module) -> str:
 
 
 def of_module(module: Module, command: str, known: Mapping[str, click.Parameter]) -> dict[str, Any]:
-    """What a module says of all its calls, as options of a command. The device of `why` is one that was tuned for."""
+    """The settings of a module that apply to all its calls, as options of a command. `why` takes none for its device,
+    which is the name of a tuned device."""
     said: dict[str, Any] = {"choose": dict(module.asked.options), "strict_bounds": module.strict_bounds}
     said |= {"arch": module.arch, "device": module.device, "plugin": [*module.program.plugins.files]}
     return {name: value for name, value in said.items() if name in known and (command, name) != ("why", "device")}
 
 
 def option_words(name: str, option: click.Parameter, value: Any) -> list[str]:
-    """An option as words of the command line. A list stands for several of an option that may be repeated, and is
-    joined by commas otherwise; a tuple of numbers is always joined."""
+    """An option as words of the command line. A list repeats a repeatable option, and is joined by commas otherwise; a
+    list of numbers is always joined."""
     if name in OF_PRINTING or isinstance(option, click.Argument):
         raise TileError("option", None, f"'{name}' is for the command line", "to_dict(), row.svg, print")
     flag = f"--{name.replace('_', '-')}"
@@ -511,6 +522,7 @@ def option_words(name: str, option: click.Parameter, value: Any) -> list[str]:
     if isinstance(value, list | tuple):
         if not value:
             return []
+        # `grid=(3, 2)` is one grid of two extents, though --grid is repeatable.
         if option.multiple and not all(isinstance(each, int) for each in value):  # type: ignore[attr-defined]
             return [word for each in value for word in option_words(name, option, each)]
         value = ",".join(map(str, value))
@@ -518,7 +530,7 @@ def option_words(name: str, option: click.Parameter, value: Any) -> list[str]:
 
 
 def plain(value: Any) -> str:
-    """A value as the language spells it; several with commas."""
+    """A value as the language spells it; several, joined by commas."""
     if isinstance(value, list | tuple):
         return ",".join(map(plain, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -24,17 +24,17 @@ SHARE = click.FloatRange(0, 1, min_open=True)
 @click.option("--count", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Assignments to try.")
 @click.option("--share", type=SHARE, default=0.25, show_default=True, help="Of choices varied.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Try N assignments of other right options to the choices of what the examples of FILE launch, in turn: one for
-    each number from --seed on. What gives no right result is made smaller and printed with the options that repeat it.
-    A launch that is not right as it is chosen is told as such, and not varied. NAME=VALUE as in dsl run.
+    """Try N random assignments of safe options to the choices of all launches of the examples of FILE, one for each
+    seed from --seed on. An assignment without a right result is reduced, and printed with the options that repeat it. A
+    launch that is wrong as chosen is reported as such, and not varied. NAME=VALUE as in dsl run.
 
-    Exit status: 0 fine, 1 a result was not right, 2 the input is wrong, 3 the device failed.
+    Exit status: 0 fine, 1 a result was wrong, 2 the input is wrong, 3 the device failed.
     """
     return carried_out(file, as_json, lambda: (found := fuzz(file, values, as_json, options), bool(found["failures"])))
 
 
 def fuzz(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """What became of the assignments as data; printed unless that is asked for alone."""
+    """The verdicts as data; also printed unless as_json."""
     from dsl.lab.fuzz import as_json as record
     from dsl.lab.fuzz import fuzz as fuzzed
 
@@ -48,7 +48,7 @@ def fuzz(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
 
 
 def launches(file: str, values: tuple[str, ...], options: dict[str, Any]) -> tuple[list[Experiment], list[str]]:
-    """The launches of the named example, or of all whose results something checks; and what is said of the others."""
+    """The launches of the named example, or of all examples whose results are checked; and why others are left out."""
     from dsl.examples.shapes import find_example
     from dsl.lab.experiment import Wanted
     from dsl.text.program import load
@@ -59,12 +59,14 @@ def launches(file: str, values: tuple[str, ...], options: dict[str, Any]) -> tup
     found: list[Experiment] = []
     errors: list[tuple[str, TileError]] = []
     for example in wanted:
+        # "none": nothing but results; counters and times would cost most of a trial.
         for each in experiments(file, values, {**options, "index": program.examples.index(example)}, Wanted("none")):
             try:
                 each.runner.case().expectation(each.call.index)
                 found.append(each)
             except TileError as error:
                 errors.append((f"example {example.name}" if example.name else "the example", error))
+    # One example that cannot be judged must not hide the others; if none can, the first reason is the error.
     if not found:
         raise errors[0][1]
     return found, [f"{name}: {error.message}" for name, error in errors]

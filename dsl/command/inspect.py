@@ -28,14 +28,14 @@ OTHER = "another variant: KEY=OPTION of a choice, schedule=NAME, or a value"
 @click.option("--vs", multiple=True, metavar="NAME=VALUE", help=f"Beside it {OTHER}; repeatable.")
 def command(file: str, values: tuple[str, ...], output: str, **options: Any) -> int:
     """Write a page that shows a kernel of FILE (.tile) as source, IR after each pass, LLVM IR, PTX and machine code.
-    What is under the cursor is marked in all of them; beside the source are choices, layouts and counters. The page
+    The element under the cursor is marked in all of them; beside the source are choices, layouts and counters. The page
     needs no network."""
     from dsl.studies.inspect.page import page
     from dsl.text.files import write_text
 
     try:
         if not file.endswith(".tile"):
-            raise TileError("option", None, f"{file} is no .tile file: a page begins with the source")
+            raise TileError("option", None, f"{file} is not a .tile file: a page begins with the source")
         text = page(page_data(file, values, options))
         write_text(Path(output), text)
     except Exception as error:
@@ -69,14 +69,14 @@ def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict
 
 
 def other(values: Sequence[str], options: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """Values and options of the second variant. TileError for what is no NAME=VALUE."""
+    """Values and options of the second variant. TileError for a text that is not NAME=VALUE."""
     for text in options["vs"]:
         values, options = applied(text, values, options)
     return list(values), options
 
 
 def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel:
-    """The kernel to show. TileError unless there is one, and one variant of it."""
+    """The kernel to show. TileError unless the options name one kernel in one variant."""
     from dsl.command.why import kernels
 
     if options["kernel"] is not None and (kernel := launched(file, values, options)) is not None:
@@ -90,8 +90,8 @@ def the_kernel(file: str, values: Sequence[str], options: dict[str, Any]) -> Exp
 
 
 def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> ExplainedKernel | None:
-    """The kernel that --kernel names as the example launches it first, but for a schedule that is asked for; None if it
-    does not."""
+    """The kernel of --kernel as the example launches it first, or with the schedule of --schedule; None if the example
+    does not launch it."""
     from dsl.command.compile import planned_requests, schedules_of
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import find_example
@@ -112,13 +112,13 @@ def launched(file: str, values: Sequence[str], options: dict[str, Any]) -> Expla
         return None
     if options["schedule"] not in (None, request.schedule):
         request = replace(request, schedule=options["schedule"], constants=overrides.constants)
-    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants, which have to be met
+    chosen = choices_of(options["choose"], options["skip_pass"])  # as constants: one that the kernel lacks is an error
     request = replace(request, constants={**request.constants, **chosen})
     return ExplainedKernel(program, request, None, compile_variant(program, request))
 
 
 def counters(kernel: ExplainedKernel, values: Sequence[str], options: dict[str, Any]) -> CountedCode:
-    """What the emulator counts of the kernel's code in the example."""
+    """What the emulator counts in the kernel's code when the example runs."""
     from dsl.examples.one_kernel import LaunchSettings
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import find_example
@@ -128,7 +128,8 @@ def counters(kernel: ExplainedKernel, values: Sequence[str], options: dict[str, 
     program = kernel.program
     example = find_example(program, options["example"])
     settings = LaunchSettings(
-        schedule=options["schedule"] if options["kernel"] is None else None,  # of a dispatch, not of a kernel
+        # With --kernel, --schedule is of that kernel, not of the dispatch.
+        schedule=options["schedule"] if options["kernel"] is None else None,
         seed=options["seed"],
         time_limit=options["time_limit"],
         arch=options["arch"],

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 @click.option("--value", metavar="NAME", help="Draw this value; without it, list all of them.")
 @click.option("--svg", type=click.Path(dir_okay=False), help="Draw into this file instead (SVG).")
 def command(file: str, values: tuple[str, ...], **options: Any) -> int:
-    """List the tiles of FILE's kernels with their layouts, or draw one: for a tile in registers, the lane and registers
-    of each element; for one in shared memory, the banks that each access touches, and the conflicts."""
+    """List the tiles of FILE's kernels with their layouts, or draw one. A tile in registers shows lane and register of
+    each element; a tile in shared memory shows the banks of each access, and the conflicts."""
     try:
         if options["svg"] and not options["value"]:
             raise TileError("option", None, "--svg draws one value", "name it: --value NAME")
@@ -61,7 +61,7 @@ def tiles_of(
 
 
 def of_name(found: list[tuple[Request, Function, list[DrawnValue]]], name: str) -> list[tuple[Function, DrawnValue]]:
-    """The tiles of this name. TileError where there is none."""
+    """The tiles of this name. TileError if there is none."""
     tiles = [(function, tile) for _, function, tiles in found for tile in tiles]
     chosen = [(function, tile) for function, tile in tiles if tile.name == name]
     if not chosen:
@@ -88,7 +88,7 @@ def show_list(title: str, function: Function, tiles: list[DrawnValue]) -> None:
 
 
 def draw(chosen: list[tuple[Function, DrawnValue]], svg: str | None) -> None:
-    """The pictures of tiles, on the terminal or into a file."""
+    """Draws the tiles on the terminal, or into an SVG file."""
     from dsl.pictures import shared, text
 
     width = get_terminal_size().columns
@@ -111,7 +111,7 @@ def draw(chosen: list[tuple[Function, DrawnValue]], svg: str | None) -> None:
 
 
 LINE, WIDE_LINE, WIDE = 8, 16, 170
-"""Cells of a line, and from how many columns of the terminal on there are more."""
+"""Cells of a line, cells of a wide line, and the terminal's columns from which on lines are wide."""
 
 
 def write(lines: list[Text]) -> None:
@@ -119,6 +119,7 @@ def write(lines: list[Text]) -> None:
 
     out = Terminal()
     for line in lines:
+        # Padding of tables would be trailing blanks in a file.
         if not out.is_terminal:
             line.rstrip()
         out.print(line, soft_wrap=True)

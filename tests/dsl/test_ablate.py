@@ -204,7 +204,7 @@ def test_the_command_for_gains(turn: Path) -> None:
     assert result.exit_code == 0 and "nothing in any order" in result.stdout and "vector.b.load" in result.stdout
     for more, says in (
         (["--by", "sektors"], "did you mean 'sectors'"),
-        (["--by", "time"], "there are no sums of 'time'"),
+        (["--by", "time"], "gains of 'time' cannot be added up here"),
         (["--each"], "--shapley and --each exclude each other"),
         (["--launch", "2"], "launch 2 is none of this example's 1"),
     ):

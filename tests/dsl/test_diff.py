@@ -234,7 +234,7 @@ def test_a_trial_of_a_log_is_made_again(turn: Path, tmp_path: Path) -> None:
     log.write_text(json.dumps(record) + "\n")
     launch, _ = told(turn, "--vs", log)
     text, code = launch["b"]["notes"]
-    assert "of another text of the file" in text and "came to other PTX then" in code
+    assert "compiled from another version of the file" in text and "had other PTX then" in code
     record["steps"][0]["constants"] = {"T": 16}  # as dsl tune keeps a point
     log.write_text(json.dumps(record) + "\n")
     launch, _ = told(turn, "--vs", log)
@@ -283,7 +283,7 @@ def test_two_ptx_files(turn: Path, tmp_path: Path, tools: None) -> None:
     assert launch["figures"]["shared_bytes"]["a"] == launch["figures"]["shared_bytes"]["b"] > 0
     assert told(first, "--vs", first)[1] == 0 and launch["a"]["notes"] == [f"{first} is assembled, not run"]
     result = dsl(first, "n=64", "--vs", second)
-    assert result.exit_code == 2 and "'n=64' sets nothing there" in result.stderr
+    assert result.exit_code == 2 and "'n=64' has no effect on it" in result.stderr
 
 
 def test_code_of_other_compilers_is_assembled(tools: None) -> None:
@@ -358,7 +358,7 @@ def test_two_commits_whose_compilers_tell_less_or_refuse(history: Path, monkeypa
     assert "no IR after each pass: @HEAD~1 tells none" in kernel["missing"]
     told_of["kernels"][0]["kernel"] = "other with s"
     result = dsl(history, "--vs", "@HEAD", "--from", "@HEAD", "--device", "emulator")
-    assert result.exit_code == 2 and "what runs its code here comes to turn" in result.stderr
+    assert result.exit_code == 2 and "but the call here launches turn" in result.stderr
     told_of |= {"error": "turn.tile:3:5: error[name]: unknown 'x'\n", "errors": [{"code": "name"}]}
     result = dsl(history, "--vs", "@HEAD", "--from", "@HEAD", "--device", "emulator")
     assert result.exit_code == 2 and "error[name]: at @HEAD turn.tile does not compile: unknown 'x'" in result.stderr

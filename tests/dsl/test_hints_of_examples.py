@@ -151,7 +151,7 @@ def test_what_draws_numbers_is_not_evaluated_again() -> None:
 
 
 RACES = [
-    ("y[i : i + 32] = x[i : i + 32]", "grid cdiv(n, 30)", "stores an element twice: let tiles of blocks lie apart"),
+    ("y[i : i + 32] = x[i : i + 32]", "grid cdiv(n, 30)", "stores an element twice: give each block a tile of its own"),
     ("y[i : i + 32] = y[i : i + 32] + x[i : i + 32]", "grid cdiv(n, 30)", "one statement loads and stores"),
     ("atomic_add(y[i + arange(32)], x[i : i + 32])", "grid cdiv(n, 30)", "--strict-bounds names the axis"),
 ]

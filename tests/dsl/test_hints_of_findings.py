@@ -64,7 +64,7 @@ def test_a_race_in_shared_memory_names_the_line_that_left_barriers_out(tmp_path:
     x = np.arange(64, dtype=np.float32)
     text = told(REVERSED, tmp_path / "k.tile", np.zeros_like(x), x)
     line = 1 + REVERSED[: REVERSED.index("    barriers manual")].count("\n")
-    assert f"hint: 'barriers manual' (line {line}) inserts none here" in text
+    assert f"hint: 'barriers manual' (line {line}) turns off automatic barriers" in text
     module = dsl.parse(REVERSED.replace("    barriers manual", "    math exp: fast"), device="emulator")
     module.k(y := np.zeros_like(x), x)
     assert (y == x[::-1]).all()
@@ -158,7 +158,7 @@ MENDS = [
     ("out of bounds: reads 4 bytes: 9 bytes before y (…), the nearest array: an index that is negative", "s64"),
     ("out of bounds: writes 4 bytes: just past the end of y", "store(y[i], v, mask="),
     ("out of bounds: reads 4 bytes: just past the end of y", "load(x[i], mask="),
-    ("deadlock: every thread that can run repeats its loop", "let the condition become false"),
+    ("deadlock: every thread that can run repeats its loop", "the condition must become false"),
     ("division by zero: memory is written", "assert d != 0"),
 ]
 

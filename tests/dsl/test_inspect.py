@@ -222,7 +222,7 @@ def test_without_an_assembler_the_page_says_so(tmp_path: Path, monkeypatch: pyte
     ("arguments", "says"),
     [
         (["samples/attention_backward.tile"], "--kernel attend or --kernel of_queries or --kernel of_keys"),
-        (["samples/add.ptx"], "is no .tile file"),
+        (["samples/add.ptx"], "is not a .tile file"),
         (["samples/add.tile", "--vs", "schedule"], "'schedule' is not NAME=VALUE"),
         (["samples/softmax.tile", "--vs", "swizzle.none=1"], "no choice has the key 'swizzle.none'"),
         (["samples/reduction.tile", "--kernel", "v3", "--counters"], "the example does not launch 'v3'"),

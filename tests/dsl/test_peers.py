@@ -114,7 +114,7 @@ def test_the_row_of_a_peer_says_that_nothing_was_measured(files: SimpleNamespace
     result = run(files, "--kernel", "scale", "--vs", "narrow=P::returned")
     (told,) = [line for line in result.stdout.splitlines() if "peers.py::returned" in line]
     assert result.exit_code == 0 and "right, not timed" in told
-    assert "peers are checked, and neither counted nor timed: that takes a GPU" in result.stdout
+    assert "peers are only checked: times need a GPU, and the emulator cannot count them" in result.stdout
     (row,) = rows_of(files, "--vs", "narrow=P::returned")
     assert row["times_us"] is None and row["figures"] == {} and row["example"] == "narrow"
 

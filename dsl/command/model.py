@@ -1,4 +1,4 @@
-"""`dsl model`: fits a cost model to the trials of logs, and tells how well it orders kernels that it has not seen."""
+"""`dsl model`: fits a cost model to trials of logs, and reports how well it orders kernels that it has not seen."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("logs", nargs=-1, required=True, type=click.Path(), metavar="LOG.jsonl...")
 @shared("as_json")
-@click.option("--model", "name", default="linear", show_default=True, metavar="NAME", help="The model.")
-@click.option("--of", metavar="FIGURE", help="What it predicts: time, without one work; or any counter.")
-@click.option("--device", metavar="NAME", help="Only trials of this device, where the logs have several.")
-@click.option("-o", "output", type=click.Path(dir_okay=False), metavar="FILE.json", help="For dsl tune --model.")
+@click.option("--model", "name", default="linear", show_default=True, metavar="NAME", help="The kind of model.")
+@click.option("--of", metavar="FIGURE", help="The predicted figure: time, else work; or any counter.")
+@click.option("--device", metavar="NAME", help="Only trials of this device, if the logs have several.")
+@click.option(
+    "-o", "output", type=click.Path(dir_okay=False), metavar="FILE.json", help="Write the model, for dsl tune --model."
+)
 def command(logs: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Fit a model to the trials of LOGS, which dsl tune, ablate and bisect write. The table has the rank correlation
-    (Spearman) of its predictions with what was measured, each kernel predicted by a model fitted to the others.
+    """Fit a model to the trials of LOGS, which dsl tune, ablate and bisect write. The table shows the rank correlation
+    (Spearman) of predictions and measurements; each kernel is predicted by a model that was fitted to the others.
 
     Exit status: 0 fine, 2 the input is wrong.
     """
@@ -44,11 +46,13 @@ def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str 
     from dsl.lab.models import FIGURES, evaluate, fitted, has_figure, read_trials
 
     notes: list[str] = []
+    # A log of the emulator has no times: the first figure that a trial has.
     of = of or next((each for each in FIGURES if has_figure(logs, each)), FIGURES[0])
     trials = read_trials(logs, of, device, notes.append)
     made = fitted(lambda: model_named(name), trials, of)
     with called(made, "has_order"):
         has_order = bool(made.has_order)
+    # Such a model predicts one value for all points: as `dsl tune --model` it would give no order.
     if not has_order:
         message = f"nothing to learn: of {len(trials)} trials, no feature grows with {of}"
         hint = "trials of several points of a launch; on a GPU, dsl tune --counters has the emulator's counters"
@@ -74,14 +78,14 @@ def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str 
 
 
 def weights_of(state: dict[str, Any]) -> list[tuple[str, float]]:
-    """What a model weighs features with, if it says so as the built-in one does; the heaviest first."""
+    """The weight of each feature, heaviest first, if the model's state has them as the built-in model's does."""
     weights = state.get("weights")
     found = [*weights.items()] if isinstance(weights, dict) else []
     return sorted([(str(k), v) for k, v in found if isinstance(v, int | float)], key=lambda pair: -pair[1])
 
 
 def show_evaluation(found: Evaluation) -> None:
-    """The table."""
+    """Prints the table of rank correlations."""
     from dsl.text.terminal import Terminal, table
 
     how = "fitted to the others" if found.held_out else "fitted to itself: there is no other kernel"

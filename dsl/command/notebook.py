@@ -2,10 +2,9 @@
 
     %%tile [NAME|FILE.tile] [--run [NAME=VALUE]... [options of dsl run]]
 
-makes the module NAME (`tile` without one) in the notebook's names. The cell is written to a file in a folder of the
-session, so that other cells may import it (`import "NAME.tile"`) and commands read it; FILE.tile is written where it
-says, and imports what lies beside it. Its mistakes are those that `dsl check` tells; they stop the notebook, and so do
-results that differ.
+defines the module NAME (default: `tile`) in the notebook. The cell is written to a file in a folder of the session, so
+that other cells can import it (`import "NAME.tile"`) and commands can read it; FILE.tile is written at that path, and
+imports files beside it. Mistakes are reported as by `dsl check`; they stop the notebook, and so do wrong results.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ SUFFIX = ".tile"
 
 
 class CellError(Exception):
-    """A cell that is wrong, in the words of the command line."""
+    """An error in a cell, with the text of the command line."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows in the place of a Python traceback."""
+        """IPython shows this in place of a Python traceback."""
         return [str(self)]
 
 
@@ -43,14 +42,16 @@ class TileCells:
     def __init__(self, shell: Any):
         self.shell = shell
         self.folder = tempfile.TemporaryDirectory(prefix="dsl-cells-")
+        # Messages name the files in this folder without it: `table.shown`.
         CELLS.append(self.folder.name)
 
     def tile(self, line: str, cell: str) -> Module | ResultTable[Any]:
-        """Make a module of the cell, whose text is a .tile file: %%tile [NAME|FILE.tile] [--run [NAME=VALUE]...]"""
+        """Load the cell, a .tile text, as a module: %%tile [NAME|FILE.tile] [--run [NAME=VALUE]...]"""
         path: Path | None = None
         try:
             name, path, rest = self.read(line)
             write_text(path, cell)
+            # All mistakes at once, which `load` would not find before the first call.
             if errors := check_file(path).sorted():
                 raise Errors(errors)
             module = load(path, name=path.name if path.parent == Path(self.folder.name) else None)
@@ -58,6 +59,7 @@ class TileCells:
             found = None if rest is None else run_cell(path, rest)
         except Exception as error:
             text, _ = render(error, None if path is None else str(path))
+            # A launch that failed keeps what its kernel has printed.
             output = getattr(error, "output", "")
             raise CellError(shown(f"{output}{text}")) from None
         if found is not None and not found.record["passed"]:
@@ -77,12 +79,12 @@ class TileCells:
         word = head[0] if head else "tile"
         name = Path(word).stem if word.endswith(SUFFIX) else word
         if not name.isidentifier():
-            raise TileError("option", None, f"'{name}' is no name of Python", USAGE)
+            raise TileError("option", None, f"'{name}' is not a Python name", USAGE)
         return name, Path(word) if word.endswith(SUFFIX) else Path(self.folder.name, name + SUFFIX), rest
 
 
 def run_cell(path: Path, words: list[str]) -> ResultTable[Any]:
-    """All examples of a file, or the one that the words name, as `dsl run` has them."""
+    """Runs all examples of a file, or the one that the words name, as `dsl run` does."""
     several = [] if "--example" in words else ["--all"]
     try:
         with command_of("run").make_context("%%tile --run", [str(path), *words, *several]) as context:
@@ -92,6 +94,6 @@ def run_cell(path: Path, words: list[str]) -> ResultTable[Any]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext dsl` calls. shell: an `InteractiveShell`; of it `register_magic_function` and `user_ns` are
+    """The hook of `%load_ext dsl`. shell: an `InteractiveShell`, whose `register_magic_function` and `user_ns` are
     used."""
     shell.register_magic_function(TileCells(shell).tile, "cell", "tile")

@@ -19,10 +19,11 @@ from dsl.text.files import MAX_TEXT, read_text, write_text
 @shared("file output")
 @click.option("--pass", "passes", multiple=True, metavar="PASS", help="Run this pass; repeatable, in that order.")
 def command(file: str, passes: tuple[str, ...], output: str | None) -> int:
-    """Read FILE, the IR of a kernel as `dsl compile --after PASS` writes it, run passes, and print the IR that they
-    leave. Without passes it is read, checked and printed."""
+    """Read FILE, the IR of a kernel as `dsl compile --after PASS` writes it, run passes on it, and print the resulting
+    IR. Without passes it is read, checked and printed."""
     try:
         level = read(read_text(Path(file), MAX_TEXT), file)
+        # One at a time: the IR is verified after each pass, so that an error names its pass.
         for each in named(passes):
             go_through(level, [each])
         if output is not None:

@@ -1,4 +1,4 @@
-"""Numbers that options take: each is checked when it is read, so that none means nothing."""
+"""Options that several commands share, and their types: each number is checked when it is read."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from dsl.lowering.ir.plugins import current
 
 MAX_SECONDS = 1e7
 TIME_LIMIT = 300.0
-"""Seconds of a launch, unless an option says others."""
+"""Most seconds of a launch, by default."""
 WORDS = "dsl.command.words"
-"""Where a context keeps the command line."""
+"""The key of a click context that holds the command line."""
 
 
 def command_line() -> tuple[str, ...]:
-    """The words of the command that is run, from `dsl` on; a function of Python in its place has those that it comes
-    to."""
+    """The words of the running command, from `dsl` on; of a Python function the words of the equal command line."""
     context = click.get_current_context(silent=True)
     return tuple(context.meta.get(WORDS, ())) if context is not None else ()
 
 
 class Seconds(click.ParamType):
-    """A time, above 0 unless `zero` allows that; no infinity and no NaN."""
+    """Seconds, above 0 unless `zero` allows it; neither infinite nor NaN."""
 
     name = "seconds"
 
@@ -39,10 +38,10 @@ class Seconds(click.ParamType):
         try:
             seconds = float(value)
         except ValueError:
-            self.fail(f"'{value[:40]}' is no number of seconds", param, ctx)
+            self.fail(f"'{value[:40]}' is not a number of seconds", param, ctx)
         if not math.isfinite(seconds) or not 0 <= seconds <= MAX_SECONDS or (seconds == 0 and not self.zero):
             least = "0 or more" if self.zero else "above 0"
-            self.fail(f"{str(value)[:40]} is no time: seconds are {least}, at most {MAX_SECONDS:,.0f}", param, ctx)
+            self.fail(f"{str(value)[:40]} is not a time: seconds are {least}, at most {MAX_SECONDS:,.0f}", param, ctx)
         return seconds
 
 
@@ -59,15 +58,15 @@ SHARED = {
         metavar="auto|cuda|cuda:N|emulator",
         help="Where to run; auto takes a GPU if there is one.",
     ),
-    "tuned_device": option("--device", metavar="NAME", help="With what was tuned for this device: 'NVIDIA H200'."),
-    "kernel": option("--kernel", metavar="NAME", help="This kernel; without it, those that the example launches."),
+    "tuned_device": option("--device", metavar="NAME", help="Use the tuned data of this device: 'NVIDIA H200'."),
+    "kernel": option("--kernel", metavar="NAME", help="This kernel; without it, all that the example launches."),
     "schedule": option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice."),
-    "example": option("--example", metavar="NAME", help="This example of the file; the first one without."),
+    "example": option("--example", metavar="NAME", help="This example of the file; without it, the first."),
     "launch": option("--launch", type=click.IntRange(1), metavar="N", help="Only the example's N-th launch."),
     "seed": option("--seed", type=SEED, default=0, help="Seed of the random inputs, and of all orders."),
     "arch": option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a."),
     "arch_of_device": option(
-        "--arch", metavar="TARGET", help="The target, and the emulated device; the device's without."
+        "--arch", metavar="TARGET", help="The target, and the emulated device; without it, the device's."
     ),
     "choose": option(
         "--choose", multiple=True, metavar="KEY=OPTION", help="Take this option of a choice, see 'dsl why'; repeatable."
@@ -77,27 +76,38 @@ SHARED = {
         *("--from", "edited"), multiple=True, type=click.Path(), metavar="FILE", help="Also this IR or PTX; repeatable."
     ),
     "jobs": option(
-        "--jobs", type=click.IntRange(0, 1024), metavar="N", help="Processes that compile; as many as cores. 0: none."
+        "--jobs",
+        type=click.IntRange(0, 1024),
+        metavar="N",
+        help="Processes that compile; default: all cores. 0: none.",
     ),
-    "rounds": option("--rounds", type=click.IntRange(6), metavar="N", help="Of the contest on a GPU; 56 without."),
+    "rounds": option(
+        "--rounds", type=click.IntRange(6), metavar="N", help="Rounds of a contest on a GPU; default: 56."
+    ),
     "blocks": option(
-        "--blocks", type=click.IntRange(1), metavar="N", help="Of a launch on a GPU, count the first N; 8 without."
+        "--blocks",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Of a launch on a GPU, count the first N; default: 8.",
     ),
     "log": option("--log", type=click.Path(dir_okay=False), metavar="FILE.jsonl", help="Add a line of JSON a trial."),
-    "plot": option("--plot", type=click.Path(dir_okay=False), metavar="FILE.png", help="Draw it (matplotlib)."),
+    "plot": option("--plot", type=click.Path(dir_okay=False), metavar="FILE.png", help="Draw the result (matplotlib)."),
     "output": option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file."),
-    "time_limit": option("--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Seconds of a launch."),
+    "time_limit": option(
+        "--time-limit", type=SECONDS, default=TIME_LIMIT, metavar="S", help="Most seconds of a launch."
+    ),
     "as_json": option("--json", "as_json", is_flag=True, help="Print one JSON object."),
 }
-"""What several commands take, declared once."""
+"""Arguments and options of several commands, each declared once."""
 LAB = "file values device example launch schedule seed blocks log arch_of_device choose skip_pass as_json"
-"""Of a command that tries launches."""
+"""The names of those that all commands with trials take."""
 
 
 def shared(names: str) -> Callable[[Any], Any]:
-    """Gives a command these arguments and options."""
+    """A decorator that gives a command these arguments and options."""
 
     def given(command: Any) -> Any:
+        # Decorators apply from the last to the first; the help lists options in the order of the names.
         for name in reversed(names.split()):
             command = SHARED[name](command)
         return command
@@ -106,16 +116,17 @@ def shared(names: str) -> Callable[[Any], Any]:
 
 
 def said_plugins() -> list[str]:
-    """The plug-ins of this command, as options of another one that does the same."""
+    """The plug-ins of this command, as options of a command line that repeats it."""
     return [f"--plugin {quote(name)}" for name in current().files]
 
 
 def choices_of(choose: Sequence[str], skip: Sequence[str] = ()) -> dict[str, str]:
-    """The options that `--choose` and `--skip-pass` ask for, by key. TileError."""
+    """The options of `--choose` and `--skip-pass`, by key. TileError."""
     from dsl.lowering.passes import left_out
 
     found = dict(left_out(skip))
     for text in choose:
+        # From the right: a key has dots and numbers, and an option never holds '='.
         key, equals, option = text.rpartition("=")
         if not equals or not key or not option:
             raise TileError("option", None, f"'{text}' is not KEY=OPTION", "--choose swizzle.s=none")

@@ -1,4 +1,4 @@
-"""One run, as data: what the command line asks for, carried out here or in a child process."""
+"""One run, as data: the command line's request, executed in this process or in a child process."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dsl.examples.report import Report
 
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
-    """A file with an example (by name, by index, or the first), and how to run it. `most_bytes` bounds
-    the arrays of a launch. `timeline`: the file to write it to, of these `marks`. `bound_seconds`, `bounds`:
-    as of `LaunchSettings`."""
+    """A file with an example (by name, by index, or the first), and how to run it. `most_bytes`: a limit for the arrays
+    of a launch, in bytes. `timeline`: the file for the timeline, with these `marks`. `bound_seconds` and `bounds`: as
+    in `LaunchSettings`."""
 
     file: str
     device: str
@@ -49,6 +49,7 @@ def execute(request: CommandRequest) -> Report:
     timeline = None
     if request.timeline is not None:
         timeline = TimelineSettings(request.timeline, request.marks, request.events, request.blocks)
+    # These four have other types there; the other fields are handed on under their names.
     own = {"ptx", "choose", "timeline", "contracts"}
     same = {each.name for each in fields(LaunchSettings)} & {each.name for each in fields(request)} - own
     settings = LaunchSettings(
@@ -68,6 +69,7 @@ def execute(request: CommandRequest) -> Report:
     example = find_example(program, request.example) if index is None else program.examples[index]
     overrides = resolve(program, example, request.values)
     report = run_example(program, example, request.device, request.why, overrides, settings)
+    # Each `--choose` must have met a choice of some launch.
     settings.choose.check()
     return report
 
@@ -80,5 +82,5 @@ def examples_of(file: str) -> list[tuple[str | None, int]]:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """The report of a request, both as JSON."""
+    """The report of a request; both are JSON. The child process calls it."""
     return asdict(execute(CommandRequest(**request)))

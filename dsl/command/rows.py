@@ -1,4 +1,4 @@
-"""Rows of the tables that the commands give as functions: what `--json` prints of each thing, as dataclasses."""
+"""Rows of the tables that the commands give as functions: the data of `--json`, as dataclasses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class ChoiceRow:
-    """`dsl.why`: equal choices of a kernel; docs/choices.md has the words. override: the schedule's line that takes
-    each other option; measured: what each option assembles to, where that was asked for."""
+    """`dsl.why`: equal choices of a kernel; docs/choices.md explains the fields. override: for each other option, the
+    schedule line that takes it; measured: what each option assembles to, if requested."""
 
     kernel: str
     key: str
@@ -34,8 +34,8 @@ class ChoiceRow:
 
 @dataclass(frozen=True, slots=True)
 class AblationRow:
-    """`dsl.ablate`: a group of choices of one launch with another option. figures: as `Trial.figures`; ratio: to the
-    times as chosen, with its interval, on a GPU."""
+    """`dsl.ablate`: a group of choices of one launch with another option. figures: as `Trial.figures`; ratio: time over
+    the time as chosen, with its interval, on a GPU."""
 
     call: str
     name: str
@@ -80,9 +80,9 @@ class BorderRow:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceRow:
-    """`dsl.diff`: something that the two sides of a launch have, or do, otherwise. what: a `choice`, a `constant` or a
-    `level` that differs (its rows: those out and those in), a `line` whose counters do, or a `figure`, of which all are
-    here. a, b: None where a side has none; ratio: b over a, of times that of rounds of one contest, with its
+    """`dsl.diff`: a difference between the two sides of a launch. what: a `choice`, a `constant` or a `level` that
+    differs (with the number of removed and added rows), a `line` whose counters differ, or a `figure`, all of which are
+    listed. a, b: None if a side lacks it; ratio: b over a; for times the ratio over the rounds of one contest, with its
     interval."""
 
     launch: str
@@ -99,9 +99,9 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class TunedRow:
-    """`dsl.tune`: a point of a launch. place: among those that are right, 1 is the fastest; best, ties: see
-    docs/tuning.md; settings: its schedule and constants by name; figures: `time` in microseconds with `low` and `high`
-    of its interval, or the emulator's counters, and what the code takes, of its launches the most."""
+    """`dsl.tune`: a point of a launch. place: rank among the points with a right result, 1 is the fastest; best, ties:
+    see docs/tuning.md; settings: schedule and constants by name; figures: `time` in microseconds with `low` and `high`
+    of its interval, or the emulator's counters, and registers, spills and SASS: the greatest of its launches."""
 
     call: str
     dims: dict[str, int]
@@ -119,7 +119,7 @@ class TunedRow:
 
 @dataclass(frozen=True, slots=True)
 class FuzzRow:
-    """`dsl.fuzz`: an assignment whose result is not right; `choose` is what is left of it."""
+    """`dsl.fuzz`: an assignment with a wrong result; `choose` is the reduced assignment."""
 
     number: int
     example: str | None
@@ -131,7 +131,7 @@ class FuzzRow:
 
 @dataclass(frozen=True, slots=True)
 class BenchedRow:
-    """`dsl.bench`: an example done one way; without launches, `failed` says why."""
+    """`dsl.bench`: one way to run an example; if it failed, `failed` says why."""
 
     example: str | None
     options: dict[str, Any]
@@ -192,8 +192,9 @@ class LayoutRow:
 
 
 def row_of(kind: type[Made], record: Mapping[str, Any], **more: Any) -> Made:
-    """A row of a record; what is none of its fields is among its `figures`, if it has some."""
+    """A row of a record. Keys that are not fields become the row's `figures`, if it has that field."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    # `from` is a keyword of Python: the field is `from_`.
     known = {f"{name}_" if f"{name}_" in names else name: value for name, value in record.items()}
     figures = {name: value for name, value in known.items() if name not in names}
     if "figures" in names - known.keys():
@@ -202,6 +203,7 @@ def row_of(kind: type[Made], record: Mapping[str, Any], **more: Any) -> Made:
 
 
 def flat(row: Any) -> dict[str, Any]:
-    """A row as plain data, with its figures beside the rest."""
+    """A row as plain data, its figures beside its other fields."""
+    # `draw` is a function that closes over the kernel: no data.
     found = {each.name.rstrip("_"): getattr(row, each.name) for each in fields(row) if each.name != "draw"}
     return found | found.pop("figures", {})

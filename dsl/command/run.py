@@ -1,4 +1,4 @@
-"""`dsl run`: a file's example."""
+"""`dsl run`: runs examples of a file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 EMULATED_BYTES = 64 << 20
 EMULATED_BUDGET = 1 << 32
-"""What is repeated on the emulator after a fault of a GPU: bytes of the arrays, thread instructions."""
+"""Limits when the emulator repeats a launch that failed on a GPU: bytes of the arrays, and thread instructions."""
 MARKS, EVENTS = "barriers,loops", 1024
-"""What a timeline is of, and events of a warp, unless options say otherwise."""
+"""Default marks of a timeline, and default events of a warp."""
 
 FILE = click.Path(dir_okay=False)
 
@@ -32,20 +32,20 @@ FILE = click.Path(dir_okay=False)
 @shared("file values device example schedule seed arch_of_device choose skip_pass time_limit as_json")
 @click.option("--all", "run_all", is_flag=True, help="Run all examples of the file.")
 @click.option("--counters", is_flag=True, help="Print the source with counters beside each line (emulator).")
-@click.option("--explain", is_flag=True, help="Say why this variant: reasons, constants, layouts, level times.")
-@click.option("--from", "--ptx", "ptx", type=click.Path(), metavar="FILE", help="Go on from this IR, LLVM IR or PTX.")
-@click.option("--ncu", type=click.Path(), metavar="FILE.csv", help="Put what Nsight Compute measured beside the bound.")
-@click.option("--roofline", type=FILE, metavar="FILE.png", help="Draw launches under the device's roofs (matplotlib).")
-@click.option("--timeline", type=click.Path(), metavar="FILE", help="Write what warps do when, as a Perfetto trace.")
-@click.option("--marks", default=MARKS, metavar="barriers,loops,LINES", help="What it is of; LINES: 12,20-24.")
+@click.option("--explain", is_flag=True, help="Explain the variant: reasons, constants, layouts, times of levels.")
+@click.option("--from", "--ptx", "ptx", type=click.Path(), metavar="FILE", help="Start from this IR, LLVM IR or PTX.")
+@click.option("--ncu", type=click.Path(), metavar="FILE.csv", help="Show Nsight Compute's figures beside the bound.")
+@click.option("--roofline", type=FILE, metavar="FILE.png", help="Draw launches in the device's roofline (matplotlib).")
+@click.option("--timeline", type=click.Path(), metavar="FILE", help="Write a timeline of warps as a Perfetto trace.")
+@click.option("--marks", default=MARKS, metavar="barriers,loops,LINES", help="What it marks; LINES: 12,20-24.")
 @click.option("--events", type=click.IntRange(16, 1 << 20), default=EVENTS, show_default=True, help="Of each warp.")
-@click.option("--blocks", type=click.IntRange(1), help="Record so many of the grid's first blocks; 128 without.")
-@click.option("--strict-bounds", is_flag=True, help="Assert that indices by tiles lie inside of their axes.")
+@click.option("--blocks", type=click.IntRange(1), help="Record the grid's first N blocks; default: 128.")
+@click.option("--strict-bounds", is_flag=True, help="Assert that index tiles lie inside their axes.")
 def command(file: str, as_json: bool, **options: Any) -> int:
-    """Run the example of FILE (.tile), and compare, measure and count it. NAME=VALUE sets dims, types, constants and
+    """Run the example of FILE (.tile): compare, measure and count it. NAME=VALUE sets dims, types, constants and
     options.
 
-    Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed; of several examples the
+    Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device failed; with several examples the
     greatest.
     """
     reports: list[Report] = []
@@ -67,13 +67,14 @@ def command(file: str, as_json: bool, **options: Any) -> int:
 
 
 def show_printed(error: Exception, as_json: bool) -> None:
-    """What the kernel of a launch that failed has printed."""
+    """Prints what the kernel of a failed launch has printed."""
+    # With --json standard output holds the JSON object alone.
     if output := getattr(error, "output", ""):
         click.echo(printable(output.rstrip("\n")), err=as_json)
 
 
 class BrokenExamples:
-    """The examples of a file that gave no report, each told when it is its turn: the others run all the same."""
+    """Examples of a file that gave no report. Each is reported in its turn, and the other examples still run."""
 
     def __init__(self, file: str, as_json: bool):
         self.file, self.as_json = file, as_json
@@ -89,7 +90,7 @@ class BrokenExamples:
         self.records.append({"example": name, "passed": False, **told(error, self.file)})
 
     def add_to(self, said: dict[str, Any]) -> dict[str, Any]:
-        """The same, as data, behind the examples that have reports."""
+        """`said` with the broken examples behind those that have reports."""
         if not self.records:
             return said
         errors = [each for record in self.records for each in record["errors"]]
@@ -98,7 +99,7 @@ class BrokenExamples:
 
 
 def check_roofline(path: str | None, settings: dict[str, Any]) -> None:
-    """TileError where the picture could not be drawn: asked before anything runs."""
+    """TileError if the picture cannot be drawn; checked before anything runs."""
     from dsl.lab.plot import require_matplotlib
 
     if path is not None:
@@ -107,8 +108,9 @@ def check_roofline(path: str | None, settings: dict[str, Any]) -> None:
         require_matplotlib(Path(path), "--roofline")
 
 
+# A launch that is timed has no timeline, and vice versa.
 def show_roofline(path: str | None, reports: list[Report], is_silent: bool = False) -> None:
-    """Draws what ran, and says of how many launches. Raises TileError where there is none."""
+    """Draws the launches that ran, and prints their number. Raises TileError if none did."""
     from dsl.command.show import line, number
     from dsl.lab.roofline import draw_roofline
 
@@ -122,7 +124,7 @@ def show_roofline(path: str | None, reports: list[Report], is_silent: bool = Fal
 
 
 def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
-    """TileError `option` for what does not go with a timeline, or is nothing without one."""
+    """TileError `option` for options that exclude a timeline, or have no effect without one."""
     from dsl.examples.timeline import is_trace
     from dsl.lowering.passes.marks import parse_marks
     from dsl.text.files import is_file
@@ -140,6 +142,7 @@ def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
     parse_marks(settings["marks"])
     path = Path(settings["timeline"])
     folder = path.resolve().parent
+    # A mistyped path must not destroy a .tile file: only our own traces are replaced.
     if is_file(path) and not is_trace(path):
         message = f"--timeline would overwrite {path}, which is none of its traces"
         raise TileError("option", None, message, "--timeline t.json")
@@ -148,15 +151,16 @@ def check_timeline(file: str, run_all: bool, settings: dict[str, Any]) -> None:
 
 
 def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExamples | None = None) -> Iterator[Report]:
-    """The reports of the examples that the options of the command ask for, one after the other. An example that has
-    none is an exception, or one of `broken`."""
+    """The reports of the requested examples, one after another. An example without a report raises, or is added to
+    `broken`."""
     from dsl.examples.profile import add_profile
     from dsl.text.program import load
 
     settings = {**options, "choose": choices_of(options["choose"], options["skip_pass"])}
     settings["bounds"] = options["roofline"] is not None
     if file.endswith(".ptx"):
-        raise TileError("option", None, f"{file} is a PTX text, and no program", f"dsl count {file} launches it")
+        raise TileError("option", None, f"{file} is PTX text, not a .tile file", f"dsl count {file} launches it")
+    # Before the run, so that its results cannot be lost to a missing package.
     check_roofline(options["roofline"], options)
     run_all, time_limit, ncu = options["run_all"], options["time_limit"], options["ncu"]
     check_timeline(file, run_all, options)
@@ -170,6 +174,7 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
             if ncu is not None:
                 add_profile(report.launches, Path(ncu))
         except Exception as error:
+            # Without an index the request is the only one: its error is the command's.
             if broken is None or request.index is None:
                 raise
             broken.add(load(file).examples[request.index].name, error)
@@ -178,11 +183,12 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
 
 
 def reported(request: CommandRequest, as_json: bool, time_limit: float) -> Report:
-    """The report of one request. What failed on a GPU is repeated on the emulator, which says more."""
+    """The report of one request. A launch that failed on a GPU is repeated on the emulator, which names the fault."""
     try:
         report: Report = run_request(request, as_json, time_limit)
         return report
     except ChildFailure as failure:
+        # Mistakes of the input are the same on the emulator.
         if failure.status != DEVICE_FAILED:
             raise
         text, found = repeated(request)
@@ -190,7 +196,7 @@ def reported(request: CommandRequest, as_json: bool, time_limit: float) -> Repor
 
 
 def show_run(report: Report, settings: dict[str, Any]) -> None:
-    """A report, and its contracts that do not hold, on the terminal."""
+    """Prints a report, and its contracts that do not hold."""
     from dsl.command.show import show_report
 
     show_report(report, settings["explain"], settings["counters"])
@@ -199,7 +205,7 @@ def show_run(report: Report, settings: dict[str, Any]) -> None:
 
 
 def told_reports(file: str, reports: list[Report], several: bool) -> dict[str, Any]:
-    """What --json prints: the report of an example, or all."""
+    """The data of --json: the report of an example, or of all."""
     from dsl.examples.report import finite
 
     records = [finite(report.as_json()) for report in reports]
@@ -209,13 +215,13 @@ def told_reports(file: str, reports: list[Report], several: bool) -> dict[str, A
 
 
 def choose_device(name: str, counters: bool) -> tuple[str, str]:
-    """(`emulator` or `cuda:0`, why). Raises LaunchError for a name that is none, DeviceError without such a GPU."""
+    """(`emulator` or `cuda:0`, why). Raises LaunchError for an unknown name, DeviceError if there is no such GPU."""
     from dsl.runtime import gpu_reason
     from dsl.runtime.backend import choose
 
     if counters:
         if name not in ("auto", "emulator"):
-            raise LaunchError("device", "the counters are the emulator's", "leave out --device, or --counters")
+            raise LaunchError("device", "only the emulator has counters", "leave out --device, or --counters")
         return "emulator", "--counters"
     if name == "auto":
         reason = gpu_reason()
@@ -233,10 +239,11 @@ def requests_for(
     run_all: bool,
     settings: dict[str, Any],
 ) -> list[CommandRequest]:
-    """What to run: the chosen example, or all."""
+    """The requests: the chosen example, or all examples."""
     from dsl.examples.work import COUNTED_SECONDS
 
     common: dict[str, Any] = {"file": file, "values": list(values), "device": device, "why": why, **settings}
+    # A bound's counting would take time beside the marks.
     common["bound_seconds"] = None if settings.get("timeline") else COUNTED_SECONDS
     if not run_all:
         return [CommandRequest(example=example, **common)]
@@ -251,7 +258,8 @@ def requests_for(
 
 
 def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> Any:
-    """The report of one request: here on the emulator, in a child process on a GPU, whose faults poison a process."""
+    """The report of one request: in this process on the emulator, in a child on a GPU, where a fault ends the
+    process."""
     if request.device == "emulator":
         return execute(request)
     from dsl.command.child import run_in_child
@@ -260,10 +268,11 @@ def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> An
 
 
 def repeated(request: CommandRequest) -> tuple[str, list[dict[str, Any]]]:
-    """What the emulator says of a launch that a GPU failed at, in words, and the faults that it finds as data."""
+    """The emulator's text about a launch that failed on a GPU, and the faults that it finds as data."""
     from dataclasses import replace
 
     again = replace(request, device="emulator", budget=EMULATED_BUDGET, most_bytes=EMULATED_BYTES)
+    # Explanation and timeline are the failed run's; only faults matter here.
     again = replace(again, explain=False, timeline=None)
     try:
         report = execute(again)

@@ -1,4 +1,4 @@
-"""`dsl schedule`: all that a call's schedule comes to, as text."""
+"""`dsl schedule`: the complete schedule of a call, as text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from dsl.lowering.ir.location import printable
 @shared("file")
 @click.argument("values", nargs=-1, metavar="[KERNEL] [NAME=VALUE]...")
 @shared("schedule example tuned_device arch choose skip_pass")
-@click.option("--name", default="all", show_default=True, metavar="NAME", help="What the printed schedule is called.")
+@click.option("--name", default="all", show_default=True, metavar="NAME", help="The name of the printed schedule.")
 def command(file: str, values: tuple[str, ...], name: str, **options: Any) -> int:
-    """Print the schedule of each kernel that the example of FILE launches, or of KERNEL: constants, properties with
-    those of `like`, and a `choose` line for each choice of the compiler that has another option. Put into the file, it
-    gives the same code for these dims and types."""
+    """Print the schedule of each kernel that the example of FILE launches, or of KERNEL: constants, properties (those
+    of `like`, too), and a `choose` line for each choice that has another option. Added to the file, it gives the same
+    code for these dims and types."""
     from dsl.studies.schedule_text import schedule_text
 
+    # KERNEL comes before all NAME=VALUE.
     kernel = values[0] if values and "=" not in values[0] else None
     try:
         found = kernels(file, values[kernel is not None :], {**options, "kernel": kernel})

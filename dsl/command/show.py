@@ -36,7 +36,7 @@ def pairs(values: dict[str, Any]) -> str:
 
 
 def show_report(report: Report, explain: bool, counters: bool) -> None:
-    """All of it, for people."""
+    """Prints a report for people."""
     click.echo(styled(printable(report.title), bold=True))
     for launch in report.launches:
         line("kernel", launch.kernel + (f" with {launch.schedule}" if launch.schedule else ""))
@@ -73,7 +73,7 @@ def show_report(report: Report, explain: bool, counters: bool) -> None:
 
 
 def show_unjudged(report: Report) -> None:
-    """Says it where a run has compared nothing."""
+    """Says so if a run has compared no result."""
     if not report.compares:
         line("expect", "nothing: no result was compared")
 
@@ -88,7 +88,7 @@ def show_check(check: Check) -> None:
 
 
 def show_contracts(report: Report) -> None:
-    """What was found, a line for each of the file's; those that were not judged with the reason."""
+    """A line for each contract line of the file; contracts that were not judged come last, with the reason."""
     lines: dict[tuple[str, int], list[Verdict]] = {}
     for verdict in report.contracts:
         lines.setdefault((verdict.file, verdict.line), []).append(verdict)
@@ -96,6 +96,7 @@ def show_contracts(report: Report) -> None:
         judged = [each for each in found if each.held is not None]
         place = f"line {at}" if file == report.file else f"{file}:{at}"
         if judged:
+            # One line may be judged for several launches that have the same figure.
             figures = dict.fromkeys(f"{each.name} {figure(each.figure)}" for each in judged)
             failed = dict.fromkeys(each.text for each in judged if each.held is False)
             word = styled("FAILED", fg="red", bold=True) if failed else styled("passed", fg="green")
@@ -135,8 +136,9 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         if launch.occupancy is not None:
             text += f", occupancy {launch.occupancy:.0%} (limited by {launch.limited_by})"
         line("resources", f"{text} {label}")
+        # Without `maxnreg` ptxas spills only above 255 registers: the schedule is not the cause.
         if launch.maxnreg is not None and launch.spills:
-            line("", f"'maxnreg {launch.maxnreg}' is not enough: what it spills goes through memory")
+            line("", f"'maxnreg {launch.maxnreg}' is not enough: what it spills goes through local memory")
     if launch.machine_code is not None:
         code = launch.machine_code
         text = f"{amount(code['instructions'] or 0, 'instruction')} by ptxas"
@@ -156,11 +158,11 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         if found:
             line("", ", ".join(found))
         if c.atomic_waits:
-            line("", f"{amount(c.atomic_waits, 'turn')} of atomics on one address, one after another")
+            line("", f"{amount(c.atomic_waits, 'turn')} of atomics on one address, executed one after another")
 
 
 def show_bound(launch: LaunchReport, named: bool) -> None:
-    """The unit that bounds a launch, and how near it comes; then the others."""
+    """The unit that bounds a launch, and its share of the time; then the other units."""
     bound = launch.bound
     if bound is None or bound.name is None:
         return
@@ -170,6 +172,7 @@ def show_bound(launch: LaunchReport, named: bool) -> None:
     if bound.time_us:
         text = f"{bound.share(first[0]):.0%} of the time at its full rate, {first[1]:.3g} us"
     line("bound", f"{first[0]}: {text} {label}")
+    # Units below a hundredth of the first cannot matter.
     rest = [f"{unit} {us:.3g}" for unit, us in others if us >= first[1] / 100]
     if rest:
         line("", f"{', '.join(rest)} us")
@@ -196,12 +199,12 @@ def show_explanation(launch: LaunchReport) -> None:
 
 
 def show_counters(report: Report) -> None:
-    """The source with the counters of the lines beside it; behind it the files that the kernels call."""
+    """The source with counters beside its lines; then the other files whose functions the kernels call."""
     show_counted(lines_of(report), report.file)
 
 
 def show_counted(files: Mapping[str, Mapping[int, Counters]], whole: str | None) -> None:
-    """Lines of files with their counters beside them; of the file `whole` those between, too."""
+    """Lines of files with counters beside them; of the file `whole` also the lines between."""
     from dsl.text.terminal import Terminal, Text, add, table
 
     used, lines = counted_lines(files, whole)

@@ -1,4 +1,4 @@
-"""What the marks of a launch found, as a table on the terminal."""
+"""The table of a timeline on the terminal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from dsl.lowering.ir.location import printable
 from dsl.text.figures import amount
 
 MOST_SHARE = 0.05
-"""Of a launch's time that marks may add before it is said. On the emulator, whose turns are subtracted to the last,
-they add to what others wait alone."""
+"""The share of a launch's time above which the marks' own cost is reported. On the emulator the cost of marks is
+subtracted exactly, but other warps wait longer for a marked one."""
 MOST_ROWS = 20
 HEADINGS = ("mark", "line", "count", "total", "mean", "longest", "share", "warps")
 
 
 def show_timeline(timeline: dict[str, Any]) -> None:
-    """`timeline` is a `Timeline` as a record; the shares are of the lives of the warps that came to a mark."""
+    """Prints a timeline. timeline: a `Timeline` as a record; shares are relative to the lives of warps that reach a
+    mark."""
     from dsl.text.terminal import Terminal, table
 
     unit, rows = timeline["unit"], timeline["rows"]
@@ -26,16 +27,17 @@ def show_timeline(timeline: dict[str, Any]) -> None:
     if shown:
         Terminal().show(table(HEADINGS, map(_cells, shown)))
     else:
-        click.echo("  no marks but the lives of the warps: --marks takes lines of the file, too")
+        click.echo("  only the lives of the warps: --marks also takes lines of the file")
     if len(rows) > len(shown):
         click.echo(f"  … and {len(rows) - len(shown)} more marks: --json has them")
     if (most := timeline["longest_wait"]) is not None:
         where = f"at line {most['line']}, {most['name']}" if most["line"] else f"at no line, {most['name']}"
         share = f"{most['share']:.1%} of the life of {amount(most['warps'], 'warp')}"
         click.echo(printable(f"  warps wait longest {where}: {share}"))
-        click.echo("  waits include what marks cost the warps that are waited for")
+        click.echo("  waits include the cost of marks in the warps that others wait for")
     if timeline["unreached"]:
-        lost = ", or had room for its events" if timeline["dropped"] else ""
+        # A mark without events may be one whose events did not fit.
+        lost = ", or its events were dropped" if timeline["dropped"] else ""
         click.echo(printable(f"  lane 0 of no warp came to{lost}: {', '.join(timeline['unreached'])}"))
     _show_marks(timeline)
 
@@ -46,7 +48,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _time(value: float) -> str:
-    """Whole turns, or what a clock tells of a microsecond."""
+    """Whole turns of the emulator, or microseconds with the clock's three decimals."""
     return f"{value:,.0f}" if value == int(value) else f"{value:,.3f}"
 
 
@@ -58,7 +60,7 @@ def _extent(timeline: dict[str, Any]) -> str:
 
 
 def _show_marks(timeline: dict[str, Any]) -> None:
-    """What the marks cost, and what is missing."""
+    """The cost of the marks, and what is missing."""
     unit, cost = timeline["unit"], timeline["cost"]
     text = f"a mark costs {_time(cost)} {unit}, subtracted above; marks are {timeline['marks_share']:.1%} of the lives"
     share = 0.0
@@ -71,7 +73,7 @@ def _show_marks(timeline: dict[str, Any]) -> None:
         (registers, spills), (more, spilled) = timeline["registers"]
         click.echo(f"  {registers} registers and {spills} bytes spilled without marks, {more} and {spilled} with them")
     if abs(share) > MOST_SHARE:
-        click.echo(f"  more than {MOST_SHARE:.0%}: marks change what they show; fewer of them (--marks) change less")
+        click.echo(f"  more than {MOST_SHARE:.0%}: marks disturb what they show; fewer marks (--marks) disturb less")
     if timeline["dropped"]:
         count = timeline["dropped"]
         lost = f"{amount(count, 'event')} did not fit and {'is' if count == 1 else 'are'} missing"

@@ -1,4 +1,4 @@
-"""What stands on a side of a comparison: words over a file, its values and the options of a command."""
+"""The sides of a comparison: each changes the file, the values or the options of the command."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 LOG = re.compile(r".*\.jsonl(?::\d+)?")
 LAUNCH_WORDS = ("schedule", "kernel", "example", "launch", "arch")
-"""Options that a side may say for itself."""
+"""Options that a side may set for itself."""
 AS_IT_IS = "as it is"
 KINDS = "KEY=OPTION, schedule=NAME, NAME=VALUE, @COMMIT, LOG.jsonl:LINE, OTHER.tile, CODE.ptx"
 
 
 @dataclass(slots=True)
 class SideWords:
-    """One side. commit: whose tree makes it; code: a file of PTX, LLVM IR or IR for the launch; trial: of a log, that
-    it repeats; chosen: the steps that it had; own: the options that it says for itself."""
+    """One side. commit: the git commit whose compiler compiles it; code: a file of PTX, LLVM IR or IR that is launched
+    in a kernel's place; trial: the trial of a log that it repeats; chosen: that trial's steps; own: the options that
+    the side sets for itself."""
 
     file: str
     values: list[str]
@@ -42,19 +43,20 @@ class SideWords:
 
     @property
     def is_said(self) -> bool:
-        """Whether it has words of its own."""
+        """Whether it differs from the command's call."""
         return self.label != AS_IT_IS
 
 
 def applied(
     text: str, values: Sequence[str], options: dict[str, Any], words: Collection[str] = ("schedule",)
 ) -> tuple[list[str], dict[str, Any]]:
-    """Values and options with one of NAME=VALUE, KEY=OPTION of a choice, or a word of `words`, over them. TileError."""
+    """Values and options, overridden by text: NAME=VALUE, KEY=OPTION of a choice, or one of `words`. TileError."""
     name, equals, value = text.partition("=")
     if not equals or not name or not value:
         raise TileError("option", None, f"'{text}' is not NAME=VALUE", "--vs swizzle.s=none, --vs schedule=NAME")
     if name in words:
         return list(values), {**options, name: value}
+    # `dim.rows=8` looks like a key, and is a value.
     if is_key(name) and name.partition(".")[0] not in PREFIXES:
         choose = [each for each in options["choose"] if not each.startswith(f"{name}=")]
         return list(values), {**options, "choose": [*choose, text]}
@@ -62,7 +64,7 @@ def applied(
 
 
 def side_words(file: str, values: Sequence[str], options: dict[str, Any], words: Sequence[str]) -> SideWords:
-    """A side by its words. TileError for one that is none."""
+    """A side from its words. TileError for a word that is not understood."""
     side = SideWords(file, list(values), dict(options), " ".join(words) or AS_IT_IS)
     rest = []
     for word in words:
@@ -74,20 +76,24 @@ def side_words(file: str, values: Sequence[str], options: dict[str, Any], words:
             take_trial(side, word)
         elif word.endswith(".tile"):
             side.file = word
+        # A path may hold '='.
         elif "=" in word and not is_file(Path(word)):
             rest.append(word)
         else:
             once(side.code, word)
             take_code(side, word)
     side.own = {word.partition("=")[0] for word in rest} & {*LAUNCH_WORDS}
+    # Last, so that a side's own words override those of its trial.
     for word in rest:
         side.values, side.options = applied(word, side.values, side.options, LAUNCH_WORDS)
     side.options["launch"] = launch_number(side.options["launch"])
     if side.commit is not None and side.code is not None:
-        raise TileError("option", None, f"{side.commit} and {side.code} exclude each other: the code is there")
+        raise TileError(
+            "option", None, f"{side.commit} and {side.code} exclude each other: the file of code is of this tree"
+        )
     if side.commit is not None and side.chosen is not None:
-        message = f"{side.label}: a commit is not asked for a point of a tune set"
-        raise TileError("option", None, message, "NAME=VALUE with the constants of the point")
+        message = f"{side.label}: a commit cannot repeat a point of a tune set"
+        raise TileError("option", None, message, "give the constants of the point as NAME=VALUE")
     return side
 
 
@@ -98,7 +104,8 @@ def once(known: Any, word: str) -> None:
 
 def take_code(side: SideWords, word: str) -> None:
     if not is_file(Path(word)):
-        raise TileError("option", None, f"'{word}' is no side, and no such file is there", KINDS)
+        raise TileError("option", None, f"'{word}' is neither a side nor an existing file", KINDS)
+    # Beside a .tile file it replaces a kernel; alone it is compared as code.
     if side.file.endswith(".tile"):
         side.code = word
     else:
@@ -106,7 +113,7 @@ def take_code(side: SideWords, word: str) -> None:
 
 
 def take_trial(side: SideWords, word: str) -> None:
-    """What a trial of a log was given."""
+    """Sets the values, options and steps of a logged trial."""
     from dsl.lab.station import steps_of
     from dsl.lab.trial import trial_at
 
@@ -116,6 +123,7 @@ def take_trial(side: SideWords, word: str) -> None:
     side.values += [f"{name}={value}" for name, value in trial.values.items()]
     side.options |= {"choose": [f"{key}={option}" for key, option in trial.choices.items()], "skip_pass": ()}
     side.options |= {"example": trial.example, "launch": trial.index + 1}
+    # Logs of schema 2 have no seed.
     side.options |= {"seed": trial.seed} if trial.schema >= 3 else {}
     if any("constants" in step for step in trial.steps):
         side.chosen = list(steps_of(trial))
@@ -124,7 +132,7 @@ def take_trial(side: SideWords, word: str) -> None:
 
 
 def launch_number(given: Any) -> int | None:
-    """What `launch=N` says."""
+    """The number of `launch=N`. TileError."""
     if given is None or isinstance(given, int):
         return given
     if not (given.isascii() and given.isdigit() and len(given) < 10) or int(given) < 1:

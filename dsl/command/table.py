@@ -1,4 +1,4 @@
-"""What a command gives as a function: a list of rows that prints as the command does, and that notebooks show."""
+"""The result of a command as a function: rows that print as the command does, and that notebooks show."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dsl.text import html
 
 Row = TypeVar("Row")
 MOST_LETTERS = 60
-"""Of a cell; `to_dict` has the rest."""
+"""Of a cell in a notebook; `to_dict` has the whole value."""
 
 CELLS: list[str] = []
-"""Folders of cells of notebooks: what is shown names their files without them."""
+"""Folders of notebook cells. Shown text names their files without the folder."""
 
 
 def shown(text: str) -> str:
@@ -28,12 +28,11 @@ def shown(text: str) -> str:
 
 
 class ResultTable(Sequence[Row], Generic[Row]):
-    """Rows, each a dataclass. `print` shows what the command prints, a notebook a table.
+    """Rows, each a dataclass. `print` shows what the command prints, a notebook shows a table.
 
-    title: what it is of; record: what `--json` prints; text: what the command prints, without it the columns; columns:
-    heading → what a notebook shows of a row, a function or a field of the flat one, with its `figures`; base: the
-    number of the row that each is compared to; parts: HTML in the place of the title and the columns.
-    """
+    title: the heading; record: the data of `--json`; text: what the command prints, None: the columns as text; columns:
+    heading → a function of a row, or the name of a field of the flat row (figures included); base: for a row's number,
+    the number of the row that it is compared to; parts: HTML that replaces title and columns."""
 
     def __init__(
         self,
@@ -68,11 +67,11 @@ class ResultTable(Sequence[Row], Generic[Row]):
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data: what the command prints with `--json`."""
+        """All of it as plain data: the object that the command prints with `--json`."""
         return dict(self.record)
 
     def frame(self) -> Any:
-        """A `pandas.DataFrame` with a row each; figures are columns. TileError `call` where there is no pandas."""
+        """A `pandas.DataFrame` with one row each; figures are columns. TileError `call` without pandas."""
         try:
             from pandas import DataFrame
         except ImportError:
@@ -91,6 +90,7 @@ class ResultTable(Sequence[Row], Generic[Row]):
         rows = [[html.as_cell(each).text for each in row] for row in self._cells()]
         if not rows:
             return "nothing"
+        # Columns that are empty in all rows are left out, as the commands do.
         shown = [at for at in range(len(self.columns)) if any(row[at] not in html.EMPTY for row in rows)]
         heads = [*self.columns]
         return plain(table([heads[at] for at in shown], [[row[at] for at in shown] for row in rows], len(shown)))[:-1]
@@ -101,6 +101,7 @@ class ResultTable(Sequence[Row], Generic[Row]):
             return rows
         bases = [self.base(at) for at in range(len(rows))]
         return [
+            # The base itself has no ratio.
             row if base == at else [html.compared(*pair) for pair in zip(row, rows[base], strict=True)]
             for at, (row, base) in enumerate(zip(rows, bases, strict=True))
         ]
@@ -120,12 +121,13 @@ def cell(value: Any) -> html.Cell:
         value = ", ".join(f"{name}={each}" for name, each in value.items())
     elif isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
+    # One line: a hint has several, and rows of a table would grow with it.
     text = shown(str(value)).partition("\n")[0]
     return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
 
 
 def captured(show: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
-    """What a function gives, and what it prints, without colours: a notebook's front end may ask for them."""
+    """A function's result, and what it prints, without colours: a notebook's front end may request them."""
     out = io.StringIO()
     with redirect_stdout(out):
         given = show(*arguments)

@@ -1,4 +1,4 @@
-"""`dsl compile --trace DIR`: the IR after each pass, and what each has changed."""
+"""`dsl compile --trace DIR`: the IR after each pass, and the difference to the level before."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from dsl.text.files import write_text
 from dsl.text.program import Program
 
 CONTEXT = 2
-"""Lines around a difference."""
+"""Unchanged lines around a difference."""
 
 
 def write_trace(program: Program, request: Request, folder: Path) -> None:
-    """Writes NN-PASS.ir, which the compiler reads, and NN-PASS.diff into a folder, and says a line a pass; differences
-    leave out rows that every pass changes. Values keep their names from level to level. TileError `file`."""
+    """Writes NN-PASS.ir, which the compiler reads back, and NN-PASS.diff into a folder, and prints a line for each
+    pass. Differences leave out rows that every pass changes. TileError `file`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TileError("file", None, f"cannot write to {folder}: {error.strerror}") from None
+    # Values keep their names from level to level, or every row would differ.
     names = PrintedNames()
     before: list[str] = []
     for number, (name, seconds, level) in enumerate(levels_of(program, request)):
@@ -35,6 +36,7 @@ def write_trace(program: Program, request: Request, folder: Path) -> None:
         lines = ir_rows(text)
         said = f"{label:<28}{seconds * 1e3:8.1f} ms"
         if before:
+            # The two header lines of `unified_diff` are no changes.
             difference = list(unified_diff(before, lines, "before", label, n=CONTEXT, lineterm=""))
             write_text(folder / f"{label}.diff", "".join(f"{line}\n" for line in difference))
             changes = [line[0] for line in difference[2:] if line[0] in "+-"]

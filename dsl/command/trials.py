@@ -1,4 +1,4 @@
-"""What the commands that try launches share: the device, the launches whose choices vary, the progress."""
+"""Shared by the commands that try launches: the device, the launches whose choices vary, the progress bar."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wanted: Wanted) -> list[Experiment]:
-    """The launches of an example, one experiment each; `index` in the options names it where it has no name; `chosen`
-    and `given` are as for Conditions. Raises TileError."""
+    """The launches of an example, one experiment each. `index` in the options selects an example without a name;
+    `chosen` and `given` are those of Conditions. Raises TileError."""
     from dsl.examples.overrides import resolve
     from dsl.examples.shapes import examine, find_example
     from dsl.lab.experiment import Conditions, Experiment
@@ -33,6 +33,7 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
     overrides = resolve(program, example, list(values))
     choose = choices_of(options["choose"], options["skip_pass"])
     log = Log(Path(options["log"])) if options["log"] else None
+    # Commands without --jobs compile in this process.
     jobs = options.get("jobs", 0)
     jobs = (os.cpu_count() or 1) if jobs is None else jobs
     facts = examine(program, example, overrides)
@@ -48,7 +49,7 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
 
 
 class Bar:
-    """The progress on a terminal's standard error; elsewhere nothing."""
+    """The progress bar on a terminal's standard error; elsewhere nothing."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -62,7 +63,7 @@ class Bar:
             TextColumn("{task.fields[last]}", markup=False),
             console=console,
             transient=True,
-            disable=not sys.stderr.isatty(),  # a notebook asks for colours, and is no terminal
+            disable=not sys.stderr.isatty(),  # a notebook requests colours, but is not a terminal
         )
         self.task: Any = None
 
@@ -81,7 +82,7 @@ class Bar:
         self.progress.update(self.task, advance=1, last=what)
 
     def clear(self) -> None:
-        """Takes the bar of a finished launch away."""
+        """Removes the bar of a finished launch."""
         if self.task is not None:
             self.progress.remove_task(self.task)
             self.task = None

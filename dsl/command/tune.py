@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 MAX_DIGITS = 18
-"""Of an extent."""
+"""Of an extent of --for: below 2^63 in any case."""
 INTERRUPTED = 130
-"""The exit status, as of shells."""
+"""128 + SIGINT, as shells report it."""
 
 
 EXECUTOR = click.Choice(["processes", "dask", "ray"])
@@ -37,25 +37,30 @@ EXECUTOR = click.Choice(["processes", "dask", "ray"])
 
 @click.command()
 @shared("file values device example seed log jobs plot edited choose skip_pass as_json")
-@click.option("--schedule", metavar="NAME[,NAME…]", help="Only these, in place of what the conditions choose.")
+@click.option("--schedule", metavar="NAME[,NAME…]", help="Only these, instead of those that the conditions choose.")
 @click.option("--devices", metavar="cuda:0,cuda:1,…|all", help="Try points on these side by side, one process each.")
-@click.option("--executor", type=EXECUTOR, default="processes", help="Of this host, or the workers of a cluster.")
-@click.option("--address", metavar="ADDRESS", help="Of the cluster's scheduler.")
-@click.option("--emulator", is_flag=True, help="Rank by the emulator's counters; with --write, write that.")
-@click.option("--all", "branches", is_flag=True, help="Every branch of the dispatch that may serve the shape.")
-@click.option("--search", default="all", metavar="NAME", help="What is tried next: all, random, one, halving, optuna.")
+@click.option("--executor", type=EXECUTOR, default="processes", help="Workers: of this host, or of a cluster.")
+@click.option("--address", metavar="ADDRESS", help="The address of the cluster's scheduler.")
+@click.option("--emulator", is_flag=True, help="Rank by the emulator's counters; --write writes that winner.")
+@click.option("--all", "branches", is_flag=True, help="Every branch of the dispatch that can serve the shape.")
+@click.option(
+    "--search",
+    default="all",
+    metavar="NAME",
+    help="How points are chosen: all, random, one, halving, optuna.",
+)
 @click.option("--budget", type=click.IntRange(1), metavar="N", help="At most N new points of a launch.")
-@click.option("--model", metavar="NAME|FILE.json", help="Points in the order that this predicts; see dsl model.")
+@click.option("--model", metavar="NAME|FILE.json", help="Try points in this model's order; see dsl model.")
 @click.option("--counters", is_flag=True, help="On a GPU, also count the first blocks on the emulator, for dsl model.")
 @click.option("--seconds", type=SECONDS_OR_NONE, metavar="S", help="Begin no new point after S seconds.")
-@click.option("--fresh", is_flag=True, help="Measure also what the log has.")
+@click.option("--fresh", is_flag=True, help="Also measure points that the log has.")
 @click.option("--write", is_flag=True, help="Write the winners beside the file, where dispatch reads them.")
 @click.option("--for", "ranges", multiple=True, metavar="NAME=LOW:HIGH", help="Range of a dim that they serve.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Tune the launches of an example of FILE (.tile). NAME=VALUE sets dims, types, options and constants; several
-    values, separated by commas, are all tried.
+    """Tune the launches of an example of FILE (.tile). NAME=VALUE sets dims, types, options and constants; of several
+    values, separated by commas, each is tried.
 
-    Exit status: 0 fine, 1 a launch has no point that answers rightly, 2 the input is wrong, 3 the device failed.
+    Exit status: 0 fine, 1 a launch has no point with a right result, 2 the input is wrong, 3 the device failed.
     """
     try:
         return carried_out(file, as_json, lambda: tune(file, values, as_json, options))
@@ -64,9 +69,10 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 
 
 def check_options(options: dict[str, Any], choose: Any) -> None:
-    """Which options exclude each other."""
+    """TileError for options that exclude each other."""
     if options["branches"] and options["schedule"] is not None:
         raise TileError("option", None, "--all and --schedule exclude each other")
+    # Dispatch reads the data for the file as it is, without these options.
     if options["write"] and choose:
         hint = "leave out --choose and --skip-pass, or say it in the schedule: choose KEY: OPTION"
         raise TileError("option", None, "--write is for kernels as the file has them", hint)
@@ -79,7 +85,7 @@ def check_options(options: dict[str, Any], choose: Any) -> None:
 
 
 def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """What was found, as data, printed unless that is asked for alone; and whether a launch has no right point."""
+    """The result as data, also printed unless as_json; and whether a launch has no right point."""
     from dsl.examples.shapes import find_example
     from dsl.lab.plot import draw, require_matplotlib
     from dsl.lab.report import as_json as record
@@ -96,6 +102,7 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
     ranges = parse_ranges(options["ranges"], {name for k in program.kernels.values() for name in dim_names(k)})
     overrides, domains = cases(program, example, values)
     settings = settings_of(options, domains, choose)
+    # By default beside the file, so that the next run goes on from there.
     log = Log(Path(options["log"]) if options["log"] else default_log(Path(file)))
     notes = log.notes(program.plugins)
     try:
@@ -113,11 +120,12 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         for line in (*notes, *written):
             click.echo(f"  {line}")
     told = {**record(outcomes, place, file), "log": str(log.path), "notes": notes, "written": written}
+    # A launch whose points were all left out (--budget 0, --seconds 0) is no failure.
     return told, any(outcome.trials and not outcome.fine for outcome in outcomes)
 
 
 def machines_of(options: dict[str, Any]) -> AbstractContextManager[Machines | None]:
-    """The devices that try points side by side; None where this process tries them on one. Raises TileError."""
+    """The devices that try points side by side; None if this process tries them on one device. Raises TileError."""
     from dsl.lab.clusters import machines_of_dask, machines_of_ray
     from dsl.lab.machines import device_names, own_processes
 
@@ -131,10 +139,11 @@ def machines_of(options: dict[str, Any]) -> AbstractContextManager[Machines | No
 
 
 def place_of(options: dict[str, Any], machines: Machines | None) -> TuningPlace:
-    """The device, or one of several of a kind. Raises TileError, LaunchError or DeviceError."""
+    """The device, or one of several equal ones. Raises TileError, LaunchError or DeviceError."""
     from dsl.lab.place import find_place
 
     place = machines.place if machines else find_place("emulator" if options["emulator"] else options["device"])
+    # The emulator's ranking is no ranking by time; whoever writes it must say so.
     if options["write"] and not place.is_timed and not options["emulator"]:
         hint = "--emulator writes them, under the emulator's name"
         raise TileError("option", None, "without a GPU there are no times, and no winners to write", hint)
@@ -151,7 +160,7 @@ def outcomes_at(
     overrides: list[Overrides],
     is_shown: bool,
 ) -> list[Outcome]:
-    """What comes of all launches at all cases, shown as soon as it is there."""
+    """The outcomes of all launches in all cases, each shown as soon as it is known."""
     from dsl.lab.report import show as show_outcome
     from dsl.lab.session import Session
     from dsl.lab.tuning import tune as outcomes_of
@@ -160,7 +169,7 @@ def outcomes_at(
     console = Terminal()
     if is_shown:
         many = f"{len(machines.all)} × " if machines else ""
-        how = "" if place.is_timed else "; no GPU is asked: points are ordered by the emulator's counters"
+        how = "" if place.is_timed else "; no GPU is used: points are ordered by the emulator's counters"
         console.say(f"{many}{place.name} ({place.arch}){how}")
     outcomes: list[Outcome] = []
     with Bar() as bar:
@@ -174,7 +183,7 @@ def outcomes_at(
 
 
 def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: dict[str, str]) -> Settings:
-    """What the options ask for. Raises TileError."""
+    """The settings that the options describe. Raises TileError."""
     from dsl.kernels.edited import edited_from
     from dsl.lab.model import load_model
     from dsl.lab.searches import search_named
@@ -197,7 +206,7 @@ def settings_of(options: dict[str, Any], domains: dict[str, list[Any]], choose: 
 
 
 def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int | None, int | None]]:
-    """`NAME=LOW:HIGH` texts; either end may be missing. TileError `option`."""
+    """Ranges of `NAME=LOW:HIGH` texts; either end may be missing. TileError `option`."""
     out: dict[str, tuple[int | None, int | None]] = {}
     for text in texts:
         name, equals, ends = text.partition("=")
@@ -224,7 +233,7 @@ def parse_ranges(texts: tuple[str, ...], known: set[str]) -> dict[str, tuple[int
 def write(
     file: str, outcomes: list[Outcome], place: TuningPlace, ranges: dict[str, tuple[int | None, int | None]]
 ) -> list[str]:
-    """Puts the winners into the data beside the file; what was done, in words."""
+    """Writes the winners into the data beside the file; returns what was done, in words."""
     from dsl.calls.tuned import Tuned, stale, tuned_path
     from dsl.calls.tuned_file import update
 
@@ -233,10 +242,11 @@ def write(
     lines: list[str] = []
 
     def change(tuned: Tuned) -> bool:
+        # Entries of kernels or branches that the file no longer has would stay for ever.
         gone = [entry for entry in tuned.entries if stale(entry, program) is not None]
         tuned.entries = [entry for entry in tuned.entries if entry not in gone]
         tuned.put(new)
-        lines.extend(f"removed, since {file} has it no more: {entry.described()} of {entry.device}" for entry in gone)
+        lines.extend(f"removed, since {file} no longer has it: {entry.described()} of {entry.device}" for entry in gone)
         return bool(new or gone)
 
     notes = update(path, change)
@@ -247,7 +257,7 @@ def write(
 
 
 def entry_of(outcome: Outcome, place: TuningPlace, ranges: dict[str, tuple[int | None, int | None]]) -> Entry:
-    """The winner of an outcome, as data."""
+    """The winner of an outcome as an entry of tuned data."""
     from dsl.calls.tuned import Entry, text_digest
 
     assert outcome.winner is not None and outcome.candidates[outcome.winner].edited is None
@@ -264,6 +274,7 @@ def entry_of(outcome: Outcome, place: TuningPlace, ranges: dict[str, tuple[int |
         facts.absent,
         candidate.steps,
         text_digest(outcome.call.program, candidate.steps),
+        # A range of a dim that this call lacks is another call's.
         {name: ends for name, ends in ranges.items() if name in facts.dims},
         median if is_timed else None,
         (low, high) if is_timed else None,

@@ -1,4 +1,4 @@
-"""`dsl verify`: whether passes and emission keep the meaning of what an example launches."""
+"""`dsl verify`: whether passes and emission keep the results of the kernels that an example launches."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dsl.command.options import shared
 
 @click.command()
 @shared("file values schedule seed arch_of_device as_json")
-@click.option("--example", metavar="NAME", help="The example to verify; all without.")
-@click.option("--blocks", type=click.IntRange(1), default=8, metavar="N", help="Carry out the first N blocks.")
+@click.option("--example", metavar="NAME", help="The example to verify; without it, all.")
+@click.option("--blocks", type=click.IntRange(1), default=8, metavar="N", help="Execute the first N blocks.")
 @click.option("--given-only", is_flag=True, help="Leave out the boundary shapes.")
 def command(
     file: str,
@@ -27,8 +27,8 @@ def command(
     given_only: bool,
     as_json: bool,
 ) -> int:
-    """Carry out the kernels that the examples of FILE launch in numpy, before the passes and after each, then run their
-    PTX on the emulator. The first difference is named: pass, value, line, element, register, lane and warp.
+    """Execute the kernels that the examples of FILE launch in numpy, before the passes and after each, then run their
+    PTX on the emulator. The first difference is reported: pass, value, line, element, register, lane and warp.
 
     Exit status: 0 all agree, 1 something differs, 2 the input is wrong, 3 the device failed.
     """
@@ -61,7 +61,7 @@ def command(
 
 
 def _show(found: Any) -> None:
-    """One line a kernel, and what differs."""
+    """One line for each kernel, with its first difference."""
     click.echo(f"example {found.example or ''}".rstrip())
     for one in found.kernels:
         dims = " ".join(f"{name}={extent}" for name, extent in one.dims.items())
@@ -75,4 +75,4 @@ def _show(found: Any) -> None:
             said = "no blocks"
         click.echo(f"  {name}, {dims}: {said}")
     for line in found.refused:
-        click.echo(f"  not taken: {line}")
+        click.echo(f"  left out: {line}")

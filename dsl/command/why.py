@@ -17,13 +17,12 @@ from dsl.lowering.ir.location import TileError
 @click.argument("file", metavar="FILE[:LINE]")
 @shared("values kernel schedule example tuned_device arch choose skip_pass as_json")
 @click.option("--value", metavar="NAME", help="Choices about this value, tile or tensor.")
-@click.option("--choice", "key", metavar="KEY", help="The choice of this key, or all of it: vector, vector.x.load.")
+@click.option("--choice", "key", metavar="KEY", help="The choice of this key, or of a kind: vector.x.load.")
 @click.option("--all", "all_of_them", is_flag=True, help="Also choices whose options cost the same.")
 @click.option("--measure", is_flag=True, help="Assemble the other options: registers, spills, instructions.")
 def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """List the choices that were made of each kernel of FILE: what was taken (*) of which options, at which cost,
-    because of what. Those that are asked for, by a line, a value or a key, come with the schedule's line that takes
-    another option."""
+    """List the choices of each kernel of FILE: the options, which one was taken (*), at which cost, and why. Choices
+    that are requested by a line, a value or a key are shown with the schedule line that takes another option."""
     path, line = place_in(file)
     return carried_out(
         path, as_json, lambda: ({"file": path, "kernels": why(path, line, values, as_json, options)}, False)
@@ -33,13 +32,14 @@ def command(file: str, values: tuple[str, ...], as_json: bool, **options: Any) -
 def place_in(file: str) -> tuple[str, int | None]:
     """The path and the line of `FILE:LINE`, or of a file alone."""
     stem, colon, number = file.rpartition(":")
+    # A path may have a colon: only digits behind the last one are a line.
     return (stem, int(number)) if colon and number.isascii() and number.isdigit() and len(number) < 10 else (file, None)
 
 
 def why(
     path: str, line: int | None, values: tuple[str, ...], as_json: bool, options: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """The kernels with their choices as data; printed unless that is asked for alone."""
+    """The kernels with their choices as data; also printed unless as_json."""
     from dsl.studies.why import as_json as record
     from dsl.studies.why import check_found, chosen, grouped
 
@@ -59,6 +59,7 @@ def why(
         records.append({"kernel": kernel.title, "made": len(kernel.choices), "choices": rows})
         if not as_json and (found or not asked):
             show_kernel(records[-1], asked)
+    # A key or value is looked for in all kernels: it may be of one only.
     check_found(found_any or not asked, everything, value, key)
     if asked and not found_any:
         raise TileError("choice", None, f"no choice was made in line {line}", "dsl why FILE lists all")
@@ -66,7 +67,7 @@ def why(
 
 
 def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
-    """The kernels that the options name, with their choices; each option that is forced is met in one at least."""
+    """The kernels that the options name, with their choices; each forced option must match a choice of one of them."""
     from dataclasses import replace
 
     from dsl.examples.overrides import resolve
@@ -78,6 +79,7 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
     from dsl.text.program import load
 
     program = load(path)
+    # An unknown target is an error before anything is planned.
     target(options["arch"])
     asked = Asked(choices_of(options["choose"], options["skip_pass"]))
     node = None if options["kernel"] is None else program.kernel(options["kernel"])
@@ -104,7 +106,7 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
 
 
 def show_kernel(record: dict[str, Any], in_full: bool) -> None:
-    """A kernel's choices: a line each, or with all that is known of them."""
+    """A kernel's choices: a line each, or with all details of each."""
     from dsl.text.terminal import Terminal, table
 
     rows = record["choices"]
@@ -117,19 +119,19 @@ def show_kernel(record: dict[str, Any], in_full: bool) -> None:
 
 
 def said_of(row: dict[str, Any], in_full: bool) -> Iterator[str]:
-    """The lines about a choice."""
+    """The lines on a choice."""
     yield options_of(row)
     if row["because"] or row["by"] != "rule":
         by = "" if row["by"] == "rule" else f"by {row['by']}"
         yield "; ".join(filter(None, [by, row["because"]]))
     for option, override in row["override"].items() if in_full else ():
-        yield override + ("    # only if you know that it is right" if option in row["unsafe"] else "")
+        yield override + ("    # only if you know that the result stays right" if option in row["unsafe"] else "")
     for option, figures in row.get("measured", {}).items():
         yield f"{option}{'*' * (option == row['taken'])}: {figures}"
 
 
 def options_of(row: dict[str, Any]) -> str:
-    """`8* 1   4 2   2 4   accesses a thread`: the options, the one that was taken marked, each with its cost."""
+    """`8*: 1   4: 2   2: 4   (accesses a thread)`: the options with their costs; a star marks the taken one."""
     said = []
     for option in row["options"]:
         mark = "*" if option == row["taken"] else ""

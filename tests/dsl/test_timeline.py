@@ -233,7 +233,7 @@ def test_marks_that_lane_0_does_not_come_to_are_told(file: Path) -> None:
 
 def test_waits_are_said_to_hold_marks_of_others(file: Path) -> None:
     asked = (file, "--device", "emulator", "--timeline", file.with_name("t.json"))
-    words = "waits include what marks cost the warps that are waited for"
+    words = "waits include the cost of marks in the warps that others wait for"
     assert words in run(*asked).output and words not in run(*asked, "--marks", "loops").output
 
 

@@ -1,1 +1,1 @@
-"""`dsl tune`: which point of a schedule's `tune` sets is fastest for which shapes. See docs/tuning.md."""
+"""`dsl tune`: the fastest point of a schedule's `tune` sets, for given shapes. See docs/tuning.md."""

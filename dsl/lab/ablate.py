@@ -1,4 +1,4 @@
-"""What each choice is worth: each group of choices taken another way, all else as chosen."""
+"""How much each choice is worth: each group of choices with another option, all other choices as chosen."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Interval = tuple[float, float, float]
 
 @dataclass(slots=True)
 class Flip:
-    """A group of choices with another option. ratio: the median of its times over those as chosen, round by round, with
-    its interval; differs: whether that is told from 1 among all rows. moved: other choices that came out otherwise;
-    is_same: its code is that as chosen."""
+    """A group of choices with another option. ratio: the median of its time over the time as chosen, round by round,
+    with its interval; differs: whether the ratio differs from 1 significantly among all rows. moved: other choices that
+    changed as a consequence; is_same: its code equals the code as chosen."""
 
     label: str
     option: str
@@ -38,7 +38,7 @@ class Flip:
 
 @dataclass(slots=True)
 class Ablation:
-    """The rows of one launch. null: intervals of further runs of the code as chosen, whose true ratio is 1."""
+    """The rows of one launch. null: ratio intervals of further runs of the chosen code, whose true ratio is 1."""
 
     experiment: Experiment
     base: Trial
@@ -47,15 +47,16 @@ class Ablation:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the code as chosen, or with an option that is right, is not right."""
+        """Whether the code as chosen, or code with a safe option, gave a wrong result."""
+        # Unsafe options (--ceiling) may race: that is their verdict, not a fault.
         told = [self.base, *(flip.trial for flip in self.flips if not flip.is_unsafe)]
         return any(trial.verdict not in ("right", "refused") for trial in told)
 
 
 @dataclass(frozen=True, slots=True)
 class AblationChoice:
-    """Which rows: kinds, keys (all without), each choice by itself, options that may be wrong; rounds of the contest,
-    and how often the code as chosen takes part once more."""
+    """Which rows: of these kinds and keys (empty: all), each choice alone or in groups, with options that may be wrong;
+    rounds of the contest, and how often the chosen code takes part again."""
 
     kinds: Sequence[str] = ()
     keys: Sequence[str] = ()
@@ -77,7 +78,8 @@ def flips_of(experiment: Experiment, choice: AblationChoice) -> list[tuple[str, 
 
 
 def ceilings(found: Sequence[ChoiceGroup]) -> list[tuple[str, str, Assignment, bool]]:
-    """All groups of a kind together with an option that may be wrong, where several have it."""
+    """For each kind with an option that may be wrong: all groups that have the option, together, if they are
+    several."""
     unsafe: dict[tuple[str, str], list[ChoiceGroup]] = {}
     for group in found:
         for option in group.options:
@@ -91,10 +93,11 @@ def ceilings(found: Sequence[ChoiceGroup]) -> list[tuple[str, str, Assignment, b
 
 
 def ablate(experiment: Experiment, choice: AblationChoice, advance: Callable[[str], None]) -> Ablation:
-    """Tries all rows, then measures those that can be launched in one contest. Raises DeviceError, TileError."""
+    """Tries all rows, then measures those that can be launched, in one contest. Raises DeviceError, TileError."""
     base = experiment.trial({})
     wanted = flips_of(experiment, choice)
     flips = []
+    # All code is compiled side by side while the first rows run.
     experiment.begin([assignment for _, _, assignment, _ in wanted])
     for label, option, assignment, is_unsafe in wanted:
         flip = Flip(label, option, assignment, is_unsafe, experiment.trial(assignment))
@@ -109,7 +112,8 @@ def ablate(experiment: Experiment, choice: AblationChoice, advance: Callable[[st
 
 
 def compare(made: Ablation, choice: AblationChoice) -> None:
-    """One contest of all rows; ratios to the times as chosen, and which of them are told from 1."""
+    """Times all rows in one contest: ratios to the times as chosen, and which of them differ from 1 significantly."""
+    # Equal code has an equal time: it would only lengthen the contest.
     others = [flip for flip in made.flips if not flip.is_same]
     null = made.experiment.measure([made.base, *(flip.trial for flip in others)], choice.rounds, choice.null)
     base = made.base.times_us
@@ -118,13 +122,14 @@ def compare(made: Ablation, choice: AblationChoice) -> None:
     for flip in timed.values():
         flip.ratio = ratio_interval(flip.trial.times_us, base)
         flip.probability = sign_probability(flip.trial.times_us, base)
+    # Corrected over all rows: of thirty 95% intervals some miss 1 by chance.
     told = differing({place: flip.probability or 0.0 for place, flip in timed.items()})
     for place, flip in timed.items():
         flip.differs = place in told
 
 
 def as_json(made: Ablation) -> dict[str, Any]:
-    """What `dsl ablate --json` prints of a launch."""
+    """The data of `dsl ablate --json` for a launch."""
     rows = [row_as_json("as chosen", made.base)]
     for flip in made.flips:
         row = row_as_json(flip.name, flip.trial)

@@ -1,4 +1,4 @@
-"""What each choice is worth, on the terminal and as a picture."""
+"""The results of `dsl ablate` on the terminal and as a picture."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from dsl.text.figures import COLUMNS, units
 from dsl.text.terminal import Terminal, table
 
 FIGURES = ("registers", "spills", "sass", "wavefronts", "sectors", "barriers", "work")
-"""Those of a trial that are compared."""
+"""The figures of a trial that the table compares."""
 ROW_HEIGHT = 0.22
-"""Inches."""
+"""Height of a row of the picture, in inches."""
 
 
 def show_ablation(made: Ablation, console: Terminal) -> None:
-    """The rows of one launch as a table, those of the chosen code in one line below it."""
+    """The rows of one launch as a table; below it one line lists the rows with unchanged code."""
     base = made.base
     console.print()
     console.say(f"{base.title} on {base.device}", "bold")
     timed = bool(base.times_us)
+    # A GPU has no counters unless the emulator counts the first blocks.
     names = [name for name in FIGURES if any(name in t.figures() for t in trials(made))]
     heads = [*(COLUMNS[name].label for name in names), *(("us", "95%", "of chosen", "95%") if timed else ())]
     rows = [["as chosen", base.verdict, *figures(base, None, names), *times(base, None, timed), ""]]
@@ -42,7 +43,7 @@ def trials(made: Ablation) -> list[Trial]:
 
 
 def figures(trial: Trial, base: Trial | None, names: Sequence[str]) -> list[str]:
-    """Those that are the base's as `=`."""
+    """The figures as text; `=` where they equal the base's."""
     mine, theirs = trial.figures(), {} if base is None else base.figures()
     return [
         "=" if name in mine and mine[name] == theirs.get(name) else COLUMNS[name].text(mine.get(name)) for name in names
@@ -60,7 +61,7 @@ def times(trial: Trial, ratio: Interval | None, timed: bool) -> list[str]:
 
 
 def note(flip: Flip, timed: bool) -> str:
-    """What else is to be said of a row."""
+    """Further notes on a row."""
     found = []
     if timed and flip.differs is False:
         found.append("ties")
@@ -80,7 +81,7 @@ def notes(made: Ablation, timed: bool, names: Sequence[str]) -> list[str]:
         found.append(f"the same code ({len(same)}): {', '.join(same)}")
     if timed:
         found.append(
-            f"of chosen: the median of {len(made.base.times_us)} rounds' ratios; ties: not told from 1 among all rows"
+            f"of chosen: the median ratio of {len(made.base.times_us)} rounds; ties: among all rows not significant"
         )
     if made.null:
         outside = sum(not low <= 1 <= high for _, low, high in made.null)
@@ -88,18 +89,19 @@ def notes(made: Ablation, timed: bool, names: Sequence[str]) -> list[str]:
     if timed and made.base.counters is not None:
         found.append(f"counted by the emulator in the first {made.experiment.runner.blocks} blocks, times the grid")
     if any(flip.is_unsafe for flip in made.flips):
-        found.append("ceiling: what an option that may be wrong would buy")
+        found.append("ceiling: an option that may be wrong, as a bound on the gain")
     return found
 
 
 def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Terminal) -> None:
-    """Mean gains of the groups, the greatest first; those that gain nothing in any order in one line."""
+    """Mean gains of the groups, greatest first; groups without a gain in any order share one line."""
     console.print()
     console.say(f"{name}: {made.figure} from plain to chosen, in {made.orders} orders")
     cells = []
     for row in rows:
         low, high = row["interval"]
         share = f"{row['gain'] / made.whole:.1%}" if made.whole else "-"
+        # An interval of 0 to 0: the group's gain is 0 in every order.
         if low or high:
             texts = (row["group"], row["plain"], row["chosen"])
             cells.append([*texts, f"{row['gain']:,.1f}", f"{low:,.1f} to {high:,.1f}", share])
@@ -110,18 +112,19 @@ def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Te
         console.say(f"  nothing in any order ({len(nothing)}): {', '.join(nothing)}")
     if made.orders < made.asked:
         left_out = made.asked - made.orders
-        console.say(f"  {left_out} orders are left out: a trial on the way is refused or not right")
+        console.say(f"  {left_out} orders are left out: a trial in them is refused or wrong")
 
 
 # ---- the picture ----
 
 
 def draw(made: list[Ablation], path: Path) -> None:
-    """Writes the picture: for each launch the rows from the greatest effect down, ratios to the chosen with their
-    intervals; by the emulator's counters those of each figure."""
+    """Writes the picture. Each launch has its rows, sorted by effect, with ratios to the chosen code and their
+    intervals; on the emulator the ratios of each counter."""
     from matplotlib.figure import Figure
 
     shown = [[flip for flip in each.flips if not flip.is_same] for each in made]
+    # Room for a legend, even with a single row.
     heights = [max(4, len(flips)) * ROW_HEIGHT + 1 for flips in shown]
     figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
     every = figure.subplots(len(made), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -147,7 +150,7 @@ def _draw_times(axes: Any, flips: list[Flip]) -> None:
         colour = "C3" if flip.trial.verdict != "right" else "C0" if flip.differs else "grey"
         axes.errorbar([median], [place], xerr=[[median - low], [high - median]], fmt="o", markersize=3, color=colour)
     _labels(axes, [flip for _, flip in rows])
-    axes.set_xlabel("time over that as chosen; red: wrong or racing, grey: ties")
+    axes.set_xlabel("time over the chosen code's; red: wrong or racing, grey: ties")
 
 
 def _draw_counters(axes: Any, base: Trial, flips: list[Flip]) -> None:
@@ -158,6 +161,7 @@ def _draw_counters(axes: Any, base: Trial, flips: list[Flip]) -> None:
         if points:
             axes.plot(*zip(*points, strict=True), "o", markersize=3, label=COLUMNS[name].label)
     _labels(axes, flips)
+    # Counters may change a hundredfold, and by as little as a percent.
     axes.set_xscale("log")
-    axes.set_xlabel("count over that as chosen")
+    axes.set_xlabel("count over the chosen code's")
     axes.legend(fontsize=6)

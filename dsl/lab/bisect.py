@@ -1,4 +1,4 @@
-"""Which decision matters: halving over the choices that two assignments differ in, and what of them must be there."""
+"""Which decision changes an answer: halving over the choices in which two assignments differ, and reducing them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Advance = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Choices that are taken back together: as chosen they are `taken`; `assignment` is what stands at the start."""
+    """Choices that are undone together: as chosen they are `taken`; `assignment` is their setting at the start."""
 
     label: str
     option: str
@@ -28,9 +28,9 @@ class Decision:
 
 @dataclass(slots=True)
 class Bisection:
-    """start, end: figures of the whole start and as chosen. found: the decisions that were taken back where the answer
-    changed, one unless what lies between could not be decided; before, after: figures on both sides. needed: what the
-    start's answer needs, where that was asked for."""
+    """start, end: figures with all decisions, and as chosen. found: the decisions whose undoing changes the answer;
+    one, unless some places could not be decided; before, after: figures on both sides. needed: the decisions on which
+    the start's answer depends, if requested."""
 
     decisions: list[Decision]
     start: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Bisection:
 
 
 class Asker:
-    """Asks a predicate of assignments; of times, in a contest with the launch as chosen."""
+    """Evaluates a predicate for assignments; times come from a contest with the launch as chosen."""
 
     def __init__(self, experiment: Experiment, predicate: Predicate, advance: Advance):
         self.experiment, self.predicate, self.advance = experiment, predicate, advance
@@ -71,7 +71,7 @@ class Asker:
 
 
 def plain(experiment: Experiment, kinds: Sequence[str] = (), keys: Sequence[str] = ()) -> list[Decision]:
-    """From what somebody would do who knows nothing: the plain option of each group of choices."""
+    """The start with the plain option of each group of choices, a decision a group."""
     found = []
     for group in groups(experiment.made, kinds, keys):
         assignment = group.plain()
@@ -82,7 +82,7 @@ def plain(experiment: Experiment, kinds: Sequence[str] = (), keys: Sequence[str]
 
 
 def given(experiment: Experiment, assignment: Assignment) -> list[Decision]:
-    """From an assignment, a decision a key, in the order in which the choices are made."""
+    """The start with an assignment, a decision a key, in the order in which the choices are made."""
     made = experiment.made
     members = {key: [at for at, (name, c) in enumerate(made) if key in keys_of(name, c)] for key in assignment}
 
@@ -90,6 +90,7 @@ def given(experiment: Experiment, assignment: Assignment) -> list[Decision]:
         taken = " | ".join(dict.fromkeys(made[at][1].taken for at in members[key]))
         return Decision(key, assignment[key], taken or "not made", {key: assignment[key]})
 
+    # Keys of choices that are not made in this kernel come last.
     return [decision(key) for key in sorted(assignment, key=lambda key: min(members[key], default=len(made)))]
 
 
@@ -100,12 +101,13 @@ def joined(decisions: Sequence[Decision]) -> dict[str, str]:
 def bisect(
     experiment: Experiment, decisions: list[Decision], predicate: Predicate, advance: Advance, reduce: bool = False
 ) -> Bisection:
-    """Where the answer of a predicate changes as the decisions are taken back from the first to the last. Raises
-    TileError where it is the same at both ends, or not known there."""
+    """Where the answer of a predicate changes as the decisions are undone from the first to the last. TileError if the
+    answer is the same at both ends, or unknown there."""
     ask = Asker(experiment, predicate, advance)
     ends = [ask.figures(joined(decisions)), ask.figures({})]
     first = ends_differ(predicate, ends, ("at the start", "as chosen"))
     made = Bisection(decisions, ends[0], ends[1], first)
+    # At `at` the first `at` decisions are undone.
     border = halve(len(decisions), lambda at: ask.holds(joined(decisions[at:])), first)
     made.found = decisions[border.low : border.high]
     made.before, made.after = (ask.figures(joined(decisions[at:])) for at in (border.low, border.high))
@@ -116,14 +118,15 @@ def bisect(
 
 
 def reduce_decisions(decisions: Sequence[Decision], still: Callable[[Sequence[Decision]], bool]) -> list[Decision]:
-    """A part of the decisions for which `still` holds, and for none that lacks one more."""
+    """A part of the decisions for which `still` holds, but for no part of it that lacks one more."""
+    # `reduced` works on keys; decisions are numbered, since one may have several keys.
     by_number = {str(number): each for number, each in enumerate(decisions)}
     left = reduced(dict.fromkeys(by_number, ""), lambda some: still([by_number[number] for number in some]))
     return [by_number[number] for number in left]
 
 
 def as_json(made: Bisection, predicate: Predicate) -> dict[str, Any]:
-    """What `dsl bisect --json` prints of a launch."""
+    """The data of `dsl bisect --json` for a launch."""
     record: dict[str, Any] = {"until": predicate.text, "choices": len(made.decisions), "trials": made.trials}
     record |= {"holds_at_start": made.holds_at_start, "start": made.start, "end": made.end}
     record |= {"found": [*map(asdict, made.found)], "before": made.before, "after": made.after}

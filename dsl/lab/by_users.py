@@ -1,4 +1,4 @@
-"""Searches and models of the user's own: what they raise, give or never end is told at their line."""
+"""Searches and models of plug-ins: wrong results, exceptions and endless calls are reported at their line."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ OURS = "dsl.lab."
 
 
 def is_anew(known: type, made: type) -> bool:
-    """Whether a class is what a file of the user's, which is read again, has in place of another one."""
+    """Whether class `made` is the same class of a plug-in as `known`, from a later reading of its file."""
+    # Each load of a plug-in makes its classes anew.
     return known is not made and known.__module__ == made.__module__ and not made.__module__.startswith(OURS)
 
 
 @contextmanager
 def called(of: Any, method: str) -> Iterator[None]:
-    """A call of a method of an object, or of a class of theirs. TileError `plugin` where it is not of this package."""
+    """Around a call of a method of an object or class. TileError `plugin` if the class is a plug-in's and fails."""
     made = of if isinstance(of, type) else type(of)
+    # Our own classes are not guarded: their errors are internal ones, with a traceback.
     if made.__module__.startswith(OURS):
         yield
         return
@@ -30,7 +32,7 @@ def called(of: Any, method: str) -> Iterator[None]:
 
 
 def wrong(of: Any, method: str, message: str, hint: str | None = None) -> TileError:
-    """The error for what a method gave."""
+    """The error for a wrong result of a method, at the method's line."""
     made = type(of)
     return TileError("plugin", place_of(made, method), f"'{made.__name__}.{method}' {message}", hint)
 
@@ -38,6 +40,7 @@ def wrong(of: Any, method: str, message: str, hint: str | None = None) -> TileEr
 def place_of(made: type, method: str) -> Loc:
     """The first line of a class's method."""
     code = getattr(getattr(made, method, None), "__code__", None)
+    # A class may inherit the method from C code, or lack it.
     if code is None:
         return of_line(Source(made.__module__, ""), 1)
     text = "".join(linecache.getlines(code.co_filename))

@@ -1,7 +1,5 @@
-"""An example at one case: run once with what the dispatch chooses, which gives arrays, and answers to compare with.
-
-Then each launch can be repeated with another variant (`answer`), and the `expect` lines that read what it writes say
-whether that is right.
+"""An example at one case. It runs once as the dispatch chooses, which gives the arrays, and answers to compare with.
+Then each launch can be repeated with another variant (`answer`); the `expect` lines that read its outputs judge it.
 """
 
 from __future__ import annotations
@@ -26,16 +24,17 @@ from dsl.text.program import Program
 from dsl.text.tree import names_in
 
 EXPECTED_BYTES = 16 << 20
-"""Outputs of a launch up to which every variant answers to `expect` itself."""
+"""Bytes of a launch's outputs up to which every variant is judged by `expect`: above, numpy on the host would take
+longer than all else."""
 COMPARED = ("f16", "bf16", "f32", "f64", "s8", "s16", "s32", "u8", "u16", "u32")
 """Element types that `agreement.tile` compares."""
 
 
 @dataclass(slots=True)
 class Launched:
-    """A launch line as it was run. `given`: the example's arguments; `arrays`: the same where the kernels run; `names`:
-    the example's at that time; `written`: arguments that the launch writes, which before it were `before` and after it
-    `after`."""
+    """A launch line as it ran. `given`: the example's arguments; `arrays`: the same on the device; `names`: the
+    example's names at that time; `written`: arguments that the launch writes, with their contents `before` and `after`
+    it."""
 
     line: ast.Launch
     function: ModuleFunction
@@ -47,13 +46,13 @@ class Launched:
     after: dict[str, Any] = field(default_factory=dict)
 
     def put_back(self) -> None:
-        """What the launch writes, as it was before it; on a GPU it waits for nothing."""
+        """Restores what the launch writes to its contents before it; asynchronous on a GPU."""
         for name in self.written:
             put(self.arrays[name], self.before[name])
 
 
 class Recorder(Launcher):
-    """Launches with what the dispatch's own conditions choose, measures nothing, and keeps each launch line."""
+    """Launches as the dispatch's own conditions choose, measures nothing, and records each launch line."""
 
     launched: list[Launched]
     run_names: dict[str, Any]
@@ -62,10 +61,12 @@ class Recorder(Launcher):
     def launch(
         self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
     ) -> None:
+        # Later lines may bind these names to other values.
         names = dict(self.run_names)
         arrays = given if self.ordinal is None else on_device(given, self.ordinal)
         bound = BoundPlan(function, function.planner(function.facts(arrays), schedule, **rest).plan())
         written = written_names(bound)
+        # A variant must start from what the launch found, and be compared with what it left.
         before = {name: copied(arrays[name]) for name in written}
         line = self.lines[len(self.launched)]
         launched = Launched(line, function, given, arrays, names, written, before)
@@ -78,6 +79,7 @@ class Recorder(Launcher):
         self.report.launches += [LaunchReport(s.request.kernel, s.request.schedule, [], 0, 0) for s in bound.plan.steps]
         self.empty.wrote(given[name] for name in written)
         launched.after = {name: copied(arrays[name]) for name in written}
+        # `expect` lines evaluate on the host.
         if self.ordinal is not None:
             copy_back(given, arrays, set(written))
 
@@ -92,7 +94,7 @@ class Recorder(Launcher):
 
 
 def written_names(bound: BoundPlan) -> list[str]:
-    """The call's arguments that some kernel of the plan writes."""
+    """The call's arguments that at least one kernel of the plan writes."""
     from dsl.runtime.header import HeaderTensor
 
     found: dict[str, None] = {}
@@ -105,7 +107,7 @@ def written_names(bound: BoundPlan) -> list[str]:
 
 
 def copied(array: Any) -> Any:
-    """A copy of an array where it is."""
+    """A copy of an array, on its own device."""
     if hasattr(array, "allocation"):
         from dsl.runtime.cuda.memory import DeviceArray
 
@@ -116,7 +118,7 @@ def copied(array: Any) -> Any:
 
 
 def put(array: Any, contents: Any) -> None:
-    """Overwrites an array with one of `copied`."""
+    """Overwrites an array with a copy made by `copied`."""
     if hasattr(array, "allocation"):
         array.allocation.copy_from(contents.allocation)
     else:
@@ -124,7 +126,7 @@ def put(array: Any, contents: Any) -> None:
 
 
 def on_host(contents: Any, like: Any) -> Any:
-    """A copy in host memory of what `copied` made, that lies as `like`."""
+    """A copy in host memory of a result of `copied`, with the strides of `like`."""
     import numpy as np
 
     if not hasattr(contents, "allocation"):
@@ -135,7 +137,7 @@ def on_host(contents: Any, like: Any) -> Any:
 
 
 class TuningCase:
-    """The example at one case. Raises what a run of it raises, a wrong answer excepted: `is_verified` says that."""
+    """The example at one case. Raises what its run raises, but not for a wrong answer: see `is_verified`."""
 
     def __init__(self, program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, seed: int):
         self.place = place
@@ -148,12 +150,13 @@ class TuningCase:
         self.example = example
         with place.limited():
             report = self.run.run()
+        # With several launches `moves` counts the bytes of all of them.
         self.moves = report.moves if len(recorder.lines) == 1 else None
         self.passed = {check.line: check.passed for check in report.checks}
         self.expectations: dict[int, list[ast.Assign | ast.Expect]] = {}
 
     def arguments(self, index: int) -> dict[str, Any]:
-        """What planning needs of the arguments of a launch."""
+        """The facts that planning needs about a launch's arguments."""
         launched = self.recorder.launched[index]
         return launched.function.facts(launched.arrays)
 
@@ -164,12 +167,12 @@ class TuningCase:
         return self.expectations[index]
 
     def is_verified(self, index: int) -> bool:
-        """Whether what judges a launch has passed in the run as the dispatch chooses."""
+        """Whether the lines that judge a launch passed as the dispatch chooses."""
         lines = self.expectation(index)
         return all(self.passed[line.loc.line] for line in lines if isinstance(line, ast.Expect))
 
     def lines_after(self, launched: Launched) -> list[ast.Assign | ast.Expect]:
-        """The lines below a launch that depend on what it writes. TileError `example` if no `expect` is among them."""
+        """The lines below a launch that depend on its outputs. TileError `example` if no `expect` is among them."""
         arrays = [launched.given[name] for name in launched.written]
         dirty = {name for name, value in launched.names.items() if any(value is array for array in arrays)}
         below: list[ast.Assign | ast.Expect] = []
@@ -179,6 +182,7 @@ class TuningCase:
                 if names_in(line.value) & dirty:
                     below.append(line)
                     dirty |= targets
+                # The name now has a value that does not depend on the launch.
                 else:
                     dirty -= targets
             elif isinstance(line, ast.Expect) and dirty & set().union(*map(names_in, expressions(line))):
@@ -191,10 +195,8 @@ class TuningCase:
     # ---- answers ----
 
     def answer(self, index: int, launch: Callable[[], None], whole: bool = False) -> tuple[str, str | None]:
-        """Runs `launch`, which launches on `arrays` and waits: (judged by `expect` or `agreement`, what is wrong).
-
-        `whole` insists on `expect`.
-        """
+        """Runs `launch`, which launches on `arrays` and waits. Returns what judged it (`expect` or `agreement`), and
+        what is wrong. `whole` insists on `expect`."""
         launched = self.recorder.launched[index]
         self.expectation(index)
         launched.put_back()
@@ -205,13 +207,14 @@ class TuningCase:
                 return "agreement", None
             return "expect", self.expected(index)
         finally:
+            # On the emulator the arrays are the example's own, which later launches read.
             if self.place.ordinal is None:
                 for name in launched.written:
                     put(launched.arrays[name], launched.after[name])
 
     def bounds(self, index: int) -> dict[str, tuple[float, float]] | None:
-        """What an output may differ by from the verified one (absolute, relative), by argument; None where `expect` is
-        to be asked: outputs that are small, not verified, or not compared one by one."""
+        """By output, the allowed difference from the verified one (absolute, relative). None if `expect` must judge:
+        the outputs are small, not verified, or not compared element by element."""
         launched = self.recorder.launched[index]
         arrays = {name: launched.given[name] for name in launched.written}
         if self.place.ordinal is None or not self.is_verified(index):
@@ -225,14 +228,15 @@ class TuningCase:
             if isinstance(line, ast.Assign) or line.wanted is None or not isinstance(line.actual, ast.Name):
                 return None
             compared = [name for name in arrays if launched.names.get(line.actual.id) is arrays[name]]
+            # The line compares an array that this launch does not write alone.
             if len(compared) != 1:
                 return None
             found[compared[0]] = self.run.bounds(line)
         return found if found.keys() == arrays.keys() else None
 
     def agrees(self, launched: Launched, bounds: Mapping[str, tuple[float, float]]) -> bool:
-        """Whether all elements of the outputs are within the bounds of the verified ones. Others may still be right:
-        both answers may be a bound from the reference, on two sides of it."""
+        """Whether all elements of the outputs are within the bounds of the verified ones. If not, they may still be
+        right: both answers may differ from the reference by the bound, on two sides of it."""
         import numpy as np
 
         from dsl.calls.api import load
@@ -251,11 +255,12 @@ class TuningCase:
         return True
 
     def expected(self, index: int) -> str | None:
-        """What the `expect` lines say of the outputs as they are, in words if something fails."""
+        """What is wrong with the outputs by the `expect` lines, in words; None: nothing."""
         launched, names = self.recorder.launched[index], self.run.names
         kept = dict(names)
         if self.place.ordinal is not None:
             copy_back(launched.given, launched.arrays, set(launched.written))
+        # As they were at the launch: a later line may have used a name again.
         names.update(launched.names)
         try:
             for line in self.expectation(index):
@@ -267,6 +272,7 @@ class TuningCase:
             return None
         finally:
             names.clear()
+            # Further launches of the example read the verified results.
             names.update(kept)
             if self.place.ordinal is not None:
                 copy_back(launched.given, launched.after, set(launched.written))

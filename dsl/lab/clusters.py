@@ -1,4 +1,4 @@
-"""Devices of several hosts: the workers of a Dask cluster, or of a Ray one. Each needs its package."""
+"""Devices of several hosts: the workers of a Dask or Ray cluster. Each needs its package."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dsl.lab.worker import described
 from dsl.lowering.ir.location import TileError
 
 GPU = "GPU"
-"""The resource that a worker with a device says to have."""
+"""The resource by which a worker declares a device."""
 
 
 def machines_of_dask(address: str | None, devices: Sequence[str]) -> Machines:
-    """The workers of a Dask scheduler that have `GPU`, each with the device that it calls `cuda`; or as many workers as
-    devices are named, with the first of these. Code is compiled by any worker. Raises TileError."""
+    """The workers of a Dask scheduler that declare `GPU`, each with its device `cuda`; or, if devices are named, as
+    many workers, all with the first of these. Any worker compiles. Raises TileError."""
     try:
         from distributed import Client
     except ImportError:
@@ -28,6 +28,7 @@ def machines_of_dask(address: str | None, devices: Sequence[str]) -> Machines:
         client = Client(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
         raise TileError("option", None, f"no Dask scheduler answers at {address}: {error}") from None
+    # n_workers=-1: by default the scheduler lists only five workers.
     workers = client.scheduler_info(n_workers=-1)["workers"]
     able = [at for at, each in workers.items() if devices or each["resources"].get(GPU)]
     if not able or len(able) < len(devices):
@@ -36,13 +37,14 @@ def machines_of_dask(address: str | None, devices: Sequence[str]) -> Machines:
         raise TileError("option", None, f"the Dask cluster has {len(able)} workers with a device", hint)
     device, process = [*devices, "cuda"][0], DaskWorkers(client, {} if devices else {GPU: 1})
     able = able[: len(devices) or None]
+    # pure=False: Dask would take equal calls for one, and reuse its result.
     first = [client.submit(described, device, workers=[at], pure=False, resources=process.takes) for at in able]
     return Machines([Machine(process, device, said) for said in first], client.get_executor(pure=False), client.close)
 
 
 class DaskWorkers:
-    """Whichever worker is free, and has a `GPU` if a task takes one. A task is tied to none: where a worker dies, its
-    nanny starts another, and the scheduler gives the task to others until its `allowed-failures` are used up."""
+    """Whichever worker is free, with a `GPU` if a task takes one. A task is tied to no worker: if one dies, its nanny
+    starts another, and the scheduler gives the task to others until `allowed-failures` are used up."""
 
     def __init__(self, client: Any, takes: dict[str, int]):
         self.takes = takes
@@ -52,10 +54,10 @@ class DaskWorkers:
         return self.tasks
 
     def renew(self) -> None:
-        """A process that died is replaced already, and one whose device is poisoned ends with the next task."""
+        """Nothing to do: Dask has replaced a dead process; a process with a poisoned device dies with its next task."""
 
     def close(self, now: bool) -> None:
-        """The workers are the cluster's, and stay; what they are at goes on to its end."""
+        """The workers belong to the cluster and stay; running tasks go on to their end."""
         self.tasks.shutdown(wait=not now)
 
     def is_dead(self, error: BaseException) -> bool:
@@ -65,8 +67,8 @@ class DaskWorkers:
 
 
 def machines_of_ray(address: str | None, devices: Sequence[str]) -> Machines:
-    """An actor with `num_gpus=1` for each GPU of a Ray cluster, or of this host without an address; or one for each of
-    some devices. Code is compiled by tasks. Raises TileError."""
+    """An actor with `num_gpus=1` for each GPU of a Ray cluster (without an address: of this host), or one for each
+    named device. Tasks compile. Raises TileError."""
     try:
         import ray
     except ImportError:
@@ -77,7 +79,7 @@ def machines_of_ray(address: str | None, devices: Sequence[str]) -> Machines:
         raise TileError("option", None, f"no Ray cluster answers at {address}: {error}") from None
     count = len(devices) or int(ray.cluster_resources().get(GPU, 0))
     if not count:
-        raise TileError("option", None, "the Ray cluster has no GPU", "--devices emulator,emulator tries it without")
+        raise TileError("option", None, "the Ray cluster has no GPU", "without GPUs: --devices emulator,emulator")
     takes = {"num_gpus": 0 if devices else 1, "num_cpus": 0}  # all processors compile
     machines = [Machine(RayProcess(takes), device) for device in devices or ["cuda"] * count]
     compiling = Submitting(lambda *what: ray.remote(num_cpus=1)(called).remote(*what).future())
@@ -85,12 +87,12 @@ def machines_of_ray(address: str | None, devices: Sequence[str]) -> Machines:
 
 
 def called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """A task, and the method of an actor."""
+    """Runs a function as a task."""
     return function(*arguments)
 
 
 class Submitting(Executor):
-    """An executor of what gives a future."""
+    """An `Executor` around a function that submits a call and returns a future."""
 
     def __init__(self, begin: Callable[..., Future[Any]]):
         self.begin = begin
@@ -113,6 +115,7 @@ class RayProcess:
             def call(self, function: Any, *arguments: Any) -> Any:
                 return function(*arguments)
 
+        # max_restarts=0: the tuner restarts it itself, since it must settle the point that killed it.
         self.actor = ray.remote(max_restarts=0, **self.takes)(Caller).remote()
 
     def executor(self) -> Executor:

@@ -1,4 +1,4 @@
-"""Variants compiled in other processes, or here: text to PTX, and where the assembler is asked for, what it makes."""
+"""Variants compiled in other processes, or here: text to PTX, and on request the assembler's figures."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from dsl.text.files import resolved
 from dsl.text.program import Program, load
 
 Code = Literal["none", "assembled", "counted"]
-"""What is asked of the assembler: nothing, registers and spills, or how many instructions there are, too."""
+"""What the assembler gives: nothing; registers and spills; or also the number of instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A compiled variant, or why there is none: `ptx` or `error`. registers, spills: of a thread, in bytes the latter;
-    instructions: of the machine code; None where nobody asked for them or the tool is not installed. entry: where the
-    PTX has several. taken: its choices by name."""
+    """A compiled variant: `ptx`, or the `error` that it ended in. registers: of a thread; spills: bytes of a thread;
+    instructions: of the machine code; None if not requested, or the tool is not installed. entry: the kernel's, since
+    the PTX may have several. taken: its choices by name."""
 
     ptx: str | None = None
     error: str | None = None
@@ -43,15 +43,17 @@ class Made:
 
 
 class Compiler:
-    """Compiles requests of a program from a file in `jobs` processes, or here for none, each request once. `code`: what
-    is asked of the assembler; `elsewhere`: compiles in place of processes of this host. A context manager: leaving it
-    drops what is not yet begun."""
+    """Compiles requests of a file's program, each once, in `jobs` processes, or in this one for 0. `code`: what the
+    assembler gives; `elsewhere`: an executor in place of processes of this host. A context manager: leaving it drops
+    requests that have not begun."""
 
     def __init__(self, program: Program, jobs: int, code: Code, elsewhere: Executor | None = None):
         assert program.path is not None
+        # A worker elsewhere has another current folder.
         path = program.path if elsewhere is None else resolved(program.path)
         self.task = (str(path), digest_of(program), program.plugins.files)
         self.jobs, self.code = jobs, code
+        # The program is known here: it need not be loaded again.
         if not jobs:
             _programs[self.task] = program
         self.elsewhere = elsewhere
@@ -66,7 +68,7 @@ class Compiler:
             self.pool.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, request: Request) -> None:
-        """Queues a request."""
+        """Queues a request, unless it is queued or done."""
         key = request_key(request)
         if key in self.futures:
             return
@@ -79,7 +81,7 @@ class Compiler:
         self.futures[key] = self.pool.submit(compile_request, self.task, request, self.code)
 
     def made(self, request: Request) -> Made:
-        """Waits for a request. Raises TileError where the file has changed or a process has died."""
+        """Waits for a request. TileError if the file has changed or a process has died."""
         self.begin(request)
         try:
             return self.futures[request_key(request)].result()
@@ -89,13 +91,13 @@ class Compiler:
             raise TileError("limit", None, "a compiling process died", "give it more memory, or --jobs 1") from None
 
     def begin_plan(self, plan: Plan, edited: Edited | None = None) -> None:
-        """Has the plan's kernels compiled, but for those that an edited file has."""
+        """Begins to compile the plan's kernels, except those of an edited file."""
         for step in plan.steps:
             if edited is None or step.request.kernel not in edited.headers:
                 self.begin(step.request)
 
     def made_plan(self, plan: Plan, edited: Edited | None = None) -> list[Made]:
-        """The code of each step: compiled, or from the edited file."""
+        """The code of each step, compiled or from the edited file."""
         found: list[Made] = []
         for step in plan.steps:
             if edited is not None and step.request.kernel in edited.headers:
@@ -107,7 +109,8 @@ class Compiler:
 
 
 def begin_compiling() -> None:
-    """In a process of the pool: Ctrl-C is the parent's to take, and who measures meanwhile goes first."""
+    """Begins a process of the pool. The parent handles Ctrl-C; the process that measures has priority."""
+    # Ctrl-C reaches every process of the terminal's group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)
 
@@ -118,12 +121,12 @@ _programs: dict[Task, Program] = {}
 
 
 def digest_of(program: Program) -> str:
-    """Of the texts of a program's files and of its plug-ins."""
+    """A digest of the texts of a program's files and of its plug-ins."""
     return " ".join((program.digest(), *program.plugins.digests.values()))
 
 
 def compile_request(task: Task, request: Request, code: Code) -> Made:
-    """In a process of the pool, mostly. Raises ChangedError if the files are not those that the digest is of."""
+    """Compiles a request, mostly in a process of the pool. ChangedError if the files no longer have this digest."""
     from dsl.kernels.compile import compile_variant
 
     if task not in _programs:
@@ -134,6 +137,7 @@ def compile_request(task: Task, request: Request, code: Code) -> Made:
         _programs[task] = program
     try:
         compiled = compile_variant(_programs[task], request)
+    # A refused variant is a result, not a failure of the compiler.
     except TileError as error:
         return Made(error=error.render())
     made = made_of(compiled.ptx, compiled.header, code)
@@ -142,7 +146,7 @@ def compile_request(task: Task, request: Request, code: Code) -> Made:
 
 
 def made_of(ptx: str, header: Any, code: Code) -> Made:
-    """A PTX text that is there, with what is asked of the assembler."""
+    """An existing PTX text with the requested figures of the assembler."""
     from dsl.runtime.errors import RuntimeFault
 
     try:
@@ -153,20 +157,21 @@ def made_of(ptx: str, header: Any, code: Code) -> Made:
 
 
 class ChangedError(Exception):
-    """The file was edited meanwhile, or is another one on the host of a worker."""
+    """The file was edited meanwhile, or differs on a worker's host."""
 
     def __init__(self, path: str):
         super().__init__(path)
         self.path = path
 
     def told(self) -> TileError:
-        return TileError("file", None, f"{self.path} was changed meanwhile, or differs where workers run", "once more")
+        message = f"{self.path} changed meanwhile, or differs where workers run"
+        return TileError("file", None, message, "run the command again")
 
 
 @lru_cache(maxsize=64)
 def assembled(ptx: str, arch: str, entry: str, maxnreg: int | None, code: Code) -> dict[str, Any]:
-    """Registers and spilled bytes of a thread by ptxas, instructions by nvdisasm; without what is not installed. Once
-    for each text: many choices leave it. LaunchError for illegal PTX."""
+    """Registers and spilled bytes of a thread by ptxas, instructions by nvdisasm; nothing of a tool that is not
+    installed. Cached by text: many choices lead to the same text. LaunchError for illegal PTX."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.machine_code import machine_code
     from dsl.runtime.tools import assemble

@@ -1,4 +1,4 @@
-"""Measuring candidates against each other: shuffled rounds, medians with intervals, and who ties with the best."""
+"""Measuring candidates against each other: shuffled rounds, medians with intervals, and ties with the best."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import comb
 from random import Random
 
 RUNGS = (8, 16, 32)
-"""Rounds of each rung; after one, those that are certainly slower than the best go no further."""
+"""Rounds of each rung. After a rung, candidates that are certainly slower than the best drop out."""
 CONFIDENCE = 0.95
 Measure = Callable[[list[Callable[[], object]], int, Random], list[list[float]]]
 """(launches, rounds, order) → microseconds of each round, for each launch."""
@@ -16,11 +16,11 @@ Measure = Callable[[list[Callable[[], object]], int, Random], list[list[float]]]
 
 @cache
 def order_rank(count: int) -> int:
-    """How many of the least, and as many of the greatest, of `count` values the confidence interval leaves out.
+    """How many of the least and of the greatest of `count` values lie outside the confidence interval of the median.
 
     The median lies between the k-th value and the k-th from the end, unless fewer than k of the values lie on one side
-    of it; each side is binomial with one half (David and Nagaraja, Order Statistics, 7.1). 0 is the whole range, which
-    below 6 values has less than the confidence.
+    of it; each side is binomial with one half (David and Nagaraja, Order Statistics, 7.1). 0: the whole range, whose
+    confidence is below 0.95 for fewer than 6 values.
     """
     tail = 0.0
     for rank in range(count):
@@ -31,7 +31,7 @@ def order_rank(count: int) -> int:
 
 
 def median_interval(times: list[float]) -> tuple[float, float, float]:
-    """(median, low, high): the distribution-free confidence interval of the median. NaN for no times."""
+    """(median, low, high): the distribution-free confidence interval of the median. NaN without times."""
     if not times:
         return (float("nan"),) * 3
     ordered = sorted(times)
@@ -42,12 +42,12 @@ def median_interval(times: list[float]) -> tuple[float, float, float]:
 
 
 def tying(times: Mapping[int, list[float]]) -> list[int]:
-    """Those whose interval overlaps that of the least median, which is among them, by median."""
+    """The candidates whose interval overlaps that of the least median, by median; the first is that candidate."""
     return overlapping({key: median_interval(values) for key, values in times.items()})
 
 
 def overlapping(intervals: Mapping[int, tuple[float, float, float]]) -> list[int]:
-    """The same of intervals: (median, low, high)."""
+    """The same for intervals (median, low, high)."""
     by_median = sorted(intervals, key=lambda key: intervals[key][0])
     highest = intervals[by_median[0]][2] if by_median else 0.0
     return [key for key in by_median if intervals[key][1] <= highest]
@@ -60,9 +60,10 @@ def contest(
     rungs: Sequence[int] = RUNGS,
     reference: int | None = None,
 ) -> dict[int, list[float]]:
-    """Microseconds of each launch. All are in the first rung; the rungs after it are for those that still tie, and
-    the reference."""
+    """Microseconds of each launch. All take part in the first rung; later rungs have those that still tie, and the
+    reference."""
     times: dict[int, list[float]] = {key: [] for key in launches}
+    # Each rung continues the random sequence: no two rounds repeat an order by design.
     order = Random(seed)
     running = list(launches)
     for rounds in rungs:
@@ -70,6 +71,7 @@ def contest(
         for key, values in zip(running, found, strict=True):
             times[key] += values
         still = tying({key: times[key] for key in running})
+        # Contests are compared by ratios to the reference, so it needs all rounds.
         running = still if reference is None or reference in still else [*still, reference]
     return times
 
@@ -78,13 +80,13 @@ def contest(
 
 
 def ratio_interval(times: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
-    """(median, low, high) of the ratios of one round each, so that what drifts from round to round cancels."""
+    """(median, low, high) of the ratios within each round: drift from round to round cancels."""
     return median_interval([mine / other for mine, other in zip(times, base, strict=True)])
 
 
 def sign_probability(times: Sequence[float], base: Sequence[float]) -> float:
-    """How probable it is, if neither is slower, that as many rounds or more go to one side (sign test, two-sided;
-    rounds of equal times say nothing)."""
+    """The probability, if neither is slower, that so many rounds or more favour one side (sign test, two-sided; rounds
+    with equal times do not count)."""
     above = sum(mine > other for mine, other in zip(times, base, strict=True))
     below = sum(mine < other for mine, other in zip(times, base, strict=True))
     count, rarer = above + below, min(above, below)
@@ -92,8 +94,8 @@ def sign_probability(times: Sequence[float], base: Sequence[float]) -> float:
 
 
 def differing(probabilities: Mapping[int, float]) -> set[int]:
-    """Those that differ although so many were asked about: all false alarms together are as rare as one may be (Holm,
-    A simple sequentially rejective multiple test procedure, 1979)."""
+    """Those that differ significantly, corrected for the number of comparisons: the probability of any false alarm
+    stays below 1 - CONFIDENCE (Holm, A simple sequentially rejective multiple test procedure, 1979)."""
     ordered = sorted(probabilities, key=lambda key: probabilities[key])
     found: set[int] = set()
     for place, key in enumerate(ordered):

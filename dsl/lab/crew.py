@@ -1,4 +1,4 @@
-"""The workers that try batches of one launch, side by side, and what becomes of a batch whose worker dies."""
+"""The workers that try batches of one launch side by side, and how a batch is retried after its worker dies."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dsl.lab.worker import Answer, Worker
 
 
 class Crew:
-    """Workers, what they are at, and the batches that are `ahead` of them.
+    """Workers, their running batches, and the batches that wait `ahead` of them.
 
-    prepare: completes a batch when a worker is about to begin it; settled: gets the trials of a worker in this process,
-    heard: those of others, with the point's index. moves: bytes of the launch, as a worker says, None if unknown.
-    """
+    prepare: completes a batch just before a worker begins it; settled: gets the trials of a worker in this process,
+    heard: those of other processes, with the point's index. moves: bytes that the launch moves, as a worker reports;
+    None: unknown."""
 
     def __init__(
         self,
@@ -39,12 +39,12 @@ class Crew:
 
     @property
     def wants(self) -> bool:
-        """Whether more should be ahead: for each idle worker a batch, and one more for every worker, whose code is
+        """Whether more batches should wait: one for each idle worker, and one more for every worker, whose code is
         compiled meanwhile."""
         return len(self.ahead) < len(self.workers) + len(self.idle())
 
     def turn(self) -> bool:
-        """Idle workers begin what is ahead, and the first that ends is heard; False where none is at work."""
+        """Starts waiting batches on idle workers, and handles the first that ends. False if none is running."""
         for worker in self.idle():
             if self.ahead:
                 batch = self.ahead.popleft()
@@ -58,9 +58,9 @@ class Crew:
         return True
 
     def end(self, worker: Worker, batch: Batch, future: Future[Any]) -> None:
-        """What a worker says of its batch. Where its device was poisoned, the point that did it is settled, and the
-        others are tried anew. Where nobody knows which it was, as when the process died, halves of the batch are, until
-        a point stands alone. Raises what a worker raises, and TileError where the file is another one there."""
+        """Handles the end of a batch. If the point that poisoned the device is known, it is settled and the others are
+        retried. If not, since the process died, halves of the batch are retried, until a point stands alone. Raises
+        what a worker raises, and TileError if the file differs there."""
         error = future.exception()
         if isinstance(error, ChangedError):
             raise error.told()
@@ -70,15 +70,18 @@ class Crew:
         for index, trial in said.trials.items():
             self.heard(index, trial)
         self.moves = said.moves or self.moves
+        # The other points have done nothing wrong, but their process is of no use any more.
         if said.poisoned is not None:
             worker.renew()
             self.again([each for each in batch.entrants if each.index not in said.trials], batch, said.poisoned)
 
     def again(self, rest: Sequence[Entrant], batch: Batch, fault: str) -> None:
-        """Puts what is not settled of a batch in front; a point that nothing else can have done it fails."""
+        """Queues the unsettled part of a batch first. A single point of a batch is at fault, and fails."""
+        # The point at fault is among the settled ones.
         if len(rest) < len(batch.entrants):
             if rest:
                 self.ahead.appendleft(replace(batch, entrants=[*rest]))
+        # Both halves, the first one in front: with 64 points at most 6 more tries of the point at fault.
         elif len(rest) > 1:
             middle = len(rest) // 2
             for part in (rest[middle:], rest[:middle]):

@@ -1,4 +1,4 @@
-"""What differs between two launches, and what it costs: choices, figures, lines, and the level at which they part."""
+"""How two launches differ, and what it costs: choices, figures, lines, and the first level that differs."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ FIGURES = (
     *("result", "registers", "spills", "sass", "shared_bytes", "threads", "occupancy"),
     *("sectors", "wavefronts", "conflicts", "barriers", "work"),
 )
-"""Those of a trial that are compared."""
+"""The figures of a trial that are compared."""
 BY_LINE = ("sectors", "wavefronts", "conflicts", "barriers", "work")
-"""The figures that are compared by line."""
+"""The figures that are compared line by line."""
 
 
 @dataclass(slots=True)
 class DiffKernel:
-    """A kernel of a side. choices: None where they are not known, as of a PTX text; made: code that was made elsewhere,
-    by the compiler of a commit, or by hand."""
+    """A kernel of a side. choices: None if unknown, as for PTX text; made: code from elsewhere, by the compiler of a
+    commit or by hand."""
 
     kernel: str
     choices: Mapping[Numbered, Taken] | None
@@ -48,7 +48,7 @@ class DiffKernel:
 
 @dataclass(slots=True)
 class Side:
-    """One of the two. source: its `.tile` file; launch: what a contest launches; note: keeps its trial."""
+    """One of the two sides. source: its `.tile` file; launch: what the contest launches; note: logs its trial."""
 
     label: str
     title: str
@@ -60,8 +60,8 @@ class Side:
     notes: list[str] = field(default_factory=list)
 
     def line(self, where: str) -> str:
-        """The text of a line of its file, `12`, or of another one, `library/exp.tile:25`; nothing where it is not
-        there."""
+        """The text of a line: `12` of its own file, `library/exp.tile:25` of another one; empty if there is no such
+        line."""
         if self.source is None:
             return ""
         file, colon, number = where.rpartition(":")
@@ -86,7 +86,7 @@ class Side:
 def launched_side(
     experiment: Experiment, label: str, kernel: str | None, given: Mapping[str, DiffKernel] | None = None
 ) -> Side:
-    """A launch of an example as chosen, with code in the place of some of its kernels. kernel: the only one to compare.
+    """A launch of an example as chosen, with given code in place of some kernels. kernel: the only one to compare.
     Raises TileError, DeviceError."""
     trial = experiment.trial({})
     asked = experiment.conditions.schedule or experiment.call.facts.schedule
@@ -101,12 +101,12 @@ def launched_side(
         else:
             choices = taken_by(all_choices(request, compiled, branch).values())
             kernels.append(DiffKernel(request.kernel, choices, kernel_texts(experiment.program, request, compiled)))
-    for each in kernels[1:]:  # the branch is the launch's, and told once
+    for each in kernels[1:]:  # the branch belongs to the launch: listed once
         each.choices = each.choices and {
             key: one for key, one in each.choices.items() if key[0] != f"branch.{trial.call}"
         }
     ready = experiment.attempts[id(trial)].ready
-    made = [{"kernel": each.kernel, "schedule": each.schedule} for each in trial.launches]  # of given code, its own
+    made = [{"kernel": each.kernel, "schedule": each.schedule} for each in trial.launches]  # of given code
     title = replace(trial, steps=made or trial.steps).title
     side = Side(label, title, trial, kernels, experiment.program.source)
     side.launch = None if ready is None else prepared(ready)
@@ -115,8 +115,8 @@ def launched_side(
 
 
 def with_tree(program: Program, given: DiffKernel) -> DiffKernel:
-    """A kernel whose code was made elsewhere: what is made of the file itself, where its choices are known, is its
-    syntax tree."""
+    """A kernel with code from elsewhere. If its choices are known, it was compiled from the file, so the file's syntax
+    tree is a level of it."""
     if given.choices is None:
         return given
     return replace(
@@ -125,7 +125,7 @@ def with_tree(program: Program, given: DiffKernel) -> DiffKernel:
 
 
 def compiled_side(program: Program, request: Request, label: str, place: TuningPlace, given: DiffKernel | None) -> Side:
-    """A kernel that no example launches: what the assembler says of it. Raises TileError, LaunchError."""
+    """A kernel that no example launches, with the assembler's figures only. Raises TileError, LaunchError."""
     from dsl.runtime import Kernel
 
     compiled = compile_variant(program, request)
@@ -149,14 +149,14 @@ def compiled_side(program: Program, request: Request, label: str, place: TuningP
 
 
 def compared(first: Side, second: Side, context: int, contest: Contest) -> dict[str, Any]:
-    """What two sides differ in, as `dsl diff --json` prints it: whether anything but times `differs`; `same_code`,
-    whether the PTX of all kernels is the same but for names; `only`: kernels of one side, by its letter. On a GPU they
-    are timed in one contest of shuffled rounds. TileError if they have no kernel in common."""
+    """The difference of two sides, as the data of `dsl diff --json`: `differs`, whether anything but times does;
+    `same_code`, whether the PTX of all kernels is the same up to names; `only`: kernels of one side, with its letter.
+    On a GPU both are timed in one contest of shuffled rounds. TileError if they have no kernel in common."""
     pairs, only = paired(first.kernels, second.kernels)
     if not pairs:
         names = ["; ".join(each.kernel for each in side.kernels) for side in (first, second)]
         message = f"A has the kernels {names[0] or 'none'}, B {names[1] or 'none'}"
-        raise TileError("option", None, message, "kernel=NAME on a side says which to compare")
+        raise TileError("option", None, message, "kernel=NAME on a side chooses the one to compare")
     kernels = [kernel_difference((first, second), pair, context) for pair in pairs]
     figures = compared_figures(first.figures(), second.figures())
     found = [each[what] for each in kernels for what in ("choices", "constants", "first_difference")]
@@ -165,6 +165,7 @@ def compared(first: Side, second: Side, context: int, contest: Contest) -> dict[
         "differs": bool(only or any(found) or any(pair["a"] != pair["b"] for pair in figures.values())),
         "same_code": not only and not any(level["hunks"] for level in ptx),
     }
+    # Before the records: they include the times.
     times = contest.run(first, second)
     record |= {"a": first.record(), "b": second.record(), "figures": figures}
     return record | {"lines": line_differences(first, second), "kernels": kernels, "only": only, **times}
@@ -173,7 +174,7 @@ def compared(first: Side, second: Side, context: int, contest: Contest) -> dict[
 def paired(
     first: Sequence[DiffKernel], second: Sequence[DiffKernel]
 ) -> tuple[list[tuple[DiffKernel, DiffKernel]], list[tuple[str, str]]]:
-    """Kernels side by side: one after the other where there are as many, else by name; and those of one side."""
+    """Pairs of kernels: in order if both have as many, else by name; and the kernels of one side only."""
     if len(first) == len(second):
         return list(zip(first, second, strict=True)), []
     pairs, rest, alone = [], list(second), []
@@ -188,7 +189,7 @@ def paired(
 
 
 def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKernel], context: int) -> dict[str, Any]:
-    """Choices that differ, None where those of a side are not known, and how many each `made`; constants; levels."""
+    """Differing choices (None if a side's are unknown), the number of choices of each side, constants, levels."""
     a, b = pair
     choices = None
     if a.choices is not None and b.choices is not None:
@@ -203,11 +204,13 @@ def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKern
         ]
     mine, others = (constants_of(side.trial, each.kernel) for side, each in zip(sides, pair, strict=True))
     both = {name: (mine.get(name), others.get(name)) for name in [*mine, *others]}
+    # 1 and 1.0, or 0.0 and -0.0, are different constants.
     constants = {name: {"a": x, "b": y} for name, (x, y) in both.items() if exact_key(x) != exact_key(y)}
     made = [len(a.choices or ()), len(b.choices or ())]
     levels = compared_levels(a.texts, b.texts, context)
     for hunk in (hunk for level in levels["levels"] for hunk in level["hunks"]):
         hunk["text"] = "" if hunk["line"] is None else sides[hunk["second"]].line(str(hunk["line"]))
+        # One text: whose line it is does not matter.
         hunk["second"] = hunk["second"] and are_two_texts(*sides)
     return {"a": a.kernel, "b": b.kernel, "choices": choices, "made": made, "constants": constants, **levels}
 
@@ -217,7 +220,7 @@ def constants_of(trial: Trial, kernel: str) -> Mapping[str, Any]:
 
 
 def compared_figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Those that one of them has, with their ratio."""
+    """The figures that at least one side has, with their ratio."""
     found = {}
     for name in FIGURES:
         x, y = a.get(name), b.get(name)
@@ -228,28 +231,31 @@ def compared_figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, di
 
 
 def is_number(value: Any) -> bool:
+    # `True` is an int of Python.
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def are_two_texts(first: Side, second: Side) -> bool:
-    """Whether they are of two texts of the `.tile` file."""
+    """Whether the sides come from two versions of the `.tile` text."""
     texts = [None if side.source is None else side.source.text for side in (first, second)]
     return texts[0] != texts[1]
 
 
 def line_differences(first: Side, second: Side) -> list[dict[str, Any]]:
-    """The lines whose counters differ, those first that take the greatest part of what a side counts. Lines that differ
-    between two texts of the file stand for themselves: those of the second one are `is_second`. None where a side is
-    not counted."""
+    """Lines whose counters differ, sorted by their part of all that a side counts. If the sides have two texts, lines
+    that exist in the second one only are `is_second`. Empty if a side has no counters."""
     if first.trial.counters is None or second.trial.counters is None:
         return []
     mine, others = ({line: by_line(counts) for line, counts in side.trial.by_line.items()} for side in (first, second))
     joined = others
     if first.source is not None and second.source is not None and first.source.text != second.source.text:
+        # Line numbers shift with every edit: equal lines of both texts are one.
         same = {str(b): str(a) for b, a in joined_lines(first.source.text, second.source.text).items()}
         joined = {same.get(line, line if ":" in line else f"+{line}"): counts for line, counts in others.items()}
     totals = {
-        name: max(1.0, *(sum(counts[name] for counts in side.values()) for side in (mine, others))) for name in BY_LINE
+        # A difference weighs by its part of the total: a sector and an instruction have no common unit.
+        name: max(1.0, *(sum(counts[name] for counts in side.values()) for side in (mine, others)))
+        for name in BY_LINE
     }
     blank = dict.fromkeys(BY_LINE, 0.0)
     weighed: list[tuple[float, dict[str, Any]]] = []
@@ -264,7 +270,7 @@ def line_differences(first: Side, second: Side) -> list[dict[str, Any]]:
 
 
 def by_line(counts: Mapping[str, float]) -> dict[str, float]:
-    """What is compared of a line's counters."""
+    """The compared figures of a line's counters."""
     from dsl.runtime.emulator import Counters
 
     figures = Counters.from_dict(counts).figures
@@ -273,15 +279,15 @@ def by_line(counts: Mapping[str, float]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Times of both in `rounds` of a random order, on the GPU of this number."""
+    """A contest of both sides: `rounds` in random order, on the GPU with this number."""
 
     ordinal: int | None = None
     rounds: int = ROUNDS
     seed: int = 0
 
     def run(self, first: Side, second: Side) -> dict[str, Any]:
-        """The ratio of the second's times to the first's, round by round, with its interval, and whether it is told
-        from 1; nothing without a GPU."""
+        """The ratio of the second side's times to the first's, round by round, with its interval, and whether it
+        differs from 1 significantly; nothing without a GPU."""
         if first.launch is None or second.launch is None or self.ordinal is None:
             return {}
         from dsl.runtime.cuda.context import time_limit
@@ -296,5 +302,6 @@ class Contest:
             side.note()
         a, b = first.trial.times_us, second.trial.times_us
         ratio, *interval = ratio_interval(b, a)
+        # Two sides are one comparison: no correction.
         differs = sign_probability(b, a) <= 1 - CONFIDENCE
         return {"ratio": ratio, "ratio_interval": interval, "time_differs": differs}

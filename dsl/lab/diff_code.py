@@ -1,5 +1,5 @@
-"""Code that was made elsewhere, as kernels of a side: PTX in the launch of an example, PTX by itself, which is
-assembled, and what the compiler of a commit makes, in a process with that tree first on its path."""
+"""Code from elsewhere as kernels of a side: PTX in the launch of an example; PTX alone, which is assembled; and the
+code of a commit's compiler, which runs in a process with that tree first on its path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLACES = re.compile(r"^\s*\.loc\s.*$", re.M)
 
 
 def given_kernels(ptx: str, name: str) -> dict[str, DiffKernel]:
-    """The kernels of a PTX text of ours by their names in the `.tile` file. Raises LaunchError."""
+    """The kernels of a PTX text of ours, by their names in the `.tile` file. Raises LaunchError."""
     from dsl.kernels.edited import headers_of
 
     found = {}
@@ -40,7 +40,7 @@ def given_kernels(ptx: str, name: str) -> dict[str, DiffKernel]:
 
 
 def code_side(ptx: str, name: str, label: str, place: TuningPlace, kernel: str | None) -> Side:
-    """A PTX text by itself: what the assembler says of one of its entries. Raises TileError, LaunchError."""
+    """A PTX text alone: the assembler's figures of one of its entries. Raises TileError, LaunchError."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.header import read
     from dsl.runtime.machine_code import machine_code
@@ -51,11 +51,11 @@ def code_side(ptx: str, name: str, label: str, place: TuningPlace, kernel: str |
     entry = the_one({headers[each].kernel if each in headers else each: each for each in found}, name, kernel)
     header = headers.get(entry)
     arch, threads = target_of(ptx) or place.arch, found[entry].block
-    plain = ptx if header is not None else PLACES.sub("", ptx)  # texts cut from a file name strings that are not there
+    plain = ptx if header is not None else PLACES.sub("", ptx)  # .loc of a text cut from a file names missing strings
     facts = StepFacts(entry, None, {}, threads and prod(threads))
     if header is not None:
         facts.kernel, facts.schedule = header.kernel, header.schedule
-    with suppress(DeviceError):  # without the tools there are the texts
+    with suppress(DeviceError):  # without the tools the texts are still compared
         code = assemble(plain, arch, entry)
         facts.registers, facts.spills = code.registers, code.spill_stores + code.spill_loads
         facts.shared_bytes = header.shared_bytes if header else code.shared
@@ -70,7 +70,7 @@ def code_side(ptx: str, name: str, label: str, place: TuningPlace, kernel: str |
 
 
 def the_one(entries: dict[str, str], name: str, kernel: str | None) -> str:
-    """The entry that is meant. TileError `option`."""
+    """The chosen entry, or the only one. TileError `option`."""
     if kernel is not None and kernel not in entries:
         hint = closest(kernel, entries) or f"it has {', '.join(entries) or 'none'}"
         raise TileError("option", None, f"{name} has no kernel '{kernel}'", hint)
@@ -84,23 +84,24 @@ def the_one(entries: dict[str, str], name: str, kernel: str | None) -> str:
 
 
 def kernels_in(tree: Path, asked: TreeQuestion, commit: str) -> dict[str, DiffKernel]:
-    """What the compiler of a tree makes of an example's kernels: choices, PTX, and the IR after each pass if it is one
-    kernel. TileError where it refuses."""
+    """An example's kernels as the compiler of a tree makes them: choices, PTX, and, if it is one kernel, the IR after
+    each pass. TileError if it refuses."""
     said = said_by(tree, "why", asked.file, *asked.values, "--all", *asked.why)
     if "error" in said:
         raise refused(commit, asked, str(said["error"]), [row.get("code") for row in said.get("errors", [])])
     names = [kernel_of(row) for row in said["kernels"]]
     if len({*names}) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        message = f"at {commit} the example launches several variants of '{twice}': which is compared is not clear"
-        raise TileError("option", None, message, "an example with one of them, or NAME=VALUE that makes them equal")
+        message = f"at {commit} the example launches several variants of '{twice}': it is unclear which one to compare"
+        raise TileError("option", None, message, "use an example with one of them, or NAME=VALUE that makes them equal")
     is_told, text = text_of(tree, "compile", asked.file, *asked.values, *asked.why, "--emit", "ptx")
+    # `dsl compile` puts this line in front of each of several kernels.
     heads = rf"^// (?:{'|'.join(map(re.escape, names))}) with .*\n"
     ptx = [text] if len(names) == 1 else re.split(heads, text, flags=re.M)[1:]
     if not is_told or len(ptx) != len(names):
-        raise refused(commit, asked, f"it tells {len(ptx)} of {len(names)} kernels" if is_told else text)
+        raise refused(commit, asked, f"it prints {len(ptx)} of {len(names)} kernels" if is_told else text)
     passes = passes_in(tree, asked) if len(names) == 1 else {}
-    why = "tells none" if len(names) == 1 else "has several kernels, and --kernel would plan them anew"
+    why = "prints none" if len(names) == 1 else "has several kernels, and --kernel would plan them again"
     missing = [] if passes else [f"no IR after each pass: {commit} {why}"]
     found = {}
     for name, row, each in zip(names, said["kernels"], ptx, strict=True):
@@ -112,13 +113,14 @@ def kernels_in(tree: Path, asked: TreeQuestion, commit: str) -> dict[str, DiffKe
 
 def refused(commit: str, asked: TreeQuestion, why: str, codes: list[Any] | None = None) -> TileError:
     first = why.strip().splitlines()[0] if why.strip() else "no answer"
+    # The prefix of the other tree's own error.
     first = re.sub(r"^(?:\S+: )?error\[\w+\]: ", "", first)
     code = next((code for code in codes or [] if code), "option")
     return TileError(str(code), None, f"at {commit} {asked.file} does not compile: {first}")
 
 
 def text_of(tree: Path, *words: str) -> tuple[bool, str]:
-    """(whether a command in a tree does what it should, what it prints, or why not)."""
+    """(whether a command in a tree succeeds, and what it prints, or why it fails)."""
     try:
         done = answer_of(tree, *words)
     except subprocess.TimeoutExpired:

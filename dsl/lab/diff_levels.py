@@ -1,4 +1,4 @@
-"""A kernel at all its levels as texts, and where two kernels first differ on their way to code."""
+"""The texts of a kernel at all levels, and the first level at which two kernels differ."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dsl.lowering.text.printer import PrintedNames, printed
 from dsl.text.program import Program
 
 CODE_LEVELS = ("ast", "llvm", "ptx", "sass")
-"""Those that are no pass."""
+"""The levels that are not passes."""
 
 
 @dataclass(slots=True)
 class KernelTexts:
     """The texts of a kernel by level (`ast`, `build`, the passes, `llvm`, `ptx`, `sass`), in order; the entry of its
-    PTX; why there is none of a level."""
+    PTX; why levels are missing."""
 
     texts: dict[str, str]
     entry: str | None = None
@@ -30,7 +30,7 @@ class KernelTexts:
 
 
 def kernel_texts(program: Program, request: Request, compiled: Compiled) -> KernelTexts:
-    """All levels of a variant that is compiled."""
+    """All levels of a compiled variant."""
     texts = {"ast": tree(program.kernels[request.kernel])}
     names = PrintedNames()
     for name, _, level in levels_of(program, request):
@@ -40,8 +40,8 @@ def kernel_texts(program: Program, request: Request, compiled: Compiled) -> Kern
 
 
 def code_texts(ptx: str, header: Any, entry: str, arch: str | None = None) -> KernelTexts:
-    """PTX, with what its launch is as its first row, and machine code. header: None of PTX that another compiler made,
-    whose target is `arch`."""
+    """PTX, with its launch in the first row, and machine code. header: None for PTX of another compiler, whose target
+    is `arch`."""
     first, cap = ("", None) if header is None else (launch_row(header), header.maxnreg)
     code, why = machine_text(ptx, arch or header.arch, entry, cap)
     texts = {"ptx": first + ptx} | ({} if code is None else {"sass": code})
@@ -50,8 +50,8 @@ def code_texts(ptx: str, header: Any, entry: str, arch: str | None = None) -> Ke
 
 @lru_cache(maxsize=16)
 def machine_text(ptx: str, arch: str, entry: str, maxnreg: int | None) -> tuple[str | None, str | None]:
-    """Machine code, each instruction behind its source line, without the numbers of registers; or why there is none.
-    Two sides often have one text."""
+    """Machine code without the numbers of registers, each instruction with its source line; or why there is none.
+    Cached: two sides often have one text."""
     from dsl.runtime.errors import DeviceError, LaunchError
     from dsl.runtime.machine_code import listing
     from dsl.runtime.tools import assemble
@@ -66,7 +66,7 @@ def machine_text(ptx: str, arch: str, entry: str, maxnreg: int | None) -> tuple[
 
 
 def launch_row(header: Any) -> str:
-    """What a launch takes of its kernel."""
+    """What the launch gives the kernel: grid, threads, shared memory, cluster, register limit."""
     figures = {"threads": header.threads, "shared bytes": header.shared_bytes, "cluster": header.cluster}
     figures |= {} if header.maxnreg is None else {"registers at most": header.maxnreg}
     grid = " x ".join(map(said_tree, header.grid))
@@ -74,7 +74,7 @@ def launch_row(header: Any) -> str:
 
 
 def said_tree(tree: Any) -> str:
-    """An expression of a header: `cdiv(m, TM)`."""
+    """An expression of a header as text: `cdiv(m, TM)`."""
     return f"{tree[0]}({', '.join(map(said_tree, tree[1:]))})" if isinstance(tree, list | tuple) else str(tree)
 
 
@@ -83,10 +83,11 @@ def kind_of(level: str) -> str:
 
 
 def compared_levels(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, Any]:
-    """Each level that two kernels have, in order, and the first that differs. A pass that one of them leaves out leaves
-    its IR as it was. `only`: levels that one has, with its letter; `missing`: why a side has none of a level."""
+    """The levels that both kernels have, in order, and the first that differs. A pass that a side leaves out has the IR
+    before it. `only`: levels of one side, with its letter; `missing`: why levels are missing."""
     order = merged([*a.texts], [*b.texts])
     texts = [carried(each.texts, order) for each in (a, b)]
+    # One naming of layouts for all levels: a change shows once, where it is made.
     layouts, levels = LayoutNames(), []
     for level in (each for each in order if each in texts[0] and each in texts[1]):
         kind = kind_of(level)
@@ -99,7 +100,7 @@ def compared_levels(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, A
 
 
 def merged(a: Sequence[str], b: Sequence[str]) -> list[str]:
-    """Names of two lists in an order that both have, where there is one."""
+    """The names of two lists, in an order that agrees with both if possible."""
     out: list[str] = []
     rest = list(b)
     for name in a:
@@ -112,7 +113,7 @@ def merged(a: Sequence[str], b: Sequence[str]) -> list[str]:
 
 
 def carried(texts: dict[str, str], order: Sequence[str]) -> dict[str, str]:
-    """The texts with those of passes that were left out."""
+    """The texts, with those of skipped passes."""
     out: dict[str, str] = {}
     last: str | None = None
     for level in order:

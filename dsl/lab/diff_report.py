@@ -1,4 +1,4 @@
-"""What differs between two launches, on the terminal: from what `dsl diff --json` prints."""
+"""The terminal output of `dsl diff`, from the data of `--json`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dsl.text.terminal import Terminal, add, table
 
 Record = Mapping[str, Any]
 LINES = 6
-"""Lines of the source that are shown; `--json` has all."""
+"""Lines of the source that are shown; `--json` has all of them."""
 ROWS = 80
 """Rows of the first level that differs; `--level` shows all of it."""
 COLOURS = {"-": "red", "+": "green"}
 
 
 def show_difference(made: Record, level: str | None, console: Terminal) -> None:
-    """All of it, in the order: choices, figures, lines, levels. level: the one to show in place of the first that
-    differs, whole."""
+    """Prints choices, figures, lines and levels, in this order. level: show all of this one instead of the first that
+    differs."""
     console.print()
     sides = {letter: made[letter.lower()] for letter in "AB"}
     one = made["a"]["title"] == made["b"]["title"]
@@ -65,7 +65,7 @@ def name_of(each: Record) -> str:
 
 def show_choices(each: Record, of: str, console: Terminal) -> None:
     if each["choices"] is None:
-        say(console, f"choices{of}: those of PTX are not known")
+        say(console, f"choices{of}: unknown for PTX")
         return
     made, choices = " and ".join(dict.fromkeys(map(str, each["made"]))), each["choices"]
     count = sum(len(one["keys"]) for one in choices) or "none"
@@ -81,7 +81,7 @@ def show_choices(each: Record, of: str, console: Terminal) -> None:
 
 
 def by(one: Record) -> str:
-    """Who chose it, where that is not the rule on both sides."""
+    """Who chose, unless both sides followed the compiler's rule."""
     who = [one[letter]["by"] for letter in "ab"]
     if who == [RULE, RULE]:
         return ""
@@ -91,7 +91,7 @@ def by(one: Record) -> str:
 
 
 def said_alone(one: Record) -> str:
-    """A choice that one side makes, with its option and who took it, if not the rule."""
+    """A choice that one side makes, with its option, and who took it unless the rule did."""
     made = one["a"] or one["b"]
     return f"{one['label']} {made['option']}" + ("" if made["by"] == RULE else f" by {made['by']}")
 
@@ -128,7 +128,7 @@ def show_figures(made: Record, sides: Mapping[str, Record], console: Terminal) -
 
 
 def ratio(a: Any, b: Any) -> str:
-    """`=` of equal figures."""
+    """The ratio; `=` for equal figures."""
     if a == b:
         return "="
     return f"{b / a:.3f}" if is_number(a) and is_number(b) and a else ""
@@ -140,7 +140,7 @@ def time_of(side: Record) -> str:
 
 
 def show_lines(lines: list[Record], console: Terminal) -> None:
-    """Those that differ most, with the counters that differ in some of them."""
+    """The lines that differ most, with the counters that differ in at least one of them."""
     if not lines:
         return
     shown = lines[:LINES]
@@ -185,7 +185,7 @@ def changes(one: Record) -> str:
 
 
 def distinct(levels: list[Record]) -> list[Record]:
-    """The levels that differ; of passes in a row with the same difference the first one."""
+    """The levels that differ; of consecutive passes with the same difference only the first."""
     found: list[Record] = []
     for one in levels:
         if one["hunks"] and (not found or one["hunks"] != found[-1]["hunks"]):
@@ -195,6 +195,7 @@ def distinct(levels: list[Record]) -> list[Record]:
 
 def show_level(one: Record, is_whole: bool, console: Terminal) -> None:
     say(console, f"{one['level']}: {changes(one) if one['hunks'] else 'equal'}")
+    # A whole level may have thousands of rows: the first 80 show where it begins.
     left, rest = ROWS, sum(len(hunk["rows"]) for hunk in one["hunks"]) - ROWS
     for hunk in one["hunks"]:
         say(console, f"[cyan]@@ {text(place(hunk))}[/cyan]")
@@ -209,7 +210,7 @@ def show_level(one: Record, is_whole: bool, console: Terminal) -> None:
 
 
 def place(hunk: Record) -> str:
-    """The line of the source that a hunk begins at."""
+    """The source line at which a hunk begins."""
     if hunk["line"] is None:
-        return "head"
+        return "header"
     return f"line {hunk['line']}{' of B' * hunk['second']}" + (f": {hunk['text']}" if hunk["text"] else "")

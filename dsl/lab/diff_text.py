@@ -1,8 +1,9 @@
-"""Two texts of one level compared: what only names differ in is equal, and what differs stands at its source line.
+"""Compares two texts of one level. Rows that differ only in names are equal, and a difference is shown at its source
+line.
 
-Values, registers and labels are numbered as they come, so an operation more would rename all behind it. Rows are
-matched with their numbers left out; each matched pair says which name of one text is which of the other, and the most
-frequent answer wins. Registers of machine code have no one meaning and are compared by kind alone.
+Values, registers and labels are numbered in order, so one more operation renames all later ones. Rows are therefore
+matched without their numbers; each matched pair votes for which name of one text is which of the other, and the most
+votes win. A register of machine code holds many values: registers there are compared by kind alone.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ NAMES = {
     "llvm": re.compile(r'%(?:[\w.$-]+|"[^"]*")'),
     "ptx": re.compile(r"%[a-z]+\d+\b|\$L_?_?\w+"),
 }
-"""What numbers the values of a level, by its kind."""
+"""Names of values in a level's text, by its kind."""
 NUMBER = re.compile(r"#\d+$|\d+(?:_\d+)?$")
 ROUNDS = 6
-"""In which names are matched, at most."""
+"""Passes over the text in which names are matched."""
 LITERAL = re.compile(r"(?<![\w.%])\d+(?:\.\d+)?\b")
 LLVM_LABEL = re.compile(r"^([\w.$-]+):")
 LAYOUT_ROW = re.compile(r"^layout (#\d+) = (.*)$")
@@ -42,14 +43,14 @@ ASKED = (
     *("tile-ir", "schedule ", "constant ", "attribute ", "pin ", "instruction ", "swizzle ", "line ", "choose "),
     *("void ", "branches "),
 )
-"""Rows of the IR's head that say what was asked for: what came of it is in the rows below."""
+"""Rows of the IR's header that state the request: its effect shows in the rows below."""
 CONDITION = re.compile(r'^requires .* text "(.*)" line \d+(?: hint .*)?$')
 NUMBERED_ROW = re.compile(r"^( {0,4}\d+|     ) (.*)$")
 DECLARED = re.compile(r"^\s*\.reg\s+\S+\s+%\w+<\d+>;$")
 MACHINE_NAME = re.compile(r"\b(U?R|U?P|S?B)\d+\b(?:\.reuse)?")
 MACHINE_LABEL = re.compile(r"\.L_x_\d+")
 NEW = "'"
-"""Behind a name of the second text that is none of the first."""
+"""Appended to a name of the second text that the first text uses for another value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class PlacedRow:
 
 @dataclass(slots=True)
 class LayoutNames:
-    """Layouts by what they are: equal ones have one name in all texts."""
+    """Names of layouts by their content: equal layouts have one name in all texts."""
 
     known: dict[str, str] = field(default_factory=dict)
 
@@ -74,8 +75,8 @@ class LayoutNames:
 
 
 def rows_of(kind: str, text: str, layouts: LayoutNames, entry: str | None = None) -> list[PlacedRow]:
-    """The rows of a level's text without what says nothing. kind: `ast`, `ir`, `llvm`, `ptx` or `sass`, whose rows are
-    `LINE TEXT`; entry: the kernel's name in LLVM IR and PTX, which is left out."""
+    """The rows of a level's text, without rows that mean nothing. kind: `ast`, `ir`, `llvm`, `ptx` or `sass`, whose
+    rows are `LINE TEXT`; entry: the kernel's name, which is replaced in LLVM IR and PTX."""
     match kind:
         case "ast" | "sass":
             found = map(NUMBERED_ROW.match, text.splitlines())
@@ -88,6 +89,7 @@ def rows_of(kind: str, text: str, layouts: LayoutNames, entry: str | None = None
 
 
 def _ir(text: str, layouts: LayoutNames) -> Iterator[PlacedRow]:
+    # Layouts are listed before the body and numbered in order: they would differ wherever one is added.
     texts = ir_rows(text)
     contents = {found[1]: found[2] for found in map(LAYOUT_ROW.match, texts) if found}
     head = [each for each in texts[: texts.index("body {")] if not each.startswith((*ASKED, "layout "))]
@@ -103,6 +105,7 @@ def _ir(text: str, layouts: LayoutNames) -> Iterator[PlacedRow]:
     rows = [PlacedRow(LAYOUT.sub(renamed, row), _own_line(place)) for row, place in body]
     for each in head:
         row, place = split_place(each)
+        # Two kernels are compared whatever their names and the lines of their conditions.
         row = re.sub(r"^kernel \S+ ", "kernel ", CONDITION.sub(r"requires \1", row))
         yield PlacedRow(row, _own_line(place))
     for content, name in sorted(used.items(), key=lambda item: int(item[1][1:])):
@@ -113,6 +116,7 @@ def _ir(text: str, layouts: LayoutNames) -> Iterator[PlacedRow]:
 def _own_line(place: str) -> int | None:
     """The innermost line in the kernel's own file, of a place such as `1:6:3+8<4:9+4`."""
     parts = [each.split(":") for each in place.split("<")] if place else []
+    # A part with three numbers is of another file.
     return next((int(each[0]) for each in parts if len(each) == 2), None)
 
 
@@ -120,30 +124,34 @@ def _llvm(text: str, entry: str | None) -> Iterator[PlacedRow]:
     lines, line = llvm_lines(text), None
     name = re.compile(rf"@{re.escape(entry or 'kernel')}\b")
     for row in text.partition(METADATA)[0].splitlines():
+        # Comments and empty rows.
         if row.startswith(";") or not row.strip():
             continue
+        # An instruction without debug data belongs to the line before it.
         if found := DEBUG.search(row):
             line = lines.get(found[1], line)
         yield PlacedRow(LLVM_LABEL.sub(r"%\1:", name.sub("@kernel", without_metadata(row))), line)
 
 
 def _ptx(text: str, entry: str | None) -> Iterator[PlacedRow]:
-    """The rows of one entry, and those of the module before the first one."""
+    """The rows of one entry, and those of the module before the first entry."""
     own = re.escape(entry or "kernel")
     name = re.compile(rf"(?<=\.entry ){own}\b|(?<![\w%.$]){own}(?=_param_\d)")
     is_ours = True
     for row, line in ptx_lines(text):
         if found := re.search(r"\.entry\s+([\w$]+)", row):
             is_ours = entry in (None, found[1])
+        # Debug sections are the last in the text.
         if row.lstrip().startswith(".section"):
             return
         row = row.partition("//")[0].rstrip()
+        # `.reg` rows count registers: one more would be a difference of its own.
         if is_ours and not WITHOUT_CODE.match(row) and not DECLARED.match(row):
             yield PlacedRow(name.sub("kernel", row).replace("\t", " ").strip(), line)
 
 
 def numbered_row(text: str, line: int | None) -> str:
-    """A row with its line before it, as syntax trees have it."""
+    """A row with its line in front, as in syntax trees."""
     return f"{'' if line is None else line:>5} {text}"
 
 
@@ -156,13 +164,13 @@ def plain_instruction(text: str) -> str:
 
 
 def kind_of_name(name: str) -> str:
-    """A name without its number."""
+    """The name without its number."""
     return NUMBER.sub("", name)
 
 
 def matched_names(a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) -> dict[str, str]:
-    """Which name of the rows `a` a name of the rows `b` is. Rows that are equal but for unknown names say it, again and
-    again with the names that are known by then; at last rows that differ in other numbers, too."""
+    """Which name in the rows `a` each name in the rows `b` is. Pairs of rows that are equal up to unknown names vote;
+    this repeats with the names that are known by then; in the last pass rows may also differ in literal numbers."""
     found: dict[str, str] = {}
     for is_last in (*[False] * ROUNDS, True):
         votes: Counter[tuple[str, str]] = Counter()
@@ -176,23 +184,24 @@ def matched_names(a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) 
 
 
 def known_rows(rows: Sequence[str], known: Mapping[str, str], pattern: re.Pattern[str]) -> list[str]:
-    """Rows with the names that are known, and the others without their numbers."""
+    """The rows with known names replaced, and other names without their numbers."""
     return [pattern.sub(lambda found: known.get(found[0], kind_of_name(found[0])), row) for row in rows]
 
 
 def equal_rows(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Blocks of equal rows in order: (in `a`, in `b`, how many). What both begin and end with is taken at once: rows
-    that occur often make it slow to look for."""
+    """Blocks of equal rows in order: (in `a`, in `b`, how many). Common rows at both ends are matched first:
+    SequenceMatcher is slow with rows that occur often."""
     first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     most = min(len(a), len(b)) - first
     last = next((i for i in range(most) if a[-1 - i] != b[-1 - i]), most)
+    # autojunk would ignore rows that make up more than 1 % of a long text, such as barriers.
     matcher = SequenceMatcher(None, a[first : len(a) - last], b[first : len(b) - last], autojunk=False)
     inner = [(i + first, j + first, count) for i, j, count in matcher.get_matching_blocks()[:-1]]
     return [(0, 0, first), *inner, (len(a) - last, len(b) - last, last)]
 
 
 def elected(votes: Counter[tuple[str, str]], known: Mapping[str, str]) -> dict[str, str]:
-    """Each name's most frequent answer, beside what is known, if it is not taken."""
+    """The known names, and for each other name the one with the most votes that is not yet taken."""
     found, taken = dict(known), {*known.values()}
     for (other, name), _ in votes.most_common():
         if other not in found and name not in taken:
@@ -219,9 +228,9 @@ def renamed_rows(a: Sequence[PlacedRow], b: Sequence[PlacedRow], kind: str) -> l
 
 
 def difference(level: str, kind: str, a: Sequence[PlacedRow], b: Sequence[PlacedRow], context: int) -> dict[str, Any]:
-    """A level in two texts: how many rows only the second has, and only the first; `hunks` of rows with `context` rows
-    around them, `-` of the first text, `+` of the second. A hunk's `line` is where its first row comes from, a line of
-    the second file if `second`."""
+    """The difference of a level: the number of rows that only the second text has, and only the first; `hunks` of rows
+    with `context` rows around them, `-` for the first text, `+` for the second. A hunk's `line` is the source line of
+    its first differing row, in the second file if `second`."""
     b = renamed_rows(a, b, kind)
     matcher = SequenceMatcher(None, [row.text for row in a], [row.text for row in b], autojunk=False)
     changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
@@ -244,6 +253,6 @@ def _hunk(group: Sequence[tuple[str, int, int, int, int]], a: Sequence[PlacedRow
 
 
 def joined_lines(a: str, b: str) -> Mapping[int, int]:
-    """Which line of the text `a` a line of the text `b` is, from 1 on, of those that are equal."""
+    """For each line of the text `b` that is equal to one of `a`: its number there; numbers count from 1."""
     blocks = SequenceMatcher(None, a.splitlines(), b.splitlines(), autojunk=False).get_matching_blocks()
     return {each.b + k + 1: each.a + k + 1 for each in blocks for k in range(each.size)}

@@ -1,4 +1,4 @@
-"""A launch whose plan stays and whose choices vary: each assignment of options is a trial."""
+"""A launch with a fixed plan, whose choices vary: each assignment of options is a trial."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from dsl.text.program import Program
 
 ROUNDS = sum(RUNGS)
 BUDGET_FACTOR = 64
-"""How many times the thread instructions of its first trial a launch may run on the emulator."""
+"""A launch may run this many times the thread instructions of the first trial on the emulator; more is a hang."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a trial is to tell: what the assembler makes; whether the launch is run, checked and counted; counters by
+    """What a trial measures: the assembler's figures; whether the launch runs, is checked and counted; counters by
     line; times, which `measure` takes."""
 
     code: Code = "counted"
@@ -48,11 +48,10 @@ class Wanted:
 
 @dataclass(slots=True)
 class Conditions:
-    """schedule: in place of the dispatch's choice, or `chosen`, the steps of a branch; choose: options that all
-    assignments are over; jobs: compiling processes, 0 for none; seed: of inputs and orders; log: where trials are kept;
-    blocks: that the emulator counts of a launch on a GPU; given: by kernel, code in the place of what it compiles to;
-    command: the words that asked for it.
-    """
+    """schedule: instead of the dispatch's choice; or `chosen`, the steps of a branch; choose: options under all
+    assignments; jobs: compiling processes, 0 for none; seed: of inputs and orders; log: where trials are kept; blocks:
+    that the emulator counts of a launch on a GPU; given: by kernel, code in place of the compiled one; command: the
+    words of the command line."""
 
     schedule: str | None = None
     choose: Assignment = field(default_factory=dict)
@@ -68,8 +67,8 @@ class Conditions:
 
 @dataclass(slots=True)
 class Attempt:
-    """A trial with its code (a digest of each kernel's), the options that were taken, and what can be launched, if it
-    is to be timed."""
+    """A trial with a digest of each kernel's code, the options that were taken, and the launch to time, if it is to be
+    timed."""
 
     trial: Trial
     code: tuple[str, ...]
@@ -78,11 +77,10 @@ class Attempt:
 
 
 class Experiment:
-    """The trials of one launch. A context manager, whose compiling processes end with it.
+    """The trials of one launch. A context manager, which ends its compiling processes.
 
-    `compiled`: the kernels of the plan as chosen; `made`: the choices as they are taken, by name, of all of them.
-    Raises TileError for what cannot be planned or compiled as chosen.
-    """
+    `compiled`: the kernels of the plan as chosen; `made`: the choices of all of them as taken, by name. TileError if
+    the launch cannot be planned or compiled as chosen."""
 
     def __init__(
         self,
@@ -96,6 +94,7 @@ class Experiment:
         self.program, self.example, self.place, self.conditions = program, example, place, conditions
         self.values = overrides.names | overrides.types | overrides.options | overrides.constants
         self.compiler = Compiler(program, conditions.jobs, conditions.wanted.code)
+        # The example runs only if something needs its arrays.
         case = LazyCase(partial(TuningCase, program, example, overrides, place, conditions.seed))
         self.call = call_of(program, example, overrides, place, index, case)
         self.runner = Runner(place, case, index)
@@ -112,7 +111,7 @@ class Experiment:
         self.by_code: dict[tuple[str, ...], Attempt] = {}
         self.attempts: dict[int, Attempt] = {}  # by the trial's identity
         self.blank = self.first_trial()
-        self.usual: set[str] | None = None  # kinds of findings in the first blocks of the launch as chosen
+        self.usual: set[str] | None = None  # kinds of findings that the launch as chosen has in its first blocks
 
     def __enter__(self) -> Experiment:
         self.compiler.__enter__()
@@ -122,7 +121,7 @@ class Experiment:
         self.compiler.__exit__(kind, error, trace)
 
     def check_met(self, logs: Sequence[Choices]) -> None:
-        """TileError for an option of the conditions that no kernel has taken."""
+        """TileError for a forced option that no kernel has taken."""
         asked = Asked(dict(self.conditions.choose))
         for each in logs:
             asked.note(each)
@@ -147,19 +146,19 @@ class Experiment:
         )
 
     def from_elsewhere(self) -> dict[str, str]:
-        """What tells trials of code that is given."""
+        """Distinguishes trials with given code in the log."""
         texts = [each.ptx or "" for each in self.conditions.given.values()]
         return {"from": sha256("".join(texts).encode()).hexdigest()[:12]} if texts else {}
 
     def plan(self, assignment: Assignment) -> Plan:
-        """The launches with an assignment over the conditions' own."""
+        """The launches with an assignment on top of the conditions' options."""
         choices = {**self.conditions.choose, **assignment}
         return Plan([replace(s, request=replace(s.request, choices=choices)) for s in self.chosen.steps], self.reasons)
 
     # ---- trials ----
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
-        """Has the code of trials to come compiled side by side."""
+        """Begins to compile the code of later trials, side by side."""
         for assignment in assignments:
             self.compiler.begin_plan(self.plan(assignment))
 
@@ -168,22 +167,24 @@ class Experiment:
         return self.conditions.wanted.times and self.place.ordinal is not None
 
     def forget(self) -> None:
-        """Drops the trials that were made: of thousands they take gigabytes."""
+        """Drops the trials so far: thousands of them take gigabytes."""
         self.trials.clear()
         self.by_code.clear()
         self.attempts.clear()
         self.compiler.futures.clear()
 
     def is_same(self, trial: Trial, other: Trial) -> bool:
-        """Whether both have one code."""
+        """Whether both have the same code."""
         return self.attempts[id(trial)].code == self.attempts[id(other)].code
 
     def trial(self, assignment: Assignment) -> Trial:
-        """The trial of an assignment, made once; of equal code, run once. Raises DeviceError for a poisoned device."""
+        """The trial of an assignment, made once. Assignments with equal code run once. DeviceError if the device is
+        poisoned."""
         key = tuple(sorted(assignment.items()))
         if key not in self.trials:
             made = self.attempt({**self.conditions.choose, **assignment}, self.plan(assignment))
             self.trials[key], self.attempts[id(made.trial)] = made.trial, made
+            # A timed trial is logged with its times, by `measure`.
             if made.ready is None:
                 self.note(made.trial)
         return self.trials[key]
@@ -195,10 +196,12 @@ class Experiment:
     def attempt(self, choices: Assignment, plan: Plan) -> Attempt:
         trial, made = replace(self.blank, choices=dict(choices), launches=[]), self.code(plan)
         code, taken = tuple(map(code_of, made)), [each.taken for each in made]
+        # "": a kernel that did not compile has no code to compare.
         if "" not in code and (same := self.by_code.get(code)) is not None:
             return Attempt(replace(same.trial, choices=dict(choices)), code, taken, same.ready)
         attempt = self.by_code[code] = Attempt(trial, code, taken)
         if self.place.ordinal is not None:
+            # The launch as chosen runs first: its own findings are no fault of a choice.
             if self.usual is None and choices != self.conditions.choose:
                 self.trial({})
             if self.is_known_to_fail(trial):
@@ -210,12 +213,12 @@ class Experiment:
         return attempt
 
     def code(self, plan: Plan) -> list[Made]:
-        """The code of each step."""
+        """The code of each step: given, or compiled."""
         given = self.conditions.given
         return [given.get(step.request.kernel) or self.compiler.made(step.request) for step in plan.steps]
 
     def is_known_to_fail(self, trial: Trial) -> bool:
-        """Whether the log says that this failed on the GPU, which it may then poison again."""
+        """Whether the log has this trial as failed on the GPU: it might poison the device again."""
         log = self.conditions.log
         known = None if log is None else log.find(trial)
         if known is None or known.status != "failed":
@@ -224,16 +227,17 @@ class Experiment:
         return True
 
     def run(self, trial: Trial, plan: Plan, made: list[Made]) -> Ready | None:
-        """On a GPU behind the emulator, which counts the first blocks: a fault that it finds there, and that the launch
-        as chosen has not, is not launched."""
+        """Runs a trial. On a GPU the emulator first counts the first blocks: a launch with a fault there that the
+        launch as chosen does not have is not launched."""
         run = self.conditions.wanted.run
         if run:
-            self.runner.case()  # what goes wrong as the file has it is nothing of this trial
+            self.runner.case()  # an error of the example as it is, is not this trial's
         counts = run and self.place.ordinal is not None and all(each.ptx for each in made)
         findings = self.runner.count(trial, plan, made) if counts else []
         if self.usual is None:
             self.usual = {each.kind for each in findings} & {*OF_A_PART}
         finding = next((each for each in findings if each.kind not in self.usual), None)
+        # A race gives wrong numbers at most: it may run; an access out of bounds may poison the device.
         is_race = finding is None or finding.kind in RACES
         try:
             ready = self.runner.attempt(trial, plan, made, run and is_race)
@@ -244,14 +248,15 @@ class Experiment:
         if finding is not None and trial.status in ("compiled", "measured", "wrong"):
             trial.status, trial.reason = "race" if is_race else "failed", in_words(finding)
         if trial.status == "measured" and not self.is_timed:
-            trial.status = "counted"  # no times are to come, and a line of a log that is measured without is none
+            trial.status = "counted"  # a logged trial that is "measured" must have times
         return ready
 
     def moved(self, trial: Trial, assignment: Assignment) -> list[str]:
-        """Choices beside those of an assignment that came out otherwise than as chosen, have gone or have come."""
+        """Choices outside the assignment that changed, vanished or appeared, compared with the launch as chosen."""
         found: dict[str, None] = {}
         chosen = self.attempts[id(self.trial({}))].taken
         for mine, base in zip(self.attempts[id(trial)].taken, chosen, strict=True):
+            # Code from elsewhere has no choices.
             names = dict.fromkeys([*base, *mine]) if mine else {}
             found |= {n: None for n in names if mine.get(n) != base.get(n) and not covered(n, assignment)}
         return list(found)
@@ -259,8 +264,8 @@ class Experiment:
     # ---- times ----
 
     def measure(self, trials: Sequence[Trial], rounds: int = ROUNDS, null: int = 0) -> list[list[float]]:
-        """Times of trials that can be launched, in one contest of shuffled rounds; those of equal code share them.
-        `null`: how many times more the first one takes part; its further times."""
+        """Times the trials that can be launched, in one contest of shuffled rounds; trials of equal code share times.
+        `null`: how often the first one takes part again; returns the times of these."""
         entrants: dict[int, tuple[Ready, list[Trial]]] = {}
         for trial in trials:
             if (ready := self.attempts[id(trial)].ready) is not None:
@@ -278,7 +283,7 @@ class Experiment:
 
 
 def code_of(made: Made) -> str:
-    """A digest of what a launch does, "" without code: of the header, what it asserts of the call does not count."""
+    """A digest of a launch's code, "" without code. Conditions that the header asserts of a call do not count."""
     from dsl.runtime.header import read
 
     if made.ptx is None:
@@ -292,7 +297,7 @@ def code_of(made: Made) -> str:
 def call_of(
     program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, index: int, case: LazyCase
 ) -> TuningCall:
-    """A launch of an example, with its arguments: it is run where only that tells them."""
+    """A launch of an example with its arguments; the example runs if only a run knows them."""
     found = calls(program, example, overrides, place)
     if index >= len(found):
         raise TileError("example", example.loc, f"launch {index + 1} is none of this example's {len(found)}")
@@ -300,13 +305,13 @@ def call_of(
 
 
 def covered(name: str, assignment: Assignment) -> bool:
-    """Whether an assignment has a key of a choice."""
+    """Whether an assignment has a key that covers this choice."""
     stem = name.partition("[")[0]
     return not {name, stem, stem.partition(".")[0]}.isdisjoint(assignment)
 
 
 def said(assignment: Assignment) -> str:
-    """As the command line has it."""
+    """The assignment as options of the command line."""
     return " ".join(f"--choose {quoted(f'{key}={option}')}" for key, option in assignment.items()) or "as chosen"
 
 

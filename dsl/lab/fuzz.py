@@ -1,4 +1,4 @@
-"""Is every option right? Random assignments, whose results must be right; one that fails is made smaller."""
+"""Tests that every option is right: random assignments must give right results; one that fails is reduced."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from dsl.lab.experiment import Experiment, said
 from dsl.lowering.ir.choices import drawn
 
 FINE = ("right", "refused")
-"""Verdicts that are no failure: that some options do not go together is said in a sentence."""
+"""Verdicts that are no failure: options that exclude each other are refused with a message."""
 
 
 @dataclass(slots=True)
 class FuzzFailure:
-    """An assignment that gave no right result, and what of it is needed for that. number: None as the launch is chosen
-    without any."""
+    """An assignment without a right result, and the reduced assignment. number: None for the launch as chosen."""
 
     number: int | None
     example: str | None
@@ -30,14 +29,14 @@ class FuzzFailure:
 
     @property
     def options(self) -> str:
-        """What the command line repeats it with."""
+        """The options of the command line that repeat it."""
         example = [] if self.example is None else [f"--example {self.example}"]
         return " ".join([*example, said(self.needed)])
 
 
 @dataclass(slots=True)
 class Fuzzed:
-    """verdicts: how many assignments came to each; kinds: how often each kind of choice was varied."""
+    """verdicts: number of assignments by verdict; kinds: how often each kind of choice was varied."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
@@ -48,10 +47,11 @@ class Fuzzed:
 def fuzz(
     experiments: Sequence[Experiment], seed: int, count: int, share: float, advance: Callable[[str], None]
 ) -> Fuzzed:
-    """Tries the assignments of the numbers from `seed` on, each other options for about a `share` of the choices."""
+    """Tries the assignments with the numbers from `seed` on; each changes about a `share` of the choices."""
     found = Fuzzed()
     wrong = {id(each) for each in experiments if _fails_as_chosen(each, found)}
     for number in range(seed, seed + count):
+        # The number alone decides launch and options, so that it repeats the trial.
         experiment = experiments[number % len(experiments)]
         if id(experiment) in wrong:
             advance("left out")
@@ -63,17 +63,19 @@ def fuzz(
         if trial.verdict == "refused":
             found.refusals[first_line(trial.reason)] += 1
         elif trial.verdict not in FINE:
+            # Any failure counts, not the same one: a smaller assignment may fail in another way.
             needed = reduced(assignment, lambda some, e=experiment: e.trial(some).verdict not in FINE)  # type: ignore[misc]
             worst = experiment.trial(needed)
             made = FuzzFailure(number, experiment.example.name, worst.verdict, worst.reason, assignment, needed)
             found.failures.append(made)
+        # Thousands of trials would take gigabytes.
         experiment.forget()
         advance(trial.verdict)
     return found
 
 
 def _fails_as_chosen(experiment: Experiment, found: Fuzzed) -> bool:
-    """Whether a launch is not right without other options, which its assignments would be blamed for."""
+    """Whether a launch is wrong without any options; its assignments would be blamed for that."""
     trial = experiment.trial({})
     if trial.verdict in FINE:
         return False
@@ -82,12 +84,12 @@ def _fails_as_chosen(experiment: Experiment, found: Fuzzed) -> bool:
 
 
 def first_line(reason: str) -> str:
-    """What a refusal says, without its place."""
+    """The text of a refusal, without its place."""
     return reason.strip().splitlines()[0].rpartition("error")[2] if reason.strip() else ""
 
 
 def as_json(found: Fuzzed) -> dict[str, Any]:
-    """What `dsl fuzz --json` prints."""
+    """The data of `dsl fuzz --json`."""
     failures = [
         {
             "number": each.number,

@@ -1,4 +1,4 @@
-"""The devices that try points side by side: worker processes, one for each, through a standard executor."""
+"""The devices that try points side by side: one worker process for each, through a standard executor."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from dsl.lowering.ir.location import TileError
 from dsl.runtime.errors import LaunchError
 
 MAX_DEVICES = 64
-"""Of a host, each with a process of its own."""
+"""Limit for one host: each device has a process, and --devices with 5,000 names began 5,000 of them."""
 
 
 class Process(Protocol):
-    """Runs functions one after the other in a process of its own, which has a device."""
+    """Runs functions one after another in a process of its own, which has a device."""
 
     def executor(self) -> Executor: ...
 
     def renew(self) -> None:
-        """A fresh process in place of one that died, or whose device is of no use any more."""
+        """Replaces a process that died, or whose device was poisoned."""
         ...
 
     def close(self, now: bool) -> None:
-        """Ends it: at once, or when it has done what it was given."""
+        """Ends it: now, or after what it has been given."""
         ...
 
     def is_dead(self, error: BaseException) -> bool:
-        """Whether a future has this error since its process died."""
+        """Whether a future failed with this error because its process died."""
         ...
 
 
@@ -53,7 +53,7 @@ class OwnProcess:
         self.start()
 
     def start(self) -> None:
-        # not forked: a GPU's driver does not survive it
+        # spawn: the CUDA driver does not survive a fork
         self.pool = ProcessPoolExecutor(1, get_context("spawn"), begin_worker)
         self.number = self.pool.submit(os.getpid)
 
@@ -61,6 +61,7 @@ class OwnProcess:
         return self.pool
 
     def close(self, now: bool) -> None:
+        # SIGTERM: a launch on a GPU may never end, and the executor would wait for it.
         if now and self.number.done() and self.number.exception() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.number.result(), signal.SIGTERM)
@@ -71,11 +72,12 @@ class OwnProcess:
 
 
 def begin_worker() -> None:
-    """In a worker: Ctrl-C is the parent's to take, and none outlives its parent, whatever ends that."""
+    """Begins a worker. The parent handles Ctrl-C; the worker ends with its parent, however that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None
 
+    # A killed parent cannot end its workers, and a GPU would stay taken.
     def watch() -> None:
         parent.join()
         os._exit(1)
@@ -84,8 +86,8 @@ def begin_worker() -> None:
 
 
 class Machine:
-    """A device in a process of its own. device: as that process calls it; first: what it says of it, if it was asked;
-    place: what it is."""
+    """A device in a process of its own. device: its name in that process; first: the pending description of the device,
+    if already requested; place: the description."""
 
     def __init__(self, process: Process, device: str, first: Any = None):
         self.process, self.device = process, device
@@ -93,8 +95,8 @@ class Machine:
         self.place: TuningPlace
 
     def meet(self) -> None:
-        """Waits until it has said what it is. TileError where it has another compiler, or its process dies; what
-        finding the device raises."""
+        """Waits for the process's description of its device. TileError if it has another compiler, or dies; also raises
+        what finding the device raises."""
         try:
             self.place, theirs = self.first.result()
         except Exception as error:
@@ -103,6 +105,7 @@ class Machine:
             raise TileError(
                 "device", None, f"the process for {self.device} died before it had tried anything"
             ) from None
+        # Another compiler makes other code: its times would be wrong in the log.
         mine = versions()
         if theirs != mine:
             differ = sorted(name for name in mine.keys() | theirs if theirs.get(name) != mine[name])
@@ -127,8 +130,8 @@ class There:
 
 
 class Machines:
-    """All devices of a session, all of one kind. A context manager that ends their processes: at once after an error or
-    Ctrl-C. compiling: an executor that compiles, None for processes of this host; leave: what is done last."""
+    """All devices of a session, all of one kind. A context manager that ends their processes, at once after an error or
+    Ctrl-C. compiling: an executor that compiles, None for processes of this host; leave: called last."""
 
     def __init__(
         self, machines: Sequence[Machine], compiling: Executor | None = None, leave: Callable[[], None] = lambda: None
@@ -140,13 +143,14 @@ class Machines:
             for machine in self.all:
                 machine.meet()
             self.check()
+        # BaseException: Ctrl-C must end the workers, too.
         except BaseException:
             self.close(now=True)
             raise
         return self
 
     def check(self) -> None:
-        """TileError for devices of several kinds: times of one are none of the other."""
+        """TileError for devices of several kinds, whose times cannot be compared."""
         kinds = {(machine.place.name, machine.place.driver) for machine in self.all}
         if len(kinds) > 1:
             named = ", ".join(sorted(f"{name} (driver {driver})" for name, driver in kinds))
@@ -167,7 +171,7 @@ class Machines:
 
 
 def device_names(text: str) -> list[str]:
-    """Of `--devices`: those of a list, or all that the driver has. TileError `option`, LaunchError."""
+    """The devices of `--devices`: a list, or all that the driver has. TileError `option`, LaunchError."""
     if text == "all":
         from dsl.runtime.backend import gpu_reason
         from dsl.runtime.cuda.driver import device_count
@@ -178,6 +182,7 @@ def device_names(text: str) -> list[str]:
     names = text.split(",")
     if len(names) > MAX_DEVICES:
         raise TileError("limit", None, f"--devices names {len(names)} devices; the limit is {MAX_DEVICES}")
+    # Several emulators are several processes; one GPU twice would disturb its own times.
     twice = [name for name in names if names.count(name) > 1 and name != "emulator"]
     if "" in names or twice:
         wrong = f"{twice[0]} is there twice" if twice else "a name is empty"
@@ -186,5 +191,5 @@ def device_names(text: str) -> list[str]:
 
 
 def own_processes(devices: Sequence[str]) -> Machines:
-    """A process of this host for each device."""
+    """One process of this host for each device."""
     return Machines([Machine(OwnProcess(), device) for device in devices])

@@ -1,4 +1,4 @@
-"""The built-in cost model, and how well a model orders the trials of kernels that it was not fitted to."""
+"""The built-in cost model, and how well a model orders the trials of kernels to which it was not fitted."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dsl.lab.trial import Log, Trial
 from dsl.lowering.ir.location import TileError, closest
 
 MOST_EXPONENT = 700.0
-"""Of e, in an f64."""
+"""Largest exponent of e whose power is a finite f64 (709), with some room."""
 LEAST = 3
-"""Trials of a case that have an order worth a correlation."""
+"""Fewest trials of a case for which a rank correlation is computed."""
 
 
 @model("linear")
 class LogLinear(Model):
-    """log value = intercept + Σ weight · log(1 + feature), by least squares with no weight below zero: what costs more
-    takes longer. A feature whose weight would be negative, or that some trial has not, is left out."""
+    """log value = intercept + Σ weight · log(1 + feature), by least squares with no weight below zero, since higher
+    cost never takes less time. A feature whose weight would be negative, or that some trial lacks, is left out."""
 
     def __init__(self) -> None:
         self.intercept = 0.0
@@ -32,8 +32,10 @@ class LogLinear(Model):
         import numpy as np
 
         names = sorted(set(rows[0]).intersection(*rows))
+        # A feature without variation cannot be told from the intercept.
         names = [name for name in names if len({row[name] for row in rows}) > 1]
         wanted = np.log(np.array(values))
+        # The most negative weight is dropped, and the rest fitted again, until no weight is negative.
         while True:
             columns = [np.log1p([row[name] for row in rows]) for name in names]
             solved, *_ = np.linalg.lstsq(np.stack([np.ones(len(rows)), *columns], axis=1), wanted, rcond=None)
@@ -70,8 +72,8 @@ class LogLinear(Model):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """How well trials of a kernel are ordered by a model that was fitted to those of the others. within: the mean of
-    the rank correlations of its cases, None where no case has an order."""
+    """How well a model that was fitted to the other kernels orders a kernel's trials. within: the mean rank correlation
+    over its cases; None if no case has one."""
 
     kernel: str
     cases: int
@@ -81,8 +83,8 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """held_out: whether each kernel was predicted by a model that had not seen it; one kernel alone leaves nothing
-    else to fit to. within: the mean over the cases of all kernels; across: the rank correlation of all trials."""
+    """held_out: whether each kernel was predicted by a model fitted without it; impossible with one kernel. within: the
+    mean over the cases of all kernels; across: the rank correlation over all trials."""
 
     kernels: list[Scored]
     held_out: bool
@@ -91,7 +93,7 @@ class Evaluation:
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Spearman's: the correlation of the ranks, of equal values the mean of theirs. None where one has no order."""
+    """Spearman's rank correlation; equal values share their mean rank. None if one side has no order."""
     import numpy as np
 
     if len(a) < 2 or len({*a}) == 1 or len({*b}) == 1:
@@ -105,11 +107,11 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 FIGURES = (TIME, "work")
-"""What a model predicts if nobody says it: the first that trials have."""
+"""Default figures of `dsl model`: the first that trials have."""
 
 
 def has_figure(paths: Sequence[Path], of: str) -> bool:
-    """Whether a trial of these logs has it."""
+    """Whether a trial of these logs has the figure."""
     trials = (trial for path in paths if path.is_file() for trial in Log(path).trials.values())
     return any(figure_of(trial, of) is not None for trial in trials)
 
@@ -117,8 +119,8 @@ def has_figure(paths: Sequence[Path], of: str) -> bool:
 def read_trials(
     paths: Sequence[Path], of: str, device: str | None, note: Callable[[str], None] = lambda text: None
 ) -> list[Trial]:
-    """The trials of logs that have a figure, each once; `note` is told of lines that are none, and of old ones.
-    TileError where there are none, or of several devices."""
+    """The trials of logs that have the figure, each once; `note` gets messages about other lines and old trials.
+    TileError if there are none, or of several devices."""
     found: dict[str, Trial] = {}
     for path in paths:
         if not path.is_file():
@@ -146,12 +148,12 @@ def kernel_of(trial: Trial) -> str:
 
 
 def case_of(trial: Trial) -> tuple[Any, ...]:
-    """Trials of one case do the same work."""
+    """Equal for trials of one case, which do the same work."""
     return trial.source, kernel_of(trial), *(str(sorted(d.items())) for d in (trial.types, trial.dims, trial.options))
 
 
 def fitted(make: Callable[[], Model], trials: Iterable[Trial], of: str) -> Model:
-    """A new model, fitted to trials that have the figure."""
+    """A new model, fitted to the trials that have the figure."""
     made, known = make(), [(trial, figure_of(trial, of)) for trial in trials]
     made.of = of
     rows = [known_before(features_of(trial), of) for trial, value in known if value is not None]
@@ -161,7 +163,7 @@ def fitted(make: Callable[[], Model], trials: Iterable[Trial], of: str) -> Model
 
 
 def evaluate(make: Callable[[], Model], trials: Sequence[Trial], of: str) -> Evaluation:
-    """Predicts each kernel's trials by a model that was fitted to those of the other kernels."""
+    """Predicts each kernel's trials with a model fitted to the other kernels."""
     kernels = list(dict.fromkeys(map(kernel_of, trials)))
     held_out = len(kernels) > 1
     actual: list[float] = []
@@ -185,7 +187,7 @@ def evaluate(make: Callable[[], Model], trials: Sequence[Trial], of: str) -> Eva
 
 
 def pairs_of(made: Model, trials: Sequence[Trial], of: str) -> list[tuple[float, float]]:
-    """(what it is, what the model says) of each trial. TileError for a feature that a trial has not."""
+    """(true value, prediction) of each trial. TileError if a trial lacks a feature."""
     found = []
     for trial in trials:
         try:
@@ -197,9 +199,9 @@ def pairs_of(made: Model, trials: Sequence[Trial], of: str) -> list[tuple[float,
 
 
 def lacks(what: str, error: KeyError) -> TileError:
-    """The error where a model asks for a feature that is not known."""
-    hint = "ptxas tells registers, idle and sass; on a GPU, dsl tune --counters has the emulator's counters"
-    return TileError("option", None, f"the model needs {error} of {what}, which is not known", hint)
+    """The error for a feature that a model needs and a point lacks."""
+    hint = "ptxas gives registers, idle and sass; on a GPU, dsl tune --counters has the emulator's counters"
+    return TileError("option", None, f"the model needs {error} of {what}, which is unknown", hint)
 
 
 def mean(values: Sequence[float]) -> float | None:

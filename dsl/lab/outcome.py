@@ -1,4 +1,4 @@
-"""What came of tuning one launch at one case: its trials, which are best, and which of them tie."""
+"""The outcome of tuning one launch at one case: its trials, the best ones, and those that tie."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dsl.lab.trial import Trial
 
 @dataclass(slots=True)
 class Outcome:
-    """A launch at one case. points: how many it has; candidates: those that were tried, found in the log or left out,
-    by index; trials: by the same; left_out: candidates that there was no time for; found: trials that the log had;
-    moves: bytes of the launch, None if unknown; predicted: what a model said of points."""
+    """A launch at one case. points: their number; candidates: by index, those that were tried, found in the log or left
+    out; trials: by the same index; left_out: candidates for which there was no time; found: trials from the log; moves:
+    bytes that the launch moves, None if unknown; predicted: a model's predictions by index."""
 
     call: TuningCall
     values: dict[str, Any]
@@ -29,8 +29,8 @@ class Outcome:
     predicted: Mapping[int, float] = field(default_factory=dict)
 
     def intervals(self) -> dict[int, tuple[float, float, float]]:
-        """(median, low, high) of each point that was measured, in microseconds of the median contest: what another
-        contest measured, on another device or day, is scaled by what both say of the reference point."""
+        """(median, low, high) of each measured point, in microseconds of the median contest: results of other contests,
+        on other devices or days, are scaled by the reference point's time there."""
         measured = {index: trial for index, trial in self.trials.items() if trial.status == "measured"}
         of_contest = {t.contest: t.reference_us for t in measured.values() if t.reference_us}
         usual = median(of_contest.values()) if of_contest else 1.0
@@ -42,10 +42,11 @@ class Outcome:
 
     @property
     def fine(self) -> list[int]:
-        """Points that are not thrown out, the best first."""
+        """Points with a right result, the best first."""
         intervals = self.intervals()
         good = [index for index, trial in self.trials.items() if trial.is_fine]
         ranks = {index: intervals[index][:1] if index in intervals else self.trials[index].rank for index in good}
+        # The index decides between equals: the order must not depend on the order of trials.
         return sorted(good, key=lambda index: (ranks[index], index))
 
     @property
@@ -54,7 +55,7 @@ class Outcome:
 
     @property
     def ties(self) -> list[int]:
-        """Those that tie with the best, the best first: by intervals, or by equal counters."""
+        """Points that tie with the best, the best first: by overlapping intervals, or by equal counters."""
         fine = self.fine
         if fine and self.trials[fine[0]].status == "counted":
             return [index for index in fine if self.trials[index].rank == self.trials[fine[0]].rank]
@@ -63,5 +64,5 @@ class Outcome:
 
     @property
     def winner(self) -> int | None:
-        """Among those that tie, the first in the order of the file's sets."""
+        """Of the points that tie, the first in the order of the file's sets: a tie does not change a tuned file."""
         return min(self.ties, default=None)

@@ -1,4 +1,4 @@
-"""Where trials are made: a GPU, or the emulator as one."""
+"""Where trials run: on a GPU, or on the emulator in place of one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from dsl.lowering.ir.targets import Target, target
 
 WAIT_SECONDS = 300.0
-"""That a GPU may take for what was queued, 64 launches at most, until it is waited for no longer."""
+"""Longest wait for a GPU, which may have up to 64 launches queued; then the launch is taken to hang."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningPlace:
-    """Where it runs: `device` is `emulator` or `cuda:0`, `name` that of the chip, `driver` its version."""
+    """A device: `device` is `emulator` or `cuda:0`; `name` of the chip; `driver`: its version."""
 
     device: str
     name: str
@@ -27,11 +27,11 @@ class TuningPlace:
 
     @property
     def is_timed(self) -> bool:
-        """Whether launches are timed, and not counted alone."""
+        """Whether launches are timed; else they are only counted."""
         return self.ordinal is not None
 
     def limited(self) -> AbstractContextManager[None]:
-        """Around launches: on a GPU one that does not end is DeviceError `time-limit`."""
+        """Around launches: on a GPU, a launch that does not end is DeviceError `time-limit`."""
         if self.ordinal is None:
             return nullcontext()
         from dsl.runtime.cuda.context import time_limit
@@ -44,7 +44,7 @@ class TuningPlace:
 
 
 def find_place(device: str, arch: str | None = None) -> TuningPlace:
-    """The device of this name, or an emulated one of a target. Raises LaunchError or DeviceError."""
+    """The device of this name, or the emulated device of a target. Raises LaunchError or DeviceError."""
     from dsl.runtime import device_facts
     from dsl.runtime.backend import choose
 

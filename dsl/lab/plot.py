@@ -1,4 +1,4 @@
-"""The landscape as a picture: for each outcome its points from fast to slow, with their intervals. Needs matplotlib."""
+"""A picture of the outcomes: for each the points from fast to slow, with intervals. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dsl.lowering.ir.location import TileError
 from dsl.text.figures import COLUMNS
 
 WIDTH, HEIGHT = 9.0, 3.6
-"""Inches of one outcome's axes."""
+"""Size of one outcome's axes, in inches."""
 MOST_LABELS = 40
 LOGARITHMIC = 5
-"""Quotient of the slowest and the fastest above which the axis is logarithmic."""
+"""Ratio of slowest to fastest above which the axis is logarithmic."""
 
 
 def require_matplotlib(path: Path, option: str = "--plot") -> None:
-    """TileError `tool` where a picture of this name cannot be drawn: asked before anything is measured."""
+    """TileError `tool` if no picture of this name can be drawn; checked before anything is measured."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
@@ -30,8 +30,8 @@ def require_matplotlib(path: Path, option: str = "--plot") -> None:
 
 
 def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
-    """Writes the picture: medians with intervals in microseconds, those that tie filled; by the emulator's counters
-    each counter as a multiple of its least."""
+    """Writes the picture: medians with intervals in microseconds, points that tie filled; on the emulator each counter
+    as a multiple of its least value."""
     from matplotlib.figure import Figure
 
     shown = [outcome for outcome in outcomes if outcome.fine]
@@ -46,6 +46,7 @@ def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
         axes.set_title(title(outcome), fontsize=9)
         axes.grid(axis="y", alpha=0.3)
         axes.set_xticks([])
+        # More labels would overlap.
         if len(fine) <= MOST_LABELS:
             names = varying(outcome)[1]
             labels = [_label(outcome, index, names) for index in fine]
@@ -54,7 +55,7 @@ def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
 
 
 def _label(outcome: Outcome, index: int, names: list[str]) -> str:
-    """The constants of a point; its branch is told by the colour, or by the emulator's counters here."""
+    """The constants of a point, and on the emulator its branch; with times the colour shows the branch."""
     settings = outcome.candidates[index].settings
     counted = outcome.trials[index].status == "counted"
     parts = [f"{n}={settings[n]}" for n in names if n in settings and not n.endswith("schedule")]
@@ -63,7 +64,7 @@ def _label(outcome: Outcome, index: int, names: list[str]) -> str:
 
 
 def _times(axes: Any, outcome: Outcome, fine: list[int]) -> None:
-    """A colour for each branch."""
+    """Draws times, with a colour for each branch."""
     places = {index: place for place, index in enumerate(fine)}
     groups: dict[str, list[int]] = {}
     for index in fine:
@@ -79,6 +80,7 @@ def _times(axes: Any, outcome: Outcome, fine: list[int]) -> None:
             medians = [median for median, _, _ in found]
             errors = [[median - low for median, low, _ in found], [high - median for median, _, high in found]]
             axes.errorbar(
+                # One call for filled and one for hollow points: a call has one marker face.
                 [places[index] for index in part], medians, errors, fmt="o", markersize=4, capsize=2,
                 color=f"C{number}", markerfacecolor=None if filled else "white",
                 label=f"{name}{' (ties with the best)' if filled else ''}",

@@ -1,4 +1,4 @@
-"""What `--until` asks of a trial: comparisons of its figures with numbers, joined by `and`."""
+"""The conditions of `--until`: comparisons of a trial's figures with numbers, joined by `and`."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ def known_names() -> tuple[str, ...]:
 
 
 def ends_differ(predicate: Predicate, ends: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
-    """The answer at the first of two ends. TileError where one is not known, or both are the same."""
+    """The answer at the first of two ends. TileError if an answer is unknown, or both are the same."""
     answers = [predicate.holds(end) for end in ends]
     for answer, end, name in zip(answers, ends, names, strict=True):
         if answer is None:
             reason = f": {end['reason']}" if end.get("reason") else ""
             known = f"{predicate.said(end)}; result {end['result']}{reason}"
-            raise TileError("option", None, f"'{predicate.text}' is not decided {name}: {known}")
+            raise TileError("option", None, f"'{predicate.text}' cannot be decided {name}: {known}")
     if answers[0] == answers[1]:
         how = "holds" if answers[0] else "does not hold"
         said = "; ".join(f"{name}: {predicate.said(end)}" for name, end in zip(names, ends, strict=True))
         message = f"'{predicate.text}' {how} at both ends: {said}"
-        raise TileError("option", None, message, "a bound between the two, or another start")
+        raise TileError("option", None, message, "choose a bound between the two, or another start")
     return bool(answers[0])
 
 
 @dataclass(frozen=True, slots=True)
 class FigureBound:
-    """`name sign value`."""
+    """A comparison: `name sign value`."""
 
     name: str
     sign: str
     value: float | str
 
     def holds(self, figures: Mapping[str, Any]) -> bool | None:
-        """Of figures by name, or of (median, low, high), all of which must agree; None where they do not, and where the
-        figure is not known."""
+        """Whether it holds for figures by name. A figure (median, low, high) decides only if all three agree. None:
+        undecided, or the figure is unknown."""
         found = figures.get(self.name)
         if found is None:
             return None
@@ -70,18 +70,18 @@ class FigureBound:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """Terms that hold all."""
+    """Terms that must all hold."""
 
     text: str
     terms: tuple[FigureBound, ...]
 
     def holds(self, figures: Mapping[str, Any]) -> bool | None:
-        """None where a term does not say, and no other one fails."""
+        """False if a term fails; None if no term fails, and one is undecided."""
         answers = [term.holds(figures) for term in self.terms]
         return False if False in answers else None if None in answers else True
 
     def said(self, figures: Mapping[str, Any]) -> str:
-        """The figures that it asks for, in words."""
+        """The figures of its terms, in words."""
         return ", ".join(f"{term.name} {in_words(figures.get(term.name))}" for term in self.terms)
 
     @property
@@ -90,7 +90,7 @@ class Predicate:
 
     @property
     def wanted(self) -> Wanted:
-        """What a trial must tell."""
+        """What a trial must measure."""
         return wanted_for(self.names)
 
     @property
@@ -99,20 +99,21 @@ class Predicate:
 
 
 def wanted_for(names: Collection[str]) -> Wanted:
-    """What a trial must tell for these figures."""
+    """What a trial must measure for these figures."""
+    # Disassembling costs a second tool; a predicate of registers does without.
     code: Code = "counted" if {*SASS} & {*names} else "assembled" if {*CODE} & {*names} else "none"
     return Wanted(code, bool({*names} - {*CODE, *SASS}), times=bool({*TIMES} & {*names}))
 
 
 def check_figure(name: str) -> None:
-    """TileError `option` for a name that is no figure."""
+    """TileError `option` for a name that is not a figure."""
     if name not in known_names():
         hint = closest(name, known_names()) or f"known: {', '.join(known_names())}"
         raise TileError("option", None, f"a trial has no figure '{name}'", hint)
 
 
 def predicate(text: str) -> Predicate:
-    """Raises TileError `option`."""
+    """Parses a condition. Raises TileError `option`."""
     return Predicate(text, tuple(term(part) for part in re.split(r"\band\b", text)))
 
 
@@ -120,24 +121,24 @@ def term(text: str) -> FigureBound:
     found = TERM.fullmatch(text)
     if found is None:
         hint = "--until 'registers <= 56 and result == right'"
-        raise TileError("option", None, f"'{text.strip()[:60]}' is no comparison of a figure with a number", hint)
+        raise TileError("option", None, f"'{text.strip()[:60]}' does not compare a figure with a number", hint)
     name, sign, value = found.groups()
     check_figure(name)
     if name == "result":
         words = [*dict.fromkeys(VERDICTS.values())]
         if sign not in ("==", "!=") or value not in words:
             hint = f"result == {' | '.join(words)}"
-            raise TileError("option", None, f"'{text.strip()[:60]}' asks nothing of a result", hint)
+            raise TileError("option", None, f"'{text.strip()[:60]}' is not a condition on a result", hint)
         return FigureBound(name, sign, value)
     try:
         return FigureBound(name, sign, float(value))
     except ValueError:
-        raise TileError("option", None, f"'{value}' is no number", f"{name} {sign} 56") from None
+        raise TileError("option", None, f"'{value}' is not a number", f"{name} {sign} 56") from None
 
 
 def in_words(value: Any) -> str:
     if value is None:
-        return "is not known"
+        return "is unknown"
     if isinstance(value, tuple):
         median, low, high = value
         return f"{median:.4g} ({low:.4g} to {high:.4g})"

@@ -1,4 +1,4 @@
-"""What a trial was made with, so that it can be made again: code of the project, plug-ins, packages, tools, commit."""
+"""What made a trial, so that it can be repeated: the project's code, plug-ins, packages, tools, commit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from dsl.lowering.ir.plugins import NONE, Plugins
 
 ROOT = Path(__file__).parents[2]
 RUNTIME = "dsl/runtime"
-"""What runs code and counts; the rest of `dsl` makes it. Both decide results, counters, and which trial is made."""
+"""The part of `dsl` that runs and counts code; the rest compiles it. Both decide results, counters and trials."""
 PACKAGES = ("llvmlite", "numpy", "cuda-bindings")
 TOOLS = ("ptxas", "nvdisasm")
 
 
 def versions(plugins: Plugins = NONE) -> dict[str, str]:
-    """What decides a trial beside its device and driver: digests of the project's code and of the plug-ins, versions of
-    Python, packages and tools. The log of other ones is not taken for its own; what is not installed is left out."""
+    """What decides a trial besides device and driver: digests of the project's code and of the plug-ins, versions of
+    Python, packages and tools; not of what is not installed. Trials of other versions are never used from a log."""
     return {**_installed(), **{f"plugin {name}": each for name, each in plugins.digests.items()}}
 
 
 @cache
 def _installed() -> dict[str, str]:
-    """Asked once a process, which goes on with the code that it has loaded."""
+    """Computed once a process: files that change later are not the code that it has loaded."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.tools import version_of
 
@@ -46,7 +46,7 @@ def _installed() -> dict[str, str]:
 
 
 def digests(root: Path) -> dict[str, str]:
-    """SHA-256 of the files, code and data, that make code and that run it; 12 hexadecimal digits each."""
+    """SHA-256 of the files, code and data, that compile and that run; 12 hexadecimal digits each."""
     made = {"compiler": hashlib.sha256(), "runtime": hashlib.sha256()}
     for path in sorted((root / "dsl").rglob("*")):
         if path.suffix not in (".md", ".pyc") and path.is_file():
@@ -58,11 +58,12 @@ def digests(root: Path) -> dict[str, str]:
 
 @cache
 def commit() -> str | None:
-    """The commit of the project, with "-dirty" where files differ from it; None where it is no checkout of its own."""
+    """The commit of the project, with "-dirty" if files differ from it; None outside of a checkout of its own."""
     words = ["git", "-C", str(ROOT)]
     with suppress(OSError, subprocess.SubprocessError):
         about = {"capture_output": True, "text": True, "errors": "replace", "timeout": 10, "check": True}
         top = subprocess.run([*words, "rev-parse", "--show-toplevel"], **about)  # type: ignore[call-overload]
+        # Installed into another project's repository, it would name that one's commit.
         if Path(top.stdout.rstrip("\n")).resolve() == ROOT.resolve():
             said = subprocess.run(  # type: ignore[call-overload]
                 [*words, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], **about
@@ -72,17 +73,17 @@ def commit() -> str | None:
 
 
 def now() -> str:
-    """The time, UTC: `2026-11-28T06:30:00Z`."""
+    """The current time in UTC: `2026-11-28T06:30:00Z`."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def ptx_digest(ptx: str) -> str:
-    """SHA-256 of a PTX text but for the paths that files were given by; 16 hexadecimal digits."""
+    """SHA-256 of a PTX text, without the paths by which files were given; 16 hexadecimal digits."""
     text = re.sub(r'^(//dsl .*?"source":\{"file":)"(?:[^"\\]|\\.)*"', r'\1""', ptx, flags=re.M)
     text = re.sub(r'^(\s*\.file\s+\d+) "[^"\n]*"', r'\1 ""', text, flags=re.M)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def differing(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The names of what is of another version, or on one side alone."""
+    """The names whose versions differ, or that one side lacks."""
     return [name for name in dict.fromkeys([*now, *then]) if then.get(name) != now.get(name)]

@@ -1,4 +1,4 @@
-"""What tuning found, on the terminal and as data: the points from fast to slow, the landscape, what was thrown out."""
+"""The results of tuning on the terminal and as data: points from fast to slow, the landscape, rejected points."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dsl.text.figures import COLUMNS, whole
 from dsl.text.terminal import Terminal, table
 
 SHOWN = 20
-"""Points of a table, beside those that tie with the best; `--json` and the log have all."""
+"""Points of a table, besides those that tie with the best; `--json` and the log have all."""
 TAKEN = ("registers", "shared_bytes", "threads")
-"""What each launch of a point takes."""
+"""The resources of each launch of a point."""
 
 
 def varying(outcome: Outcome) -> tuple[dict[str, Any], list[str]]:
@@ -31,8 +31,8 @@ def varying(outcome: Outcome) -> tuple[dict[str, Any], list[str]]:
 
 
 def landscape(outcome: Outcome) -> dict[str, dict[str, float]]:
-    """For each setting that varies and each value of it: the best median (µs) whatever the others, or by the emulator's
-    counters how many points are better than the best with this value."""
+    """For each varying setting and each value of it: the best median (µs) over the other settings; on the emulator the
+    number of points that are better than the best with this value."""
     out: dict[str, dict[str, float]] = {}
     fine, intervals = outcome.fine, outcome.intervals()
     for name in varying(outcome)[1]:
@@ -42,6 +42,7 @@ def landscape(outcome: Outcome) -> dict[str, dict[str, float]]:
             if name in setting:
                 better = sum(outcome.trials[other].rank < trial.rank for other in fine[:place])
                 best.setdefault(str(setting[name]), intervals[index][0] if index in intervals else better)
+        # A setting of one value among the right points has nothing to compare.
         if len(best) > 1:
             out[name] = best
     return out
@@ -53,7 +54,7 @@ def title(outcome: Outcome) -> str:
 
 
 def show(outcome: Outcome, place: TuningPlace, console: Terminal) -> None:
-    """One outcome, for people."""
+    """Prints one outcome."""
     console.print()
     console.say(f"{title(outcome)} on {place.name}", "bold")
     shared, names = varying(outcome)
@@ -67,26 +68,26 @@ def show(outcome: Outcome, place: TuningPlace, console: Terminal) -> None:
         console.say(f"  best by {name}: {by_value(outcome, best)}")
     show_thrown_out(outcome, console)
     if outcome.left_out:
-        console.say(f"  {outcome.left_out} points were not tried: the time was up")
+        console.say(f"  {outcome.left_out} points were not tried: no time was left")
     if outcome.found:
         console.say(f"  {outcome.found} of {len(outcome.candidates)} points are from the log")
     if outcome.predicted:
         console.say("  " + of_the_model(outcome))
     if unasked := outcome.points - len(outcome.candidates):
-        console.say(f"  {unasked} of {outcome.points} points were not asked for")
+        console.say(f"  {unasked} of {outcome.points} points were not requested")
 
 
 def of_the_model(outcome: Outcome) -> str:
-    """How well the model's order agrees with what came out."""
+    """How well the model's order agrees with the results."""
     both = [index for index in outcome.fine if index in outcome.predicted]
     ranks = [outcome.trials[index].rank for index in both]
     found = rank_correlation([ranks.index(rank) for rank in ranks], [outcome.predicted[index] for index in both])
     said = "no rank correlation" if found is None else f"rank correlation {found:.2f}"
-    return f"the model's order: {said} with what came out of {len(both)} points"
+    return f"the model's order: {said} with the results of {len(both)} points"
 
 
 def show_points(outcome: Outcome, names: list[str], fine: list[int], ties: set[int], console: Terminal) -> None:
-    """The points from fast to slow."""
+    """Prints the points from fast to slow."""
     counted = outcome.trials[fine[0]].status == "counted"
     figures = RANK if counted else ("median us", "95% interval", "runs", "of default", "GB/s")
     heads = [COLUMNS[name].label if name in COLUMNS else name for name in (*figures, *TAKEN)]
@@ -110,7 +111,7 @@ def times(trial: Trial, moves: float | None) -> list[str]:
 
 
 def resources(trial: Trial) -> list[str]:
-    """Those of each launch."""
+    """The resources of each launch."""
     return [" + ".join(COLUMNS[name].text(getattr(step, name)) for step in trial.launches) for name in TAKEN]
 
 
@@ -124,7 +125,7 @@ def verdict(outcome: Outcome, ties: set[int]) -> str:
     text = f"  * {best}{also}"
     default = next((i for i, c in outcome.candidates.items() if c.is_default), None)
     if counted:
-        text += "\n  by the emulator's counters: this is no forecast of time"
+        text += "\n  by the emulator's counters: they do not predict time"
     elif default is not None and default != winner and default in outcome.trials and outcome.trials[default].is_fine:
         intervals = outcome.intervals()
         quotient = intervals[default][0] / intervals[winner][0]
@@ -139,7 +140,7 @@ def by_value(outcome: Outcome, best: Mapping[str, float]) -> str:
 
 
 def show_thrown_out(outcome: Outcome, console: Terminal) -> None:
-    """How many, and each different reason with the first point that it met."""
+    """Prints their number, and each distinct reason with its first point."""
     out = outcome.thrown_out
     if not out:
         return
@@ -156,7 +157,7 @@ def show_thrown_out(outcome: Outcome, console: Terminal) -> None:
 
 
 def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str, Any]:
-    """What `dsl tune --json` prints."""
+    """The data of `dsl tune --json`."""
     records = []
     for outcome in outcomes:
         facts, ties, winner = outcome.call.planner().facts(), {*outcome.ties}, outcome.winner
@@ -170,7 +171,7 @@ def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str,
             if index in outcome.predicted:
                 row["predicted"] = outcome.predicted[index]
             if trial is not None:
-                launches = [{k: v for k, v in asdict(s).items() if k != "choices"} for s in trial.launches]  # the log's
+                launches = [{k: v for k, v in asdict(s).items() if k != "choices"} for s in trial.launches]
                 row |= {"status": trial.status, "reason": trial.reason, "launches": launches}
                 if trial.status == "measured":
                     median, low, high = trial.interval

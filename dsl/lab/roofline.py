@@ -1,7 +1,7 @@
-"""Roofline plots: what launches do a second, over what they do for each byte of memory; and what the device allows.
+"""Roofline plots: operations a second over operations a byte of memory, below what the device allows.
 
-After Williams, Waterman, Patterson, "Roofline" (CACM 52, 2009). A launch is a point at the time that it took; without a
-GPU at the time of its busiest unit, above which it cannot lie. Needs matplotlib.
+After Williams, Waterman, Patterson, "Roofline" (CACM 52, 2009). A launch is a point at its measured time; without a GPU
+at the time of its busiest unit, which is the least possible. Needs matplotlib.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from dsl.lab.plot import WIDTH
 from dsl.lowering.ir.location import TileError
 
 HEIGHT = 5.4
-"""Inches."""
+"""Height of the picture, in inches."""
 MARGIN = 4.0
-"""Factor of the axes beyond the points and the ridges."""
+"""Factor by which the axes extend beyond the points and the ridges."""
+# matplotlib's own cycle of colours; beyond ten launches the marker changes.
 COLOURS = 10
 MARKERS = "osD^v<>P*X"
 
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
-    """A launch: operations a byte, operations a second as measured (None without a GPU) and as its busiest unit allows
-    at most."""
+    """A launch: operations a byte, and operations a second: measured (None without a GPU), and at most, by its busiest
+    unit."""
 
     name: str
     bound: LaunchBound
@@ -37,7 +38,7 @@ class RooflinePoint:
 
 
 def points_of(reports: Sequence[Report]) -> tuple[list[RooflinePoint], list[str]]:
-    """The launches of some examples; and those that cannot be drawn, with the reason."""
+    """The points of all launches; and the launches that cannot be drawn, with the reason."""
     points: list[RooflinePoint] = []
     left: list[str] = []
     for report in reports:
@@ -47,7 +48,7 @@ def points_of(reports: Sequence[Report]) -> tuple[list[RooflinePoint], list[str]
                 name = f"{report.example}: {name}"
             bound = launch.bound
             if bound is None or bound.name is None:
-                left.append(f"{name}: nothing is known of what it does")
+                left.append(f"{name}: its operations are unknown")
             elif not bound.work.operations:
                 left.append(f"{name}: {bound.missing[0]}")
             elif not bound.work.bytes:
@@ -60,8 +61,8 @@ def points_of(reports: Sequence[Report]) -> tuple[list[RooflinePoint], list[str]
 
 
 def draw_roofline(reports: Sequence[Report], path: Path) -> tuple[int, list[str]]:
-    """Writes the picture. How many launches it has, and which it has not, with the reason. TileError `option` for
-    none."""
+    """Writes the picture. Returns the number of its launches, and those left out, with the reason. TileError `option`
+    if there is none."""
     from matplotlib.figure import Figure
 
     points, left = points_of(reports)
@@ -79,33 +80,34 @@ def draw_roofline(reports: Sequence[Report], path: Path) -> tuple[int, list[str]
     axes.set_xlabel(f"operations a byte of memory ({operations_in_words(points)})")
     axes.set_title(title(reports, points), fontsize=9)
     axes.grid(which="both", alpha=0.2)
+    # Outside of the axes: it would hide points.
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=1 + len(names) // 30)
     figure.savefig(path, dpi=150)
     return len(points), left
 
 
 def title(reports: Sequence[Report], points: Sequence[RooflinePoint]) -> str:
-    """The file and the device, and what the marks mean."""
+    """The file, the device, and the meaning of the marks."""
     about = f"{reports[0].file} on {reports[0].chip}"
     is_measured = [point.measured is not None for point in points]
     found = []
     if any(is_measured):
-        found.append("filled: measured, with what the busiest unit allows above")
+        found.append("filled: measured, the mark above: the limit of its busiest unit")
     if not all(is_measured):
-        found.append("hollow: at most, a forecast")
+        found.append("hollow: a forecast, the most that is possible")
     return f"{about}\n{'; '.join(found)}"
 
 
 def operations_in_words(points: Iterable[RooflinePoint]) -> str:
-    """What counts as one, for the kernels that are there."""
+    """What counts as one operation, for the kernels in the picture."""
     has_products = {bool(point.bound.work.multiply_adds) for point in points}
     words = {True: "2 a multiply-add of tensor cores", False: "1 a lane of an instruction"}
     return "; ".join(text for kind, text in words.items() if kind in has_products)
 
 
 def launches(axes: Any, points: Sequence[RooflinePoint], name: str, style: dict[str, Any]) -> None:
-    """The launches of one kernel and schedule: filled as measured, with a line up to what its busiest unit allows;
-    hollow there without a time."""
+    """Draws the launches of one kernel and schedule: filled as measured, with a line up to the limit of the busiest
+    unit; hollow at that limit without a time."""
     measured = [point for point in points if point.measured is not None]
     forecast = [point for point in points if point.measured is None]
     units = ", ".join(dict.fromkeys(str(point.bound.name) for point in points))
@@ -119,12 +121,14 @@ def launches(axes: Any, points: Sequence[RooflinePoint], name: str, style: dict[
             face = style["color"] if is_filled else "white"
             marks = {"linestyle": "none", "markersize": 6, "markerfacecolor": face, "zorder": 3, "label": label}
             axes.plot([point.intensity for point in some], heights, **style, **marks)
+            # One entry in the legend for both.
             label = None
 
 
 def roofs(axes: Any, points: Sequence[RooflinePoint]) -> None:
-    """The slope of the memory up to the highest ceiling, and each ceiling of the launches right of it."""
+    """Draws the slope of the memory up to the highest ceiling, and each ceiling right of its ridge."""
     bandwidth = next((point.bound.bandwidth for point in points if point.bound.bandwidth), None)
+    # Units with one rate share a line and its label.
     ceilings: dict[float, dict[str, None]] = {}  # rate → the units of that rate
     for point in points:
         for name, rate in point.bound.ceilings.items():

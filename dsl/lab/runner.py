@@ -1,4 +1,4 @@
-"""The one way in which a launch of an example is tried: compiled, counted, checked, and timed beside others."""
+"""The one way to try a launch of an example: compiled, counted, checked, and timed beside others."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from dsl.runtime.renewed import Renewed, changed_spans, in_a_row
 
 FIRST_BLOCKS = 8
 COUNT_SECONDS = 60.0
-"""What the emulator counts of a launch on a GPU, for each of many trials, unless it is told otherwise."""
+"""Limits of what the emulator counts of a launch on a GPU, for each of many trials: blocks, and seconds."""
 RACES = ("race", "uninitialised read", "in flight")
-"""Kinds of findings where somebody did not wait for somebody."""
+"""Kinds of findings that missing order causes: a thread did not wait for another."""
 
 
 @dataclass(slots=True)
 class Ready:
-    """A plan that can be launched, with its kernels' arguments. renew: puts back what a launch changes."""
+    """A plan that can be launched, with its kernels' arguments. renew: restores what a launch changes."""
 
     bound: BoundPlan
     arguments: list[list[Any]]
@@ -39,7 +39,7 @@ class Ready:
 
 
 class LazyCase:
-    """A case that is run when its arrays are first needed."""
+    """A case that runs when its arrays are first needed."""
 
     def __init__(self, make: Callable[[], TuningCase]):
         self.make = make
@@ -52,14 +52,14 @@ class LazyCase:
 
 
 def with_arguments(call: TuningCall, case: LazyCase) -> TuningCall:
-    """A launch with what planning needs of its arguments: the case is run where only that tells them."""
+    """A launch with the facts of its arguments; the case runs if only that gives them."""
     if call.facts.is_known:
         return call
     return replace(call, facts=replace(call.facts, arguments=case().arguments(call.index)))
 
 
 class Counts:
-    """Counters of the emulator over the launches of a plan, each made whole where only its first blocks ran."""
+    """Counters of the emulator over the launches of a plan; first blocks are scaled to the whole launch."""
 
     def __init__(self) -> None:
         from dsl.runtime.emulator import Counters
@@ -69,7 +69,7 @@ class Counts:
         self.findings: list[Any] = []
 
     def add(self, part: FirstBlocks) -> None:
-        """Of a launch, or of its first blocks, with all that they find."""
+        """Adds a launch, or its first blocks, with all their findings."""
         result, whole = part.result, part.times
         self.findings += result.findings
         if result.counters is None:
@@ -90,8 +90,8 @@ class Counts:
 
 class Runner:
     """Tries plans of one launch of an example at one case. `lines`: trials keep counters by line; `may_spill`: plans
-    that spill registers are run; `budget`: thread instructions that the emulator may run for a launch; `blocks`: those
-    that it counts of a launch on a GPU."""
+    that spill registers still run; `budget`: limit of thread instructions of a launch on the emulator; `blocks`: number
+    of blocks that the emulator counts of a launch on a GPU."""
 
     def __init__(self, place: TuningPlace, case: LazyCase, index: int):
         self.place, self.case, self.index = place, case, index
@@ -100,8 +100,8 @@ class Runner:
         self.blocks = FIRST_BLOCKS
 
     def attempt(self, trial: Trial, plan: Plan, made: Sequence[Made], run: bool = True) -> Ready | None:
-        """All about a plan but its times: sets the trial's status, and what it counts. None if it cannot be launched.
-        Without `run` it is compiled only. Raises DeviceError after a fault that poisons the device."""
+        """Everything about a plan except its times: sets the trial's status and counters. None if it cannot be
+        launched. Without `run` it is only compiled. Raises DeviceError after a fault that poisons the device."""
         trial.where = f"{gethostname()} {self.place.device}"
         error = next((each.error for each in made if each.error is not None), None)
         if error is not None:
@@ -125,12 +125,13 @@ class Runner:
             if isinstance(fault, FindingError):
                 trial.reason = in_words(fault.finding)
                 trial.status = "race" if fault.finding.kind in RACES else "failed"
+            # No further launch is possible in this process.
             if isinstance(fault, DeviceError) and fault.code in LASTING:
                 raise
             return None
 
     def kernels(self, trial: Trial, made: Sequence[Made]) -> list[Any]:
-        """Loads the code; the trial has what it takes. Raises LaunchError or DeviceError."""
+        """Loads the code; sets the trial's resources. Raises LaunchError or DeviceError."""
         from dsl.runtime import Kernel
 
         kernels = [Kernel(each.ptx or "", each.entry, self.place.device) for each in made]
@@ -145,9 +146,10 @@ class Runner:
         return Ready(bound, arguments, partial(renew, launched, bound) if changed_spans(launches) else None)
 
     def check(self, trial: Trial, ready: Ready, whole: bool = False) -> None:
-        """Runs it once: `measured` on a GPU (its times are to come) and `counted` on the emulator, or `wrong`. The
-        counters are there in any case, after a finding of the emulator, too, which is raised as FindingError."""
+        """Runs it once: the status becomes `measured` on a GPU (times follow) or `counted` on the emulator, or `wrong`.
+        The counters are set in any case, also after a finding of the emulator, which is raised as FindingError."""
         emulated = self.place.ordinal is None
+        # The emulator runs on behind a finding, so that a race has counters, too.
         options: dict[str, Any] = {"on_finding": "collect"} if emulated else {}
         if emulated and self.budget is not None:
             options["budget"] = self.budget
@@ -172,13 +174,14 @@ class Runner:
             trial.status = "counted"
 
     def count(self, trial: Trial, plan: Plan, made: Sequence[Made]) -> list[Any]:
-        """What the emulator counts of the first blocks of a launch that a GPU makes, times its grid; its findings.
-        Nothing is counted where the arrays are large, or it cannot run."""
+        """Counts the first blocks of a GPU's launch on the emulator, scaled to its grid; returns the findings. Nothing
+        is counted if the arrays are large, or the emulator cannot run it."""
         from dsl.runtime import Kernel
 
         launched = self.case().recorder.launched[self.index]
         if array_bytes(launched.given) > COUNTED_BYTES:
             return []
+        # The arrays of the host have the results of the example by now.
         written = {name: on_host(launched.before[name], launched.given[name]) for name in launched.written}
         given = {**launched.given, **written}
         bound = BoundPlan(launched.function, plan, [Kernel(each.ptx or "", each.entry, "emulator") for each in made])
@@ -205,13 +208,13 @@ class Runner:
 
 
 def renew(launched: Launched, bound: BoundPlan) -> None:
-    """Puts back what a launch of a call changes."""
+    """Restores what a launch of a call changes."""
     launched.put_back()
     bound.zero_workspaces()
 
 
 def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
-    """What a kernel takes of the device: on a GPU as its driver says."""
+    """The resources of a kernel: on a GPU as its driver reports them."""
     facts = expected(kernel.header, made, place)
     if place.ordinal is not None:
         take(facts, kernel.attributes(place.ordinal))
@@ -219,7 +222,7 @@ def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
 
 
 def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
-    """What a kernel takes before it is loaded, as ptxas says, where it is installed."""
+    """The resources of a kernel before it is loaded, as ptxas reports them, if it is installed."""
     from dsl.runtime import device_facts
     from dsl.runtime.chips import occupancy
 
@@ -235,13 +238,13 @@ def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
 
 
 def raise_first(counts: Counts, label: str) -> None:
-    """FindingError for what the emulator found first."""
+    """FindingError for the emulator's first finding."""
     if counts.findings:
         raise FindingError(f"{label}: {counts.findings[0]}", counts.findings[0])
 
 
 def prepared(ready: Ready) -> Callable[[], object]:
-    """All launches of a plan as one, with their arguments checked and packed, to be made again and again."""
+    """All launches of a plan as one function, with arguments checked and packed once, to be called repeatedly."""
     kernels = ready.bound.in_turn(ready.arguments)
     launch = in_a_row([kernel.bind(*values) for kernel, values in zip(kernels, ready.arguments, strict=True)])
     return launch if ready.renew is None else Renewed(launch, ready.renew)

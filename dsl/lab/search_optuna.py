@@ -1,4 +1,4 @@
-"""The search `optuna`: its tree-structured Parzen estimator, by its ask-and-tell interface. Needs optuna."""
+"""The search `optuna`: its tree-structured Parzen estimator, through its ask-and-tell interface. Needs optuna."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dsl.lab.trial import Trial
 from dsl.lowering.ir.location import TileError
 
 BATCH = 8
-"""Points that are asked for before the first of them is told: what the sampler learns of one, it knows for the next."""
+"""Most points whose results are pending: the sampler learns from a result before it suggests the next point."""
 REPEATS = 32
-"""Suggestions in a row of points that are known after which a point is drawn among the fresh ones."""
+"""After this many suggestions of known points in a row, a fresh point is drawn at random."""
 
 
 @search("optuna")
 class ByOptuna(Search):
-    """Each setting is a categorical parameter, suggested behind those before it, and named after its set: settings of
-    one set share what is known of it, those of other sets, which other settings lead to, have parameters of their own.
+    """Each setting is a categorical parameter, suggested after those before it, and named after its set: settings with
+    one set share what is learnt about it; sets that depend on other settings are parameters of their own.
     (Akiba et al., Optuna: A Next-generation Hyperparameter Optimization Framework, 2019.)"""
 
     def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
@@ -30,10 +30,11 @@ class ByOptuna(Search):
             raise TileError("tool", None, "--search optuna needs optuna", "pip install 'dsl[optuna]'") from None
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.optuna = optuna
+        # constant_liar: pending points count as bad, so that a batch does not suggest the same place eight times.
         self.study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True))
         self.in_order = sorted(points, key=lambda point: point.index)
         self.open: dict[int, Any] = {}
-        """Its trials that are not told yet, by the point's index."""
+        """optuna's trials without a result yet, by the point's index."""
         for point in points:
             if point.is_default:
                 self.enqueue(point)
@@ -50,13 +51,13 @@ class ByOptuna(Search):
                 found += self.take([point], 1)
                 self.open[point.index] = trial
                 repeats = 0
-            else:  # known, or under way
+            else:  # known, or pending
                 self.note(trial, self.told.get(point.index))
                 repeats += 1
         return found
 
     def enqueue(self, point: Point) -> None:
-        """Has the sampler suggest a point next."""
+        """Makes the sampler suggest this point next."""
         self.study.enqueue_trial({name: chosen for name, _, chosen in self.parameters(point)})
 
     def suggested(self, trial: Any) -> Point:
@@ -69,7 +70,7 @@ class ByOptuna(Search):
         return points[0]
 
     def parameters(self, point: Point) -> Iterator[tuple[str, list[str], str]]:
-        """(parameter, its options, what is chosen), one after the other, that lead to a point."""
+        """(parameter, its options, the choice), one after another, that lead to a point."""
         points = self.in_order
         while (step := next_step(points)) is not None:
             parameter, name, options = step
@@ -95,7 +96,8 @@ class ByOptuna(Search):
         super().tell(trials)
 
     def note(self, of: Any, trial: Trial | None) -> None:
-        """Tells the study; of a point that is under way it learns nothing yet."""
+        """Tells the study a result; a repeated suggestion of a pending point is told as failed, which teaches
+        nothing."""
         if trial is not None:
             self.study.tell(of, value_of(trial))
         else:
@@ -103,14 +105,14 @@ class ByOptuna(Search):
 
 
 def value_of(trial: Trial) -> float:
-    """What the study is told: a point that is not right is worse than all others. As a failed trial, which the sampler
-    leaves out, it would be suggested again and again: in three spaces of 625 points, of which 28, 70 and 52 % fail, 45,
-    72 and 70 % of the last 50 of 100 suggestions failed, and 31, 62 and 50 % as infinity (5 seeds each)."""
+    """The study's value of a trial: a wrong point is worse than all others. As a failed trial, which the sampler
+    ignores, it would be suggested again and again: in three spaces of 625 points, of which 28, 70 and 52 % fail, 45, 72
+    and 70 % of the last 50 of 100 suggestions failed; told as infinity 31, 62 and 50 % (5 seeds each)."""
     return as_number(trial.rank) if trial.is_fine else math.inf
 
 
 def next_step(points: Sequence[Point]) -> tuple[str, str, list[str]] | None:
-    """(parameter, setting, options) of the first setting in which points differ; None where there is but one."""
+    """(parameter, setting, options) of the first setting in which points differ; None for a single point."""
     if len(points) == 1:
         return None
     for name in dict.fromkeys(name for point in points for name in point.settings):
@@ -121,8 +123,8 @@ def next_step(points: Sequence[Point]) -> tuple[str, str, list[str]] | None:
 
 
 def as_number(rank: Sequence[float]) -> float:
-    """A number that orders as ranks do, whose places but the first are whole numbers: the first, and below 1 for the
-    others."""
+    """One number with the order of ranks, whose later places are whole numbers: the first place, plus less than 1 for
+    the others."""
     first, *others = rank
     if not others:
         return float(first)

@@ -1,4 +1,4 @@
-"""The built-in searches, and which one a name means."""
+"""The built-in searches, and the class of each name."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dsl.lowering.ir.location import TileError, closest
 from dsl.runtime.numbers import exact_key
 
 MOST_IN_VAIN = 4
-"""Times that a search may ask for known points alone, for each that there is."""
+"""For each point, how often in a row a search may request only known points before it is stopped."""
 
 
 @search("all")
 class InOrder(Search):
-    """All points, as they come; within a budget the defaults and some others."""
+    """All points in the given order; within a budget the first ones."""
 
     is_ordered = True
 
@@ -28,8 +28,8 @@ class InOrder(Search):
 
 @search("random")
 class AtRandom(Search):
-    """Each setting at random, one after the other: a schedule of three points is drawn as often as one of a thousand,
-    and so is a value that few points have. No point is drawn twice."""
+    """Each setting at random, one after another: a schedule of three points is drawn as often as one of a thousand, and
+    so is a value that few points have. No point is drawn twice."""
 
     def ask(self, count: int) -> Sequence[Point]:
         found: list[Point] = []
@@ -46,30 +46,30 @@ class AtRandom(Search):
 
 
 def values(points: Sequence[Point], name: str) -> list[object]:
-    """The values that a setting takes, None where a point has it not."""
+    """The values of a setting; None for points that lack it."""
     found = (point.settings.get(name) for point in points)
+    # 1, 1.0 and true are equal in Python, and different constants here.
     return list({exact_key(value): value for value in found}.values())
 
 
 def first_difference(points: Sequence[Point]) -> str:
-    """The first setting in which some of several points differ."""
+    """The first setting in which points differ."""
     names = dict.fromkeys(name for point in points for name in point.settings)
     return next(name for name in names if len(values(points, name)) > 1)
 
 
 @search("one")
 class OneAtATime(Search):
-    """Coordinate descent: from the best of the defaults, all values of one setting, then from the best of those all of
-    the next one; until no setting betters any more. Where none of the defaults is right, it begins at the first other
-    point that is. Where another value rules out what the other settings have, its
-    point is the one that agrees with most of them."""
+    """Coordinate descent: from the best of the defaults, all values of one setting; from the best of those, all values
+    of the next setting; until no setting improves. If no default is right, it begins at the first right point among the
+    others. If a value rules out the other settings of the base, its point is the one that agrees with most of them."""
 
     def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
         super().__init__(points, budget, seed)
         self.names = list(dict.fromkeys(name for point in points for name in point.settings))
         self.base: Point | None = None
         self.steps = self.in_vain = 0
-        """Settings that were gone through, and how many of them, up to the last one, bettered nothing."""
+        """Settings that were tried, and how many of them, up to the last one, improved nothing."""
         self.queue = [point for point in points if point.is_default]
 
     def ask(self, count: int) -> Sequence[Point]:
@@ -82,11 +82,12 @@ class OneAtATime(Search):
 
     def step(self) -> bool:
         """Goes on to the next setting; False at the end."""
-        if not (found := self.fine()):  # the others as they come, until one is right
+        if not (found := self.fine()):  # the others in order, until one is right
             self.queue = self.fresh()[:1]
             return bool(self.queue)
         is_better = self.base is None or found[0].index != self.base.index
         self.base, self.in_vain = found[0], 0 if is_better else self.in_vain + 1
+        # A whole round without improvement.
         if self.in_vain == len(self.names):
             return False
         self.queue = self.along(self.base, self.names[self.steps % len(self.names)])
@@ -98,6 +99,7 @@ class OneAtATime(Search):
         found: dict[object, Point] = {}
 
         def agreement(point: Point) -> tuple[int, int]:
+            # Of equally near points the first in the file's order.
             return sum(point.settings.get(each) == base.settings.get(each) for each in self.names), -point.index
 
         for point in self.points:
@@ -109,8 +111,8 @@ class OneAtATime(Search):
 
 @search("halving")
 class Halving(Search):
-    """Successive halving over the rungs of the contest: all points of the budget go through the first, the better half
-    of them through the next, which has twice the rounds, and half of those through the last."""
+    """Successive halving over the rungs of the contest: all points of the budget take the first rung, the better half
+    of them the next, which has twice the rounds, and half of those the last."""
 
     is_ordered = True
 
@@ -121,7 +123,7 @@ class Halving(Search):
         self.field = {point.index for point in points}
         """The points of this rung."""
         self.queue: list[Point] = []
-        """Those of them that are to be asked for again."""
+        """The points of this rung that are still to be requested."""
         self.awaited: set[int] = set()
 
     def ask(self, count: int) -> Sequence[Point]:
@@ -141,6 +143,7 @@ class Halving(Search):
         self.rung += 1
         self.rungs = RUNGS[self.rung : self.rung + 1]
         self.field = {point.index for point in better}
+        # A single point has nobody to be compared with.
         self.queue = better if len(better) > 1 else []
 
     def tell(self, trials: Mapping[int, Trial]) -> None:
@@ -149,8 +152,8 @@ class Halving(Search):
 
 
 class SearchRun:
-    """A search that is under way, whoever wrote it. Raises TileError `plugin` where one of the user's raises something,
-    does not end, or gives what are no points; TileError `option` where it asks for nothing new for ever."""
+    """A running search, built in or of a plug-in. TileError `plugin` if a plug-in's raises, does not end, or returns
+    something else than points; TileError `option` if it never requests anything new."""
 
     def __init__(self, name: str, points: Sequence[Point], budget: int | None, seed: int):
         made = search_named(name)
@@ -171,15 +174,16 @@ class SearchRun:
             self.search.tell(trials)
 
     def note(self, is_new: bool) -> None:
-        """Of what was asked for last, whether some of it is tried for the first time."""
+        """Notes whether some of the last requested points are tried for the first time."""
         self.in_vain = 0 if is_new else self.in_vain + 1
         if self.in_vain > self.most:
-            message = f"the search '{self.name}' has asked {self.in_vain} times in a row for points that are known"
-            raise TileError("option", None, message, "self.take(self.fresh(), count) gives new ones, and [] ends it")
+            message = f"the search '{self.name}' has requested known points {self.in_vain} times in a row"
+            raise TileError("option", None, message, "self.take(self.fresh(), count) returns new points, [] ends it")
 
     @property
     def rungs(self) -> Sequence[int]:
         rungs = self.search.rungs
+        # `type` and not isinstance: True is an int of Python.
         if not isinstance(rungs, Sequence) or not rungs or not all(type(n) is int and n > 0 for n in rungs):
             raise wrong(self.search, "ask", f"has left `rungs` {rungs!r:.60}", "rounds of each rung: (5, 10, 20)")
         return rungs
@@ -195,7 +199,7 @@ class SearchRun:
 
 
 def search_named(name: str) -> type[Search]:
-    """The class that is registered under a name. TileError `option`."""
+    """The class of this name. TileError `option`."""
     if name not in SEARCHES:
         hint = closest(name, SEARCHES) or f"known: {', '.join(SEARCHES)}"
         raise TileError("option", None, f"there is no search '{name}'", hint)

@@ -1,4 +1,4 @@
-"""What all launches of a `dsl tune` share: the file and its example, the device, the log, the settings, the time."""
+"""Shared by all launches of a `dsl tune`: the file and its example, the device, the log, the settings, the time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dsl.text.program import Program, reached_kernels
 
 
 class Progress(Protocol):
-    """Is told what is going on."""
+    """Receives progress."""
 
     def begin(self, title: str, count: int) -> None: ...
 
@@ -32,10 +32,10 @@ class Progress(Protocol):
 
 @dataclass(slots=True)
 class Settings:
-    """choice: of the points; search: by name; budget: new points of a launch, at most; model: which orders the points;
-    counters: on a GPU the emulator counts the first blocks, too; jobs: compiling processes; seconds: after which no
-    point is begun; fresh: measure what the log has, too; seed: of inputs and orders; choose: options of choices by key;
-    edited: files whose kernels are points, too; command: the words that asked for it."""
+    """choice: which points; search: its name; budget: most new points of a launch; model: orders the points; counters:
+    on a GPU also count the first blocks on the emulator; jobs: compiling processes; seconds: after these no point
+    begins; fresh: measure points that the log has, too; seed: of inputs and orders; choose: options of choices by key;
+    edited: files whose kernels are further points; command: the words of the command line."""
 
     choice: SpaceChoice
     search: str = "all"
@@ -75,11 +75,11 @@ class Session:
 
     @property
     def seconds_left(self) -> float | None:
-        """None without an end."""
+        """Seconds until the deadline; None without one."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def blank(self, call: TuningCall, facts: CallFacts, values: dict[str, Any], candidate: Candidate) -> Trial:
-        """The trial of a point, before it is made. facts: of the call."""
+        """The trial of a point before it runs. facts: of the call."""
         made_from = {} if candidate.edited is None else {"from": candidate.edited.digest}
         return Trial(
             source=self.digest,
@@ -99,9 +99,10 @@ class Session:
         )
 
     def launch(self, call: TuningCall, overrides: Overrides) -> LaunchAtCase:
-        """What a worker in another process needs to know of a launch."""
+        """What a worker in another process must know of a launch."""
         example = next(at for at, each in enumerate(self.program.examples) if each is self.example)
         case = overrides.names, overrides.types, overrides.options
+        # Workers load the file themselves.
         assert self.program.path is not None
         file, settings, plugins = str(resolved(self.program.path)), self.settings, self.program.plugins.files
         about = example, *case, call.index, settings.seed, settings.counters, plugins

@@ -1,8 +1,7 @@
-"""What each choice is worth among all the others: its mean gain over random orders from plain to chosen.
+"""How much each choice is worth among all the others: its mean gain over random orders from plain to chosen.
 
-Flipping one choice alone hides what two of them do together; over all orders the gains add up to the whole difference
-(Shapley, A value for n-person games, 1953).
-"""
+Changing one choice alone hides joint effects; over all orders the gains add up to the whole difference (Shapley, A
+value for n-person games, 1953)."""
 
 from __future__ import annotations
 
@@ -18,12 +17,12 @@ from dsl.lab.experiment import Experiment
 from dsl.lab.trial import Trial
 
 RESAMPLES = 2000
-"""Of the orders, for the interval of a mean (Efron's bootstrap)."""
+"""Resamples of the orders for the interval of a mean (Efron's bootstrap)."""
 
 
 @dataclass(slots=True)
 class Share:
-    """A group of choices: how much less of the figure there is once it is as chosen, in each order."""
+    """A group of choices: by how much the figure falls when the group becomes as chosen, in each order."""
 
     decision: Decision
     gains: list[float] = field(default_factory=list)
@@ -33,15 +32,15 @@ class Share:
         return fmean(self.gains)
 
     def interval(self, random: Random) -> tuple[float, float]:
-        """Of the mean, at 95 %."""
+        """The 95 % interval of the mean."""
         means = sorted(fmean(random.choices(self.gains, k=len(self.gains))) for _ in range(RESAMPLES))
         return means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES) - 1]
 
 
 @dataclass(slots=True)
 class Shares:
-    """shares: by mean gain, the greatest first; orders: those that could be gone through of `asked`; whole: from plain
-    to chosen."""
+    """shares: by mean gain, greatest first; orders: how many of `asked` orders have all figures; whole: the gain from
+    plain to chosen."""
 
     figure: str
     shares: list[Share]
@@ -68,8 +67,8 @@ def shapley(
     keys: Sequence[str],
     advance: Callable[[str], None],
 ) -> Shares:
-    """Goes through random orders of the choices of these kinds and keys. Orders with a trial whose figure is not known
-    are left out."""
+    """Evaluates random orders of the choices of these kinds and keys. Orders with a trial that has no figure are left
+    out."""
     shares = {each.label: Share(each) for each in plain(experiment, kinds, keys)}
     made = Shares(figure, [*shares.values()], orders)
     random = Random(experiment.conditions.seed)
@@ -77,6 +76,7 @@ def shapley(
     for _ in range(orders):
         order = [share.decision for share in shares.values()]
         random.shuffle(order)
+        # From all plain to all as chosen, one group at a time.
         path = [experiment.trial(joined(order[at:])) for at in range(len(order) + 1)]
         gains = steps(experiment, path, figure)
         advance("left out" if gains is None else "right")
@@ -91,7 +91,8 @@ def shapley(
 
 
 def steps(experiment: Experiment, path: Sequence[Trial], figure: str) -> list[float] | None:
-    """How much less of the figure each step of a path leaves; times are of one contest, and paired."""
+    """By how much the figure falls at each step of a path. Times come from one contest, and are compared within
+    rounds."""
     if any(trial.verdict not in ("right", "not run") for trial in path):
         return None
     if figure == "time":

@@ -1,4 +1,4 @@
-"""What is tried: the cases that a command line names, and for each launch the points of its schedules' `tune` sets."""
+"""The space of points: the cases of a command line, and for each launch the points of its schedules' `tune` sets."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ MAX_CASES = 1000
 
 
 def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple[list[Overrides], dict[str, list[Any]]]:
-    """(cases, the values that constants may take) of `NAME=VALUE,VALUE` texts. Raises TileError `option`."""
+    """(cases, values of constants) from texts `NAME=VALUE,VALUE`. Raises TileError `option`."""
     axes: dict[tuple[str, str], list[Any]] = {}
     domains: dict[str, list[Any]] = {}
     words: set[str] = set()
     for text in given:
         word, equals, values = text.partition("=")
+        # Refused by the count of commas: `dsl tune` with 30,000 values of a dim planned for minutes before it tried a
+        # point.
         if values.count(",") >= MAX_CASES:
             raise TileError("limit", None, f"'{word}' has more than {MAX_CASES} values", "fewer at a time")
         single = [f"{word}={value}" for value in values.split(",")] if equals else [text]
@@ -64,13 +66,14 @@ def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple
 
 def distinct(values: Sequence[Any]) -> list[Any]:
     """The values in their order, each once."""
+    # By type, too: 1 and True are equal in Python.
     return list({(type(value), value): value for value in values}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class TuningCall:
-    """A launch line of an example. `index`: which of the example's launches; the arguments may be known only when it
-    has run (`facts.is_known`)."""
+    """A launch line of an example. `index`: which of the example's launches. Its arguments may be known only after a
+    run (`facts.is_known`)."""
 
     program: Program
     place: TuningPlace
@@ -82,7 +85,7 @@ class TuningCall:
         return self.facts.line.name
 
     def planner(self, **what: Any) -> Planner:
-        """The planner of this call; tuned data is not asked."""
+        """The planner of this call, which ignores tuned data."""
         dispatch = self.program.dispatches.get(self.name)
         known = {line.name for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else set()
         options = {k: v for k, v in self.facts.rest.items() if k in known}
@@ -93,12 +96,12 @@ class TuningCall:
         )
 
     def plan(self, candidate: Candidate) -> Plan:
-        """Its launches with the constants of a candidate."""
+        """The launches of this call with a candidate's constants."""
         return self.planner(chosen=candidate.steps).plan()
 
 
 def calls(program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace) -> list[TuningCall]:
-    """The launches of an example at one case, as far as they are known without running it."""
+    """The launches of an example at one case, as far as they are known without a run."""
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
@@ -107,8 +110,8 @@ def calls(program: Program, example: ast.Example, overrides: Overrides, place: T
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A branch with constants. `index` in the order of the file's own sets; `is_default`: the first of each set;
-    `edited`: whose kernels take the place of those of the branch."""
+    """A branch with constants. `index`: in the order of the file's own sets; `is_default`: the first of each set;
+    `edited`: a file whose kernels replace those of the branch."""
 
     steps: tuple[StepChoice, ...]
     index: int
@@ -121,8 +124,7 @@ class Candidate:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is chosen, by name: `schedule` (with the kernel), and the constants, of each step if there are
-        several."""
+        """The choices by name: `schedule` (with the kernel), and the constants; for several steps, of each step."""
         out: dict[str, Any] = {}
         several = len(self.steps) > 1
         for number, step in enumerate(self.steps):
@@ -141,8 +143,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class SpaceChoice:
-    """Which candidates are wanted. domains: values of constants in place of those of the file's sets; schedules: only
-    these; branches: all of the dispatch."""
+    """Which candidates to list. domains: values of constants that replace those of the file's sets; schedules: only
+    these; branches: all branches of the dispatch."""
 
     domains: Mapping[str, list[Any]] = field(default_factory=dict)
     schedules: Sequence[str] = ()
@@ -152,7 +154,7 @@ class SpaceChoice:
 def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
     """The points of a launch in the order of the file's sets.
 
-    Raises TileError for a schedule that the launch does not have, or more than MAX_POINTS points.
+    TileError for a schedule that the launch does not have, or for more than MAX_POINTS points.
     """
     seen: dict[str, Candidate] = {}
     for steps in branches(call, choice):
@@ -160,7 +162,9 @@ def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
         for at, chosen in enumerate(product(*spaces)):
             made = tuple(replace(step, constants=values) for step, values in zip(steps, chosen, strict=True))
             candidate = Candidate(made, len(seen), at == 0)
+            # Two branches may come to the same launch: it is one point.
             seen.setdefault(candidate.key, candidate)
+            # Checked while listing: the product of a few sets may not fit into memory.
             if len(seen) > MAX_POINTS:
                 hint = "give values for some of the sets: NAME=VALUE"
                 raise TileError("limit", call.facts.line.loc, f"there are more than {MAX_POINTS} points", hint)
@@ -168,8 +172,8 @@ def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
 
 
 def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candidate]:
-    """A candidate for each edited file whose kernel one of the listed launches, behind them: it stands in the branch
-    whose schedule and constants the file's kernel has, if there is such a one."""
+    """A candidate for each edited file that has a kernel of a listed candidate, after the listed ones. It takes the
+    branch with the schedule and the constants of the file's kernel, if there is one."""
     found: list[Candidate] = []
     for each in edited:
 
@@ -188,7 +192,8 @@ def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candi
 
 
 def branches(call: TuningCall, choice: SpaceChoice) -> list[tuple[StepChoice, ...]]:
-    """What may serve the call, each as its steps without constants; what its own conditions choose comes first."""
+    """The branches that can serve the call, each as its steps without constants; the conditions' own choice comes
+    first."""
     schedules = choice.schedules or ([call.facts.schedule] if call.facts.schedule is not None else [])
     for name in schedules:
         call.planner(schedule=name).check_schedule()
@@ -215,7 +220,7 @@ def default_steps(call: TuningCall) -> tuple[StepChoice, ...]:
 
 
 def with_requests(call: TuningCall, steps: Sequence[StepChoice]) -> list[tuple[StepChoice, Request | None]]:
-    """The steps with their variants; None for a branch that cannot be planned, whose error a trial will tell."""
+    """The steps with their variants; None for a branch that cannot be planned: its trial will report the error."""
     try:
         plan = call.planner(chosen=steps).plan()
     except TileError:
@@ -228,9 +233,8 @@ def points(
 ) -> Iterator[dict[str, Any]]:
     """The constants that one launch may take: all combinations of its `tune` sets, in order.
 
-    A set may depend on names before it. Where a prefix has no schedule (`warps` of 3, say) it is a point itself, so
-    that its trial tells the error.
-    """
+    A set may depend on names before it. A prefix under which the schedule is wrong (`warps` of 3, say) is a point
+    itself, so that its trial reports the error."""
     if request is None:
         yield {}
         return
@@ -252,6 +256,7 @@ def points(
             yield chosen
             return
         added = {name: values for name, values in mine.items() if name not in resolved.tune}
+        # Values of the command line replace a set; of a name without a set they are a new one, in front.
         sets = {**added, **resolved.tune, **mine}
         open_names = [name for name in sets if name not in given]
         if not open_names:

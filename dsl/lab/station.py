@@ -1,4 +1,4 @@
-"""One device at work: points of a launch, a batch at a time, loaded, checked and measured against each other."""
+"""One device at work: points of a launch, batch by batch, are loaded, checked and measured against each other."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dsl.runtime.errors import DeviceError
 
 @dataclass(slots=True)
 class Entrant:
-    """A point of a batch. index: of the point; trial: blank, or as it was measured before, then it is measured again;
-    code: waits for the code of its launches; plan: where it is known."""
+    """A point of a batch. index: of the point; trial: blank, or measured before, which measures it again; code: waits
+    for the code of its launches; plan: if known."""
 
     index: int
     trial: Trial
@@ -30,9 +30,9 @@ class Entrant:
 
 @dataclass(slots=True)
 class Batch:
-    """Points that are tried together. rungs: of their contest; reference: a point that takes part in it; seconds:
-    after which none is begun; whole: they are not measured, but answer to `expect` itself; is_retried: a process died
-    of it or of what it is part of."""
+    """Points that are tried together. rungs: of their contest; reference: a point that also takes part; seconds: after
+    these no point begins; whole: the points are not measured, but judged by `expect` itself; is_retried: a process died
+    of this batch, or of one that it is part of."""
 
     entrants: list[Entrant]
     rungs: Sequence[int] = RUNGS
@@ -43,24 +43,26 @@ class Batch:
 
 
 class Station:
-    """Tries points of one launch at one case on the device of its call. attempted: is told of each trial that has all
-    but its times. counters: on a GPU, the emulator counts the first blocks of what passes."""
+    """Tries points of one launch at one case on the device of its call. attempted: called with each trial once only its
+    times are missing. counters: on a GPU, the emulator counts the first blocks of points that pass."""
 
     def __init__(self, call: TuningCall, case: LazyCase, seed: int, attempted: Callable[[Trial], None]):
         self.call, self.case, self.seed, self.attempted = call, case, seed, attempted
         self.runner = Runner(call.place, case, call.index)
+        # Local memory: a point that spills is taken to be slow, and rejected unmeasured.
         self.runner.may_spill = False
         self.counters = False
         self.loaded: dict[str, Ready] = {}
         self.thrown_out: set[str] = set()
 
     def go(self, batch: Batch, settled: Callable[[int, Trial], None]) -> None:
-        """Tries a batch; `settled` gets each trial as soon as nothing will be added to it, and those for which there
-        was no time never. Raises DeviceError after a fault that poisons the device."""
+        """Tries a batch; `settled` gets each trial once it is final, but not trials for which there was no time. Raises
+        DeviceError after a fault that poisons the device."""
         end = None if batch.seconds is None else time.monotonic() + batch.seconds
         racing: dict[int, Entrant] = {}
         for each in batch.entrants:
             is_new = not each.trial.times_us
+            # A point that was measured before is part of a contest already.
             if is_new and end is not None and time.monotonic() >= end:
                 continue
             if batch.whole:
@@ -77,7 +79,7 @@ class Station:
             settled(each.index, each.trial)
 
     def attempt(self, each: Entrant, settled: Callable[[int, Trial], None]) -> None:
-        """All about a point but its times."""
+        """Everything about a point except its times."""
         trial = each.trial
         made = each.code()
         refused = any(one.error is not None for one in made)
@@ -98,8 +100,8 @@ class Station:
         self.attempted(trial)
 
     def unmeasured(self, each: Entrant, counters: bool) -> Trial | None:
-        """A copy of a blank trial with what is known of its code, and what the emulator counts of its first blocks;
-        None where it does not compile."""
+        """A copy of a blank trial with the known facts of its code and, on request, counters of its first blocks; None
+        if it does not compile."""
         from dsl.runtime.header import read
 
         made = each.code()
@@ -113,7 +115,7 @@ class Station:
         return trial
 
     def ready(self, each: Entrant) -> Ready:
-        """A point that has passed, loaded anew if it was measured elsewhere."""
+        """A point that has passed; loaded again if it was measured elsewhere."""
         key = each.trial.key
         if key not in self.loaded:
             kernels = self.runner.kernels(each.trial, each.code())
@@ -128,17 +130,18 @@ class Station:
         return plan
 
     def refer(self, each: Entrant, settled: Callable[[int, Trial], None]) -> Entrant | None:
-        """The reference point, ready to be measured; None if it is not right here."""
+        """The reference point, ready to be measured; None if it is wrong here."""
         if each.trial.times_us or each.trial.key in self.loaded:
             return each
         if each.trial.key in self.thrown_out:
             return None
+        # A copy: its own trial is settled by its own batch.
         own = replace(each, trial=replace(each.trial, launches=[]))
         self.attempt(own, settled)
         return own if own.trial.key in self.loaded else None
 
     def measure(self, racing: Mapping[int, Entrant], rungs: Sequence[int], reference: Entrant | None) -> None:
-        """A contest; sets the times of the trials."""
+        """Runs a contest, and sets the times of the trials."""
         launching = {**racing} if reference is None else {reference.index: reference, **racing}
         bound = {index: prepared(self.ready(each)) for index, each in launching.items()}
         index = None if reference is None else reference.index
@@ -151,7 +154,7 @@ class Station:
 
 
 def steps_of(trial: Trial) -> tuple[StepChoice, ...]:
-    """What was chosen."""
+    """The steps of a trial as they were chosen."""
     return tuple(
         StepChoice(step["kernel"], step.get("schedule"), step.get("constants", {}), tuple(step.get("fixed", ())))
         for step in trial.steps

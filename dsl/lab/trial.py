@@ -1,6 +1,6 @@
-"""A trial: what became of a launch done one way; and the log, a line of JSON each.
+"""A trial: the result of one way to do a launch; and the log, with a line of JSON for each.
 
-The annotations of a trial are what a line of a log is checked by (msgspec does): nobody behind it need ask.
+msgspec checks each line of a log by the annotations of a trial, so that no other code has to.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dsl.text.program import Program
 
 SCHEMA = 3
 READ = (2, SCHEMA)
-"""Schemas of lines that are read; those of 2 do not say all that replays them."""
+"""Schemas of lines that are read. Schema 2 lacks some of the fields that repeat a trial."""
 Scalar = bool | int | float | str | None
 Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Number = Count | Annotated[float, Meta(ge=0, lt=1 << 62)]
 RANK = ("sectors", "wavefronts", "work")
-"""Counters that order trials where none has a time, one after the other."""
+"""Counters that order trials without times, the first one first."""
 VERDICTS = {
     "measured": "right",
     "counted": "right",
@@ -42,8 +42,8 @@ VERDICTS = {
     "race": "race",
     "wrong": "wrong",
 }
-"""What became of it: `measured` on a GPU, `counted` by the emulator, or `compiled` alone where no more was asked for;
-the others have a reason. In words, whether it is right."""
+"""The outcomes: `measured` on a GPU, `counted` by the emulator, or `compiled` if no more was requested; all others have
+a reason. Each with its verdict."""
 
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 else:
 
     class TrialStep(TypedDict):
-        """What was chosen for a launch: see `StepChoice.as_json`."""
+        """The choice of a launch: see `StepChoice.as_json`."""
 
         kernel: str
         schedule: NotRequired[str | None]
@@ -62,8 +62,8 @@ else:
 @dataclass(slots=True)
 class StepFacts:
     """One launch of a trial. registers and spills (bytes) are of a thread, shared_bytes of a block, instructions of the
-    machine code as it stands; None if unknown. constants: all that the variant has, the schedule's own among them.
-    choices: all that were taken, by key, which forced give this code again; ptx: a digest of it."""
+    whole machine code; None if unknown. constants: all of the variant, also those that its schedule sets. choices: all
+    that were taken, by key; forcing them gives the same code; ptx: its digest."""
 
     kernel: str
     schedule: str | None
@@ -81,20 +81,20 @@ class StepFacts:
 
 @dataclass(slots=True)
 class Trial:
-    """A line of the log. `steps` are what was chosen (see `StepChoice.as_json`), `choices` the options that were forced
-    by key, `launches` what that came to.
+    """A line of the log. `steps` are the choices of the plan (see `StepChoice.as_json`), `choices` the options that
+    were forced, by key, `launches` the resulting launches.
 
-    times_us: microseconds of each launch of the whole plan, in the order in which they were taken. contest: names the
-    group that was measured together, whose times of one place are of one round. reference_us: the median of the
-    reference point in that contest, to which times of several devices, or days, are compared. where: host and device
-    that measured it. counters: the emulator's totals of all launches; by_line: the same by line, where there are any.
-    answer: what judged the answer, `expect` lines or `agreement` with an output that they have passed.
+    times_us: microseconds of each launch of the whole plan, in the order of the rounds. contest: the name of the group
+    that was measured together; equal positions in its times are of one round. reference_us: the median of the reference
+    point in that contest, by which times of several devices or days are compared. where: host and device that measured
+    it. counters: the emulator's totals of all launches; by_line: the same by line, if there are any. answer: what
+    judged the result, `expect` lines or `agreement` with an output that has passed them.
 
-    What replays it: file, of the source, as it was given; seed, of the inputs and orders; command; commit of the
-    project; made, the time (UTC).
+    What repeats it: file, the path as given; seed, of inputs and orders; command; commit of the project; made, the time
+    (UTC).
     """
 
-    # what makes it the same trial again
+    # these fields identify the trial: see KEY
     source: str
     device: str
     driver: str | None
@@ -107,7 +107,7 @@ class Trial:
     types: dict[str, str]
     dims: dict[str, int]
     steps: list[TrialStep]
-    # what became of it
+    # the result
     status: str = "measured"
     reason: str = ""
     times_us: list[Number] = field(default_factory=list)
@@ -128,7 +128,7 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Trials of equal keys are the same trial."""
+        """Trials with equal keys are the same trial."""
         about = {name: getattr(self, name) for name in KEY}
         return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -140,8 +140,8 @@ class Trial:
         return f"{self.call}: {kernels}" + (f", {about}" if about else "")
 
     def made_otherwise(self, here: Mapping[str, str]) -> list[str]:
-        """Names of what it was made with that is of another version now, or that an old line does not say. A plug-in on
-        one side alone, and code that was given, is what was tried, and not when."""
+        """Names of versions that differ now, or that an old line lacks. A plug-in on one side only, and code by hand,
+        are part of the trial itself and do not count."""
         tried = {name for name in self.versions.keys() ^ here.keys() if name.startswith("plugin ")} | {"from"}
         return [name for name in differing(self.versions, here) if name not in tried]
 
@@ -155,7 +155,7 @@ class Trial:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it has what its status says: times where it was measured, a step for each launch."""
+        """Whether it has what its status promises: times if measured, a step for each launch."""
         return (self.status != "measured" or bool(self.times_us)) and len(self.launches) in (0, len(self.steps))
 
     @property
@@ -165,19 +165,19 @@ class Trial:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Smaller is better: the median, or the emulator's counters one after the other."""
+        """Smaller is better: the median, or the emulator's counters in order."""
         return self.interval[:1] if self.status == "measured" else tuple(self.counted[name] for name in RANK)
 
     @property
     def counted(self) -> dict[str, float]:
-        """The figures of its counters; 0 where it was not counted."""
+        """The figures of its counters; 0 if it was not counted."""
         from dsl.runtime.emulator import Counters
 
         return Counters.from_dict(self.counters or {}).figures
 
     def figures(self) -> dict[str, Any]:
-        """All that is known of it, by name: the `result`, what the machine code takes (the most of its launches; `sass`
-        counts the instructions of all), counters, `time` in microseconds."""
+        """All known figures by name: the `result`, the resources of the code (the greatest of its launches; `sass` adds
+        up the instructions of all), counters, `time` in microseconds."""
 
         def most(name: str) -> int | float | None:
             return max((v for each in self.launches if (v := getattr(each, name)) is not None), default=None)
@@ -191,35 +191,37 @@ class Trial:
 
 
 def replays(program: Program, seed: int, command: Sequence[str]) -> dict[str, Any]:
-    """Fields of a trial that say how it is made again."""
+    """The fields of a trial that repeat it."""
     about = {"file": str(program.path or program.source.name), "seed": seed}
     return about | {"command": list(command), "commit": commit()}
 
 
+# The fields in front of `status`, and what was forced.
 KEY = (*(f.name for f in fields(Trial)[:12]), "choices", "seed")
 
 
 def default_log(path: Path) -> Path:
     """The log of a `.tile` file in the user's cache folder."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    # Files of one name in two folders have two logs.
     place = hashlib.sha256(str(resolved(path)).encode()).hexdigest()[:8]
     return Path(root, "dsl", "tune", f"{path.stem}-{place}.jsonl")
 
 
 def read_trial(line: str) -> Trial | None:
-    """The trial of a line of a log; None for what is none, or of a schema that is not read."""
+    """The trial of a line; None for a line that is no trial, or of another schema."""
     try:
         trial = decode(line, type=Trial)
     except (MsgspecError, RecursionError):
         return None
     trial.steps = [{"schedule": None, **step} for step in trial.steps]
-    for each in trial.launches:  # keys and options of thousands of trials are the same few texts
+    for each in trial.launches:  # thousands of trials share a few keys and options
         each.choices = {sys.intern(key): sys.intern(option) for key, option in each.choices.items()}
     return trial if trial.schema in READ and trial.status in VERDICTS and trial.is_sound else None
 
 
 def trial_at(text: str) -> Trial:
-    """The trial of `LOG`, whose last line it is, or of `LOG:LINE`. TileError `file` or `option`."""
+    """The trial of `LOG`, for its last line, or of `LOG:LINE`. TileError `file` or `option`."""
     stem, colon, number = text.rpartition(":")
     is_numbered = bool(colon) and number.isascii() and number.isdigit()
     wanted, count, last = int(number[:20]) if is_numbered else 0, 0, ""
@@ -230,14 +232,14 @@ def trial_at(text: str) -> Trial:
     is_there = count > 0 and wanted in (0, count)
     found = read_trial(last) if is_there else None
     if found is None:
-        has = "that is no trial" if is_there else f"it has {count} lines"
-        raise TileError("option", None, f"{text}: {has}", "a log of dsl ablate --log, and a line of it")
+        has = "this line is not a trial" if is_there else f"it has {count} lines"
+        raise TileError("option", None, f"{text}: {has}", "LOG:LINE of a log, for example of dsl ablate --log")
     return found
 
 
 class Log:
-    """The trials of a file of JSON lines; new ones are appended at once. Lines that are no trials, one that is cut
-    short, say, are left out: `unread` counts them."""
+    """The trials of a file of JSON lines; a new trial is appended at once. Lines that are no trials, for example
+    truncated ones, are skipped: `unread` counts them."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -255,7 +257,7 @@ class Log:
             self.trials[trial.key] = trial
 
     def notes(self, plugins: Plugins = NONE) -> list[str]:
-        """What is to be told of its lines: those that are no trials, and trials that were made with something else."""
+        """Messages about its lines: those that are no trials, and trials made with other versions."""
         found = []
         if self.unread:
             found.append(f"lines that are no trials: {self.unread}")
@@ -263,13 +265,14 @@ class Log:
         old = {key: differ for key, trial in self.trials.items() if (differ := trial.made_otherwise(here))}
         if old:
             names = ", ".join(dict.fromkeys(name for differ in old.values() for name in differ))
-            found.append(f"old trials, made with another {names} than is here: {len(old)}")
+            found.append(f"old trials, made with another {names} than installed here: {len(old)}")
         return found
 
     def find(self, trial: Trial) -> Trial | None:
-        """The same trial, if it was made before, with the same versions of everything: an old one is never it."""
+        """The same trial, if the log has it with the same versions of everything."""
         return self.trials.get(trial.key)
 
+    # A result that took seconds must survive Ctrl-C: it is written before the next trial begins.
     def add(self, trial: Trial) -> None:
         trial.made = trial.made or now()
         self.trials[trial.key] = trial

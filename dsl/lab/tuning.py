@@ -1,4 +1,4 @@
-"""A launch at a case: a search says what is tried next, a station tries it, and what comes of it goes to the log."""
+"""A launch at a case: a search chooses the points, stations try them, and their results go to the log."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ from dsl.lab.worker import Here, Worker
 from dsl.lowering.ir.location import TileError
 
 GROUP = 64
-"""Points that are measured together."""
+"""Most points of a batch, which are measured together."""
 LEAST = 4
-"""Of one that several workers share: each has the reference point in its contest, too."""
+"""Fewest points of a batch for several workers: each batch measures the reference point, too."""
 MOST_CONTESTS = 3
-"""Times that points that tie are measured together, if they were not: each may show others that tie."""
+"""How often points that tie are measured together, if they were not: each contest may show others that tie."""
 
 
 def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None = None) -> Iterator[Outcome]:
-    """The outcomes of all launches at all cases, one after the other, tried by machines, or in this process. Trials go
-    to the log as soon as they are settled.
+    """The outcomes of all launches in all cases, one after another, tried by machines or in this process. Each trial
+    goes to the log once it is final.
 
-    Raises TileError; without machines DeviceError after a fault that poisons the device, which the log then has, so
-    that the same command goes on past it.
-    """
+    Raises TileError; without machines also DeviceError after a fault that poisons the device. The log then has that
+    trial, so that the same command continues after it."""
     model = session.settings.model
-    code: Code = "none" if session.place.is_timed and model is None else "assembled"  # a GPU's driver tells it later
+    code: Code = (
+        "none" if session.place.is_timed and model is None else "assembled"
+    )  # a GPU's driver reports registers and spills when it loads the code
     if model is not None and model.needs_machine_code:
         code = "counted"
     elsewhere = None if machines is None else machines.compiling
@@ -68,7 +69,7 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
 
 class Tuning:
     """The points of one launch at one case, the search through them, and the workers that try them. station: of this
-    process, which knows the launch and tries nothing where others do."""
+    process; it knows the launch, and tries nothing if others do."""
 
     def __init__(
         self, session: Session, compiler: Compiler, station: Station, overrides: Overrides, workers: Sequence[Worker]
@@ -78,6 +79,7 @@ class Tuning:
         settings = session.settings
         values = overrides.names | overrides.types | overrides.options
         listed = candidates(call, settings.choice)
+        # Kernels by hand are no points of a set: the search does not see them.
         edited = by_hand(listed, settings.edited)
         self.candidates = {candidate.index: candidate for candidate in [*listed, *edited]}
         self.facts = call.planner().facts()
@@ -90,10 +92,10 @@ class Tuning:
         self.search = SearchRun(settings.search, points, settings.budget, settings.seed)
         self.edited = [candidate.index for candidate in edited]
         self.begun: set[int] = set()
-        """Points of the search that it was given."""
+        """Points that the search has requested, new ones only."""
         self.crew = Crew(workers, self.prepare, self.record, self.heard)
         self.settled: dict[int, Trial] = {}
-        """Trials that the search is not told yet."""
+        """Trials whose results the search does not know yet."""
 
     def run(self) -> Outcome:
         outcome, session = self.outcome, self.session
@@ -108,6 +110,7 @@ class Tuning:
         if self.is_over:
             self.leave_out()
         self.settle()
+        # Workers settle points in any order.
         outcome.candidates = dict(sorted(outcome.candidates.items()))
         made = self.station.case.made
         outcome.moves = self.crew.moves if made is None else made.moves
@@ -121,7 +124,7 @@ class Tuning:
         return (index for index in indices if index not in self.outcome.trials)
 
     def from_log(self) -> None:
-        """Takes over what the log has, and tells the search."""
+        """Takes over the trials of the log, and tells the search."""
         for index, blank in self.blanks.items():
             known = None if self.session.settings.fresh else self.session.log.find(blank)
             if known is not None:
@@ -130,17 +133,17 @@ class Tuning:
         self.tell()
 
     def leave_out(self) -> None:
-        """Notes the points that there was no time for: those that the search was given, or would have been."""
+        """Notes the points for which there was no time: requested ones, and those that would have been."""
         rest = [point.index for point in self.search.fresh()[: self.search.left]]
         left = {*self.unknown([*self.begun, *self.edited]), *rest}
         self.outcome.candidates |= {index: self.candidates[index] for index in left}
         self.outcome.left_out = len(left)
 
     def predicted(self, model: Model) -> dict[int, float]:
-        """What a model says of each point that compiles. TileError for a feature that is not known."""
+        """A model's prediction for each point that compiles. TileError for a missing feature."""
         found: dict[int, float] = {}
         entrants = [self.entrant(candidate.index) for candidate in self.candidates.values() if not candidate.edited]
-        self.session.progress.begin(f"{self.call.name}: what the model says", len(entrants))
+        self.session.progress.begin(f"{self.call.name}: predictions of the model", len(entrants))
         for each in entrants:
             trial = self.station.unmeasured(each, model.needs_counters)
             self.session.progress.advance("" if trial is not None else "compile")
@@ -154,32 +157,32 @@ class Tuning:
     # ---- what is tried ----
 
     def explore(self) -> None:
-        """Asks, tries and tells, until the search has no more, or the time is up."""
+        """Requests, tries and tells, until the search ends or the time is up."""
         goes_on = True
         while goes_on and not self.is_over:
             while self.crew.wants and (batch := self.next_batch()) is not None:
                 self.crew.ahead.append(batch)
             goes_on = self.turn()
         self.crew.ahead.clear()
+        # Batches that are running are waited for: their results are not lost.
         while self.turn():
             pass
 
     def turn(self) -> bool:
-        """As the crew's; the search is told what came of it."""
+        """A turn of the crew; then the search learns the results."""
         goes_on = self.crew.turn()
         self.tell()
         return goes_on
 
     def size(self) -> int:
-        """Points of the next batch: with several workers fewer and fewer new ones, so that all end together."""
+        """Points of the next batch; with several workers the batches shrink, so that all workers end together."""
         count = len(self.crew.workers)
         budget, fresh = self.session.settings.budget, len(self.search.fresh())
         left = fresh if budget is None else min(fresh, budget - len(self.begun))
         return GROUP // count if count == 1 or left <= 0 else max(LEAST, min(GROUP, -(-left // (2 * count))))
 
     def next_batch(self) -> Batch | None:
-        """What the files of `--from` have, then what the search asks for; None where it asks for nothing, now or at
-        all."""
+        """The kernels of `--from`, then what the search requests; None if it requests nothing, now or at all."""
         if edited := [*self.unknown(self.edited)]:
             self.edited = []
             return self.batch(edited)
@@ -187,7 +190,7 @@ class Tuning:
             wanted = self.wanted(points)
             self.search.note(any(index not in self.outcome.trials for index in wanted))
             again = [index for index in wanted if index in self.outcome.trials]
-            if again and not self.call.place.is_timed:  # the emulator would count the same
+            if again and not self.call.place.is_timed:  # the emulator counts the same again
                 self.settled |= {index: self.outcome.trials[index] for index in again}
                 self.tell()
                 wanted = [*self.unknown(wanted)]
@@ -198,13 +201,12 @@ class Tuning:
         return None
 
     def wanted(self, points: Sequence[Point]) -> list[int]:
-        """The points that a search asks for, but for new ones beyond the budget. TileError for one that there is
-        not."""
+        """The points that a search requests, without new ones beyond the budget. TileError for an unknown point."""
         budget, found = self.session.settings.budget, []
         for index in dict.fromkeys(point.index for point in points):
             if index not in self.candidates:
                 name = self.session.settings.search
-                raise TileError("option", None, f"the search '{name}' asks for point {index}, which there is not")
+                raise TileError("option", None, f"the search '{name}' requests point {index}, which does not exist")
             is_new = index not in self.begun and index not in self.outcome.trials
             if not is_new or budget is None or len(self.begun) < budget:
                 found.append(index)
@@ -212,7 +214,7 @@ class Tuning:
         return found
 
     def batch(self, indices: Sequence[int], rungs: Sequence[int] = RUNGS, whole: bool = False) -> Batch:
-        """Points to be tried together, whose code is begun."""
+        """Points that are tried together; begins to compile their code."""
         return Batch([self.entrant(index) for index in indices], rungs, whole=whole)
 
     def entrant(self, index: int) -> Entrant:
@@ -227,7 +229,7 @@ class Tuning:
         return Entrant(index, trial, partial(self.compiler.made_plan, plan, candidate.edited), plan)
 
     def plan(self, candidate: Candidate) -> Plan:
-        """The launches of a point, with the options that are asked for."""
+        """The launches of a point, with the forced options."""
         plan, choose = self.call.plan(candidate), self.session.settings.choose
         for step in plan.steps:
             step.request = replace(step.request, choices=choose)
@@ -236,13 +238,13 @@ class Tuning:
     # ---- what comes of it ----
 
     def prepare(self, batch: Batch) -> None:
-        """Completes a batch that is about to be begun."""
+        """Completes a batch just before it begins."""
         batch.seconds = None if batch.whole else self.session.seconds_left
         batch.reference = None if batch.whole else self.reference(batch.is_retried)
 
     def reference(self, is_retried: bool) -> Entrant | None:
-        """The first of the defaults, to which what several devices measure is compared. None if it is not right; or
-        not known to be, where a process died, of which it may have been the cause."""
+        """The first of the defaults, the common measure of several devices. None if it is wrong; or, after a process
+        died, if it is not known to be right: it may be the cause."""
         if not self.call.place.is_timed:
             return None
         index = min(index for index, candidate in self.candidates.items() if candidate.is_default)
@@ -250,7 +252,7 @@ class Tuning:
         return self.entrant(index) if (known.is_fine if known is not None else not is_retried) else None
 
     def go(self, batch: Batch) -> None:
-        """Has one worker try a batch, and waits."""
+        """Makes one worker try a batch, and waits."""
         self.crew.ahead.append(batch)
         while self.turn():
             pass
@@ -260,7 +262,7 @@ class Tuning:
         self.session.log.add(trial)
 
     def heard(self, index: int, trial: Trial) -> None:
-        """A trial of another process."""
+        """Records a trial of another process."""
         self.record(index, trial)
         self.session.progress.advance(trial.status)
 
@@ -269,14 +271,14 @@ class Tuning:
         self.outcome.candidates[index] = self.candidates[index]
 
     def tell(self) -> None:
-        """The search is told what was settled; it knows nothing of points by hand."""
+        """Tells the search the new results, except those of kernels by hand, which it does not know."""
         told = {index: trial for index, trial in self.settled.items() if self.candidates[index].edited is None}
         self.settled = {}
         if told:
             self.search.tell(told)
 
     def settle(self) -> None:
-        """Measures those that tie together, if they were not; and lets the best answer to `expect` itself."""
+        """Measures points together that tie but were measured apart; then the winner is judged by `expect` itself."""
         if not self.call.place.is_timed:
             return
         outcome = self.outcome
@@ -293,7 +295,7 @@ class Tuning:
 
 
 def in_order(points: Sequence[Point], seed: int, predicted: Mapping[int, float]) -> list[Point]:
-    """The defaults, then the others: those with the least prediction first, the rest shuffled."""
+    """The defaults, then the others: by prediction, the least first, or shuffled."""
     first = [point for point in points if point.is_default]
     rest = [point for point in points if not point.is_default]
     Random(seed).shuffle(rest)

@@ -1,4 +1,4 @@
-"""A station in another process, which may be on another host."""
+"""A station in another process, possibly on another host."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from dsl.runtime.errors import LASTING, DeviceError
 from dsl.text.program import Program, load
 
 POISONED = 3
-"""The status of a process that ends since its device is poisoned."""
+"""The exit status of a process that ends because its device is poisoned."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchAtCase:
-    """What a station is for. file, digest: of the program, with plugins; example: its place among the file's; names,
-    types, options: the case; call: the launch's place in the example; counters: as `Station` has it."""
+    """The launch that a station tries. file, digest: of the program, plug-ins included; example: its position in the
+    file; names, types, options: the case; call: the launch's position in the example; counters: as in `Station`."""
 
     file: str
     digest: str
@@ -47,8 +47,8 @@ class LaunchAtCase:
 
 @dataclass(slots=True)
 class Answer:
-    """What a station did with a batch. trials: those that are settled, by the point's index; poisoned: the fault after
-    which its process is of no use; moves: bytes of the launch, None if unknown."""
+    """A station's results of a batch. trials: the final ones, by the point's index; poisoned: the fault that made its
+    process useless; moves: bytes that the launch moves, None if unknown."""
 
     trials: dict[int, Trial]
     poisoned: str | None = None
@@ -59,15 +59,15 @@ class Worker(Protocol):
     """Tries batches of one launch, one at a time."""
 
     def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Answer]:
-        """Begins a batch; `settled` gets the trials that are settled when this returns, the answer has the others."""
+        """Begins a batch. `settled` gets the trials that are final when this returns; the answer has the others."""
         ...
 
     def renew(self) -> None:
-        """A fresh process, after one that died or whose device was poisoned."""
+        """Replaces the process, after it died or its device was poisoned."""
         ...
 
     def is_dead(self, error: BaseException) -> bool:
-        """Whether a future has this error since the process died."""
+        """Whether a future failed with this error because the process died."""
         ...
 
 
@@ -94,7 +94,7 @@ class Here:
 
 
 def sent(batch: Batch) -> Batch:
-    """A batch as it goes to another process: with the code of its points, for which it waits, and without plans."""
+    """A batch for another process: waits for the code of its points, and leaves out plans."""
 
     def alone(each: Entrant) -> Entrant:
         return replace(each, code=partial(list, each.code()), plan=None)
@@ -108,19 +108,20 @@ def sent(batch: Batch) -> Batch:
 _programs: dict[tuple[str, ...], Program] = {}
 _cases: dict[str, LazyCase] = {}
 _stations: dict[str, Station] = {}
-"""Of this process. Of cases and stations the last alone: their arrays are large."""
+"""State of this process. Only the last case and station are kept: their arrays are large."""
 _is_poisoned = False
 
 
 def described(device: str) -> tuple[TuningPlace, dict[str, str]]:
-    """The device of a process, and the versions of what decides trials."""
+    """The device of a process, and the versions that decide trials."""
     return find_place(device), versions()
 
 
 def answer(launch: LaunchAtCase, device: str, batch: Batch) -> Answer:
-    """Tries a batch. Raises ChangedError where the file is not the one that is meant. A process whose device is
-    poisoned ends: who gave it a batch gives that to another."""
+    """Tries a batch. ChangedError if the file differs from the caller's. A process with a poisoned device exits; the
+    caller gives the batch to another one."""
     global _is_poisoned
+    # With Dask a task may reach a poisoned process before the tuner knows: exiting makes the scheduler start another.
     if _is_poisoned:
         os._exit(POISONED)
     station, said = station_of(launch, device), Answer({})
@@ -135,7 +136,7 @@ def answer(launch: LaunchAtCase, device: str, batch: Batch) -> Answer:
 
 
 def station_of(launch: LaunchAtCase, device: str) -> Station:
-    """That of a launch; the one before is dropped if it is another's, and so are the arrays of another case."""
+    """The station of a launch. It replaces the station of another launch, and the arrays of another case."""
     key = json.dumps([asdict(launch), device])
     if key not in _stations:
         _stations.clear()
@@ -157,6 +158,7 @@ def program_of(launch: LaunchAtCase) -> Program:
     key = launch.file, launch.digest, *launch.plugins
     if key not in _programs:
         program = load(Path(launch.file), plugins=load_plugins(launch.plugins))
+        # Edited since the command began, or another copy on this host.
         if digest_of(program) != launch.digest:
             raise ChangedError(launch.file)
         _programs[key] = program

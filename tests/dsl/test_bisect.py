@@ -121,12 +121,12 @@ def test_reducing_decisions_keeps_their_order(turn: Experiment) -> None:
 @pytest.mark.parametrize(
     ("until", "says"),
     [
-        ("registers", "is no comparison"),
+        ("registers", "does not compare a figure"),
         ("register <= 5", "did you mean 'registers'"),
-        ("registers <= few", "'few' is no number"),
-        ("result <= right", "asks nothing of a result"),
+        ("registers <= few", "'few' is not a number"),
+        ("result <= right", "is not a condition on a result"),
         ("result == fine", "right | not run"),
-        ("sectors <= 1 and", "is no comparison"),
+        ("sectors <= 1 and", "does not compare a figure"),
     ],
 )
 def test_a_predicate_that_asks_nothing_is_an_error(until: str, says: str) -> None:

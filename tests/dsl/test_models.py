@@ -121,8 +121,8 @@ def test_a_model_is_kept_in_a_file(tmp_path: Path) -> None:
         "{}": "it has no 'model' that is a name",
         '{"model": "linear", "of": 3}': "it has no 'of' that is a name",
         state % "[]": "it has no 'state' that is an object",
-        state % '{"intercept": 1}': "its 'state' is none of the model 'linear'",
-        state % '{"intercept": 1, "weights": {"work": NaN}}': "its 'state' is none of the model 'linear'",
+        state % '{"intercept": 1}': "its 'state' does not fit the model 'linear'",
+        state % '{"intercept": 1, "weights": {"work": NaN}}': "its 'state' does not fit the model 'linear'",
     }
     for text, fault in faults.items():
         path.write_text(text)

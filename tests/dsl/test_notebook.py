@@ -65,7 +65,7 @@ def test_a_later_mistake_leaves_the_earlier_module(shell: FakeShell) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("3x", "'3x' is no name of Python"),
+        ("3x", "'3x' is not a Python name"),
         ("a b", "does not take 'b'"),
         ("--rn", "does not take '--rn'"),
         ("a --run --bogus", "error[option]: No such option"),

@@ -538,7 +538,7 @@ SEARCHES_THAT_FAIL = {
     "def ask(self, count):\n        return 1 / 0": "'Mine.ask' raised ZeroDivisionError",
     "def ask(self, count):\n        return None": "'Mine.ask' gave None",
     "def ask(self, count):\n        return [3]": "'Mine.ask' gave [3]",
-    "def ask(self, count):\n        return self.points[:1]": "times in a row for points that are known",
+    "def ask(self, count):\n        return self.points[:1]": "has requested known points",
     "def ask(self, count):\n        while True:\n            pass": "'Mine.ask' did not end in 0.2 seconds",
     "def __init__(self, *given):\n        raise OSError": "'Mine.__init__' raised OSError",
     "def tell(self, trials): return {}[0]\n    def ask(self, count): return self.take(self.fresh(), 1)":

@@ -265,7 +265,7 @@ def test_points_are_ordered_by_counters_and_equal_ones_tie(double: Path) -> None
     assert best["steps"][0]["constants"]["IDLE"] == 0  # the first in the file's order
     assert best["rank"] == min(p["rank"] for p in outcome["points"])
     shown = dsl("tune", double, "IDLE=0,1", "--emulator").stdout
-    assert "ties with 1 more" in shown and "no forecast of time" in shown
+    assert "ties with 1 more" in shown and "they do not predict time" in shown
 
 
 def test_the_interval_covers_the_median_as_often_as_it_says() -> None:

@@ -43,9 +43,8 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
     Raises TileError; without machines also DeviceError after a fault that poisons the device. The log then has that
     trial, so that the same command continues after it."""
     model = session.settings.model
-    code: Code = (
-        "none" if session.place.is_timed and model is None else "assembled"
-    )  # a GPU's driver reports registers and spills when it loads the code
+    # Without a model ptxas is not needed on a GPU: its driver reports registers and spills when it loads the code.
+    code: Code = "none" if session.place.is_timed and model is None else "assembled"
     if model is not None and model.needs_machine_code:
         code = "counted"
     elsewhere = None if machines is None else machines.compiling

@@ -1,4 +1,4 @@
-"""One pale colour a lane: neighbours are alike, and order shows as a rainbow."""
+"""One pale colour for each lane: neighbours have similar colours, so that order shows as a rainbow."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dsl.lowering.ir.targets import WARP
 @cache
 def colour(lane: int) -> str:
     """The colour of a lane as #rrggbb."""
+    # 0.86 of the circle: at its end the hues would return to those of the first lanes.
     red, green, blue = hls_to_rgb(lane % WARP / WARP * 0.86, 0.82, 0.75)
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
 

@@ -1,4 +1,4 @@
-"""A layout in the words of a schedule: blocked, a fragment of a product, or raw bases."""
+"""A layout in the words of a schedule: blocked, a fragment of an MMA, or raw bases."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dsl.lowering.layouts.layout import Layout, LayoutError, bits_of
 from dsl.lowering.machine.tensor_cores import Mma, accumulator, product
 
 AXES = {1: ("element",), 2: ("row", "column")}
-"""What the axes are called, by rank; those of a higher rank have numbers."""
+"""Names of the axes by rank; axes of higher ranks have numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnFragment:
-    """A tile's part in a product: which operand of which instruction ("A", "B", "C", "A transposed", "rows of C" …).
+    """A tile's part in an MMA: which operand of which instruction ("A", "B", "C", "A transposed", "rows of C" …).
 
     box: the extents that one instruction takes of the tile.
     """
@@ -34,7 +34,7 @@ class DrawnFragment:
 
 @dataclass(frozen=True, slots=True)
 class DrawnValue:
-    """A tile that a kernel names: its line, and the value with its layout (a tile in registers or in shared memory)."""
+    """A tile that a kernel names: its line, and its value with a layout, in registers or in shared memory."""
 
     line: int
     value: Value
@@ -45,18 +45,18 @@ class DrawnValue:
 
     @property
     def kind(self) -> str:
-        """As a user reads the type."""
+        """The type as the user writes it."""
         return str(self.value.type)
 
 
 def named_tiles(function: Function) -> list[DrawnValue]:
-    """The tiles that the kernel and its functions name, each name with each of its layouts once, in program order."""
+    """The named tiles of the kernel and its functions, each name once for each layout, in program order."""
     found: dict[tuple[str, object], DrawnValue] = {}
 
     def add(value: Value, op: Op) -> None:
         type = value.type
         if value.name is not None and isinstance(type, TileType | SharedType) and type.shape:
-            # Shared tiles of one type are several: scratch memory has one name.
+            # Several shared tiles may have one name and type, for example scratch memory.
             key = value if isinstance(type, SharedType) else type
             found.setdefault((value.name, key), DrawnValue(line_of(op.loc, function), value))
 
@@ -70,7 +70,7 @@ def named_tiles(function: Function) -> list[DrawnValue]:
 
 
 def line_of(loc: Loc | None, function: Function) -> int:
-    """The innermost line in the kernel's own file, through the calls that were inlined; 0 without one."""
+    """The innermost line in the kernel's own file, out of inlined calls; 0 without one."""
     home = function.loc.source if function.loc else None
     while loc is not None and loc.source is not home and loc.caller is not None:
         loc = loc.caller
@@ -78,7 +78,7 @@ def line_of(loc: Loc | None, function: Function) -> int:
 
 
 def fragments(function: Function) -> dict[Layout, DrawnFragment]:
-    """The layouts that the products of a function require."""
+    """The layouts that the matrix products of a function require."""
     found: dict[Layout, DrawnFragment] = {}
     for op in walk(function.body):
         if not op.spec.product:
@@ -89,8 +89,10 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
         m, n, k = instruction.m, instruction.n, instruction.k
         for name, layout, box in (("C", spread.c, (m, n)), ("A", spread.a, (m, k)), ("B", spread.b, (k, n))):
             found.setdefault(layout, DrawnFragment(instruction, name, box))
+        # `dot(a.T, b)` reads a transposed tile: the layout is the fragment's with its axes exchanged.
         for name, layout, box in (("A", spread.a, (k, m)), ("B", spread.b, (n, k))):
             found.setdefault(layout.transpose((1, 0)), DrawnFragment(instruction, f"{name} transposed", box))
+        # A reduced accumulator keeps the layout of its rows or columns, with or without the reduced axis.
         for keep in (False, True):
             for name, axis, box in (("rows", 1, (m, 1)), ("columns", 0, (1, n))):
                 part = box if keep else (max(box),)
@@ -99,9 +101,9 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
 
 
 def describe(layout: Layout, spread: dict[Layout, DrawnFragment]) -> str:
-    """One line: what a schedule would say to have this layout, and how often an element is held.
+    """One line: how a schedule would request this layout, and how many threads hold each element.
 
-    spread: what products require.
+    spread: the layouts that matrix products require.
 
     >>> describe(Layout.blocked((4, 256), (1, 8), (1, 32), (4, 1)), {})
     'vector [1, 8], lanes [1, 32], warps [4, 1]'
@@ -137,7 +139,7 @@ def copies_of(layout: Layout) -> int:
 
 
 def warps_of(layout: Layout) -> tuple[int, ...]:
-    """How many warps lie along each axis; those that hold the same are not counted."""
+    """How many warps lie along each axis; warps with equal elements count once."""
     return _along(layout, layout.warp)
 
 
@@ -146,6 +148,7 @@ def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
     if fragment.operand != "C" or copies_of(layout) > 1:
         return ""
     (rows, columns), (along_m, along_n) = layout.shape, warps_of(layout)
+    # A search over powers of two: the layout does not say which of them made it.
     for near_m, near_n in _factors(2, (rows, columns)):
         near = (near_m, near_n)
         try:
@@ -158,7 +161,7 @@ def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
 
 
 def blocked_form(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
-    """(vector, lanes, warps) with which `Layout.blocked` gives this layout, or None."""
+    """(vector, lanes, warps) for which `Layout.blocked` gives this layout, or None."""
     shape, rank = layout.shape, len(layout.shape)
     for lanes in _at_least(_along(layout, layout.lane), len(layout.lane)):
         for warps in _at_least(_along(layout, layout.warp), len(layout.warp)):
@@ -169,18 +172,18 @@ def blocked_form(layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...], tupl
 
 
 def _along(layout: Layout, bases: tuple[int, ...]) -> tuple[int, ...]:
-    """How many lanes or warps lie along each axis; those that hold the same are not counted."""
+    """How many lanes or warps lie along each axis; those with equal elements count once."""
     masks = [layout.axis_mask(axis) for axis in range(len(layout.shape))]
     return tuple(1 << sum(bool(basis & mask) for basis in bases) for mask in masks)
 
 
 def _at_least(least: tuple[int, ...], bits: int) -> list[tuple[int, ...]]:
-    """All rows of powers of two, 2 to `bits` in all, that are no less than `least`: what is beyond holds copies."""
+    """All rows of powers of two with the product 2 to the `bits` that are at least `least`; the excess holds copies."""
     return [row for row in _splits(1 << bits, len(least)) if all(r >= n for r, n in zip(row, least, strict=True))]
 
 
 def _splits(count: int, rank: int) -> Iterator[tuple[int, ...]]:
-    """All rows of `rank` powers of two whose product is `count`, the last axis largest first."""
+    """All rows of `rank` powers of two with the product `count`, the last axis largest first."""
     if rank == 1:
         yield (count,)
         return
@@ -192,7 +195,8 @@ def _splits(count: int, rank: int) -> Iterator[tuple[int, ...]]:
 
 
 def _factors(rank: int, most: tuple[int, ...], product: int | None = None) -> Iterator[tuple[int, ...]]:
-    """All rows of powers of two up to `most` along each axis, up to `product` in all; smallest products first."""
+    """All rows of powers of two up to `most` along each axis and with products up to `product`, small products
+    first."""
     limit = prod(most) if product is None else product
     size = 1
     while size <= limit:
@@ -203,7 +207,7 @@ def _factors(rank: int, most: tuple[int, ...], product: int | None = None) -> It
 
 
 def swizzle_words(type: SharedType) -> str:
-    """The swizzle of a shared tile as a schedule pins it, else bit by bit; empty without one."""
+    """The swizzle of a shared tile as a schedule writes it, else bit by bit; empty without one."""
     if not type.swizzle:
         return ""
     first, mask = type.swizzle[0]

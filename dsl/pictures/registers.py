@@ -1,4 +1,4 @@
-"""What a picture of a tile in registers shows: its bits, a corner cell by cell, and how the corner repeats."""
+"""The picture of a tile in registers: its bits, a corner cell by cell, and how the corner repeats."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dsl.lowering.layouts.layout import Layout, bits_of
 from dsl.pictures.names import AXES
 
 MOST_LINES = 32
-"""Lines of cells in a corner, at most."""
+"""Most lines of cells in a corner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`count` neighbours along the last axis from `column` on: one thread has them in registers from `register` on."""
+    """`count` neighbours along the last axis, from `column` on, in registers of one thread, from `register` on."""
 
     column: int
     count: int
@@ -31,7 +31,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class PictureLine:
-    """Cells side by side, of which the first begins at `start`, a coordinate of the tile."""
+    """A row of cells; the first begins at `start`, a coordinate of the tile."""
 
     start: tuple[int, ...]
     cells: tuple[Cell, ...]
@@ -39,9 +39,9 @@ class PictureLine:
 
 @dataclass(frozen=True, slots=True)
 class DrawnStep:
-    """What lies `distance` further along `axis` than an element of the corner: the change of its place.
+    """The change of place from an element of the corner to the element `distance` further along `axis`.
 
-    exact: the change adds to every place in the corner; else it is an exclusive or.
+    exact: the change is added to every place in the corner; else it is an exclusive or.
     """
 
     axis: int
@@ -52,8 +52,8 @@ class DrawnStep:
 
 @dataclass(frozen=True, slots=True)
 class RegisterPicture:
-    """bits: for each axis the places, by name, whose XOR is each bit of the coordinate, the highest first; idle: the
-    bits of lanes and warps that move along no axis.
+    """bits: for each axis the places, by name, whose XOR is each bit of the coordinate, the highest first; idle: bits
+    of lanes and warps that move along no axis.
 
     corner: extents of the part that `lines` show, from the tile's origin on; `steps` lead to all other parts.
     """
@@ -88,7 +88,7 @@ class RegisterPicture:
 def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> RegisterPicture:
     """The picture of a layout, with lines of at most `cells` cells (a power of two).
 
-    The corner is what the lanes of a warp reach with the fewest registers, at least `box`, at most MOST_LINES lines.
+    The corner is the box that a warp's lanes reach with the fewest registers, at least `box`, at most MOST_LINES lines.
     """
     inverse = layout.invert()
     run = run_of(layout, inverse)
@@ -107,11 +107,12 @@ def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> R
 
 
 MOST_BLOCKS = 16
-"""Repeats of the corner along an axis that a map of them shows, at most."""
+"""Most repeats of the corner along an axis in the map of repeats."""
 
 
 def blocks(picture: RegisterPicture) -> list[list[tuple[str, int]]]:
-    """Where the corner repeats, row by row: words for the place of its first element, and the warp. Ranks 1 and 2."""
+    """The map of the corner's repeats, row by row: the place of the first element in words, and its warp. Ranks 1 and
+    2."""
     layout, inverse = picture.layout, picture.layout.invert()
     counts = [min(e // c, MOST_BLOCKS) for e, c in zip(layout.shape, picture.corner, strict=True)]
     rows, columns = (1, *counts)[-2:]
@@ -142,17 +143,19 @@ def stride(layout: Layout, axis: int) -> int:
 
 
 def run_of(layout: Layout, inverse: Layout) -> int:
-    """How many neighbours along the last axis lie in successive registers of one thread, from a multiple on."""
+    """How many neighbours along the last axis lie in successive registers of one thread, from each multiple of it
+    on."""
     n, most = 0, min(len(layout.register), bits_of(layout.shape[-1]))
     while n < most and inverse.flat[n] == 1 << n:
         n += 1
+    # The lower bits of all other places must be zero, or a run would not begin at a multiple.
     while n and any(place & (1 << n) - 1 for place in inverse.flat[n:]):
         n -= 1
     return 1 << n
 
 
 def reach(layout: Layout, run: int) -> tuple[int, ...]:
-    """The smallest box of powers of two that a warp's lanes reach with their first `run` registers."""
+    """The smallest box, of powers of two, that a warp's lanes reach with their first `run` registers."""
     out = []
     for axis in range(len(layout.shape)):
         mask, lowest = layout.axis_mask(axis), stride(layout, axis)
@@ -188,7 +191,7 @@ def lines(layout: Layout, inverse: Layout, corner: tuple[int, ...], run: int, ce
 
 
 def steps(layout: Layout, inverse: Layout, corner: tuple[int, ...]) -> Iterator[DrawnStep]:
-    """One for each bit of a coordinate that the corner does not have."""
+    """One for each bit of a coordinate beyond the corner."""
     every = inverse.flat
     for axis in reversed(range(len(layout.shape))):
         lowest = stride(layout, axis)

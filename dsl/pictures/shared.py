@@ -1,4 +1,4 @@
-"""What a picture of a shared tile shows: where its elements lie in the banks, and what each access does to them."""
+"""The picture of a shared tile: which banks its elements lie in, and which banks each access touches."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from dsl.lowering.shared.shared_map import (
 from dsl.pictures.names import AXES, line_of
 
 MOST_LINES = 8
-"""Lines of 128 bytes that a picture shows, at most."""
+"""Most lines of 128 bytes in a picture."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTouch:
-    """One lane of a phase: its number, the byte offset in a stage that it touches first."""
+    """One lane of a phase: its number, and the offset of its first byte in a stage."""
 
     lane: int
     offset: int
@@ -39,12 +39,10 @@ class DrawnTouch:
 
 @dataclass(frozen=True, slots=True)
 class DrawnAccess:
-    """One kind of access: its operation, the line of the kernel, bytes a lane, and how many operations are like it.
+    """One kind of access: its operation, the line of the kernel, bytes a lane, and the number of such operations.
 
-    beyond: passes over the banks of a phase beyond the one needed, None where that is not known; touches: the lanes of
-    one phase, the one that begins at offset 0 (all others are the same, moved by an exclusive or); none where offsets
-    are data.
-    """
+    beyond: passes over the banks of a phase, beyond the one that is needed; None if unknown; touches: the lanes of one
+    phase, which begins at offset 0 (all other phases are equal up to an exclusive or); empty if offsets are data."""
 
     name: str
     line: int
@@ -55,10 +53,11 @@ class DrawnAccess:
 
     @property
     def passes(self) -> tuple[tuple[tuple[int, str], ...], ...]:
-        """For each pass over the banks, the banks (in order) with the lanes whose word each serves."""
+        """For each pass over the banks, the banks in order, with the lanes whose word each serves."""
         words: dict[int, list[int]] = {}
         for touch in self.touches:
             for byte in range(touch.offset // WORD * WORD, touch.offset + self.bytes, WORD):
+                # Lanes that read the same word are served together: one word counts once.
                 words.setdefault(byte, []).append(touch.lane)
         queue: dict[int, list[str]] = {}
         for byte, lanes in sorted(words.items(), key=lambda item: (item[1], item[0])):
@@ -81,19 +80,19 @@ class DrawnAccess:
 
     @property
     def heads(self) -> dict[int, str]:
-        """What the banks of one lane are called, by the first of them."""
+        """The names of the banks of one lane, by the first of them."""
         return {bank: bank_name(bank, self.group) for bank in range(0, BANKS // WORD, self.group)}
 
     @property
     def verdict(self) -> str:
         if self.beyond is None:
-            return "unknown: a mask or data says which lanes go where"
+            return "unknown: a mask or data decides where lanes access"
         return "no conflict" if self.beyond == 0 else f"{self.beyond + 1} passes, {self.beyond} by conflicts"
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPicture:
-    """type: of the tile; unit: bytes of a place in `lines`; lines: for each 128 bytes, the coordinates (in a stage) of
+    """type: of the tile; unit: bytes of a place in `lines`; lines: for each 128 bytes, the coordinates in a stage of
     the first element of each place."""
 
     type: SharedType
@@ -118,7 +117,7 @@ class SharedPicture:
         return AXES.get(rank, tuple(f"axis {i}" for i in range(rank)))
 
     def shade(self, coordinates: tuple[int, ...]) -> int:
-        """A lane whose colour stands for a place: the same for all that lie one below the other without a swizzle."""
+        """A lane whose colour stands for a place: equal for places that lie below each other without a swizzle."""
         place = 0
         for extent, coordinate in zip(self.stage, coordinates, strict=True):
             place = place * extent + coordinate
@@ -130,7 +129,7 @@ class SharedPicture:
 
 
 def ranges(numbers: list[int]) -> str:
-    """Numbers in words: 0-3,8."""
+    """Numbers as ranges: `0-3,8`."""
     parts: list[list[int]] = []
     for number in sorted(numbers):
         if parts and number == parts[-1][-1] + 1:
@@ -149,7 +148,7 @@ def bank_name(first: int, count: int) -> str:
 
 
 def accesses(function: Function, memory: Value) -> list[DrawnAccess]:
-    """The accesses of a shared tile, each kind once."""
+    """The accesses of a shared tile, with the number of each kind."""
     maps = SharedMaps(facts_of(function))
     found: dict[DrawnAccess, int] = {}
     for op in shared_accesses(walk(function.body)):
@@ -168,6 +167,7 @@ def access_of(function: Function, maps: SharedMaps, op: Op) -> DrawnAccess:
     map = maps.of(op, layout) if layout is not None and layout.shape else None
     if map is not None and layout is not None:
         phase = phase_of(maps.analysis, op, map)
+        # Lanes that hold copies do not store.
         silent = layout.replicated["lane"] if writes(op) and not op.spec.joint else 0
         acting = [lane for lane in range(1 << lanes_together(size)) if not lane & silent]
         touches = tuple(
@@ -177,10 +177,11 @@ def access_of(function: Function, maps: SharedMaps, op: Op) -> DrawnAccess:
 
 
 def picture(function: Function, memory: Value) -> SharedPicture:
-    """The picture of a shared tile of a function with all passes run."""
+    """The picture of a shared tile of a function after all passes."""
     type = memory.type
     assert isinstance(type, SharedType)
     every = tuple(accesses(function, memory))
+    # A swizzle moves units whole: the lowest bit that it moves is the unit, at most 16 bytes.
     unit = min([16, *(mask & -mask for _, mask in type.swizzle)])
     unit = max(unit, type.dtype.bytes)
     made = SharedPicture(type, unit, (), every)
@@ -188,7 +189,7 @@ def picture(function: Function, memory: Value) -> SharedPicture:
 
 
 def bank_lines(picture: SharedPicture) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """The coordinates of what lies in the banks, 128 bytes a line, to the swizzle's period."""
+    """The coordinates of the elements in the banks, 128 bytes a line, up to the swizzle's period."""
     type = picture.type
     period = max((2 << bit for bit, _ in type.swizzle), default=2 * BANKS)
     end = min(period, MOST_LINES * BANKS, picture.stage_bytes)
@@ -200,7 +201,7 @@ def bank_lines(picture: SharedPicture) -> Iterator[tuple[tuple[int, ...], ...]]:
 def coordinates(picture: SharedPicture, offset: int) -> tuple[int, ...]:
     """The coordinates, in a stage, of the element whose byte offset before the swizzle is `offset`.
 
-    A swizzle is its own inverse: the bits that it reads are none of those that it moves.
+    A swizzle is its own inverse, since it moves none of the bits that it reads.
     """
     out: list[int] = []
     rest = offset // picture.type.dtype.bytes

@@ -1,4 +1,4 @@
-"""Pictures as SVG: one sheet, one picture below the other."""
+"""Pictures as SVG: one sheet, the pictures below each other."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dsl.pictures.text import cell_text, step_words
 
 MARGIN, GAP = 24, 14
 ROW, LETTER = 20, 6.8
-"""Heights and widths in pixels: of a cell, of a letter of 11 pixels."""
+"""Pixels: the height of a cell, and the width of a letter of size 11."""
 EMPTY, RED, INK, GREY = "#f4f4f4", "#d9363e", "#1a1a1a", "#767676"
 
 
 class Canvas:
-    """SVG elements, and how far they reach."""
+    """SVG elements, and their extent."""
 
     def __init__(self) -> None:
         self.elements: list[str] = []
@@ -35,7 +35,7 @@ class Canvas:
         self.width = max(self.width, x + (reach if anchor == "start" else reach / 2 if anchor == "middle" else 0))
 
     def line(self, text: str, size: int = 11, fill: str = INK) -> None:
-        """A line of text below what is there."""
+        """Adds a line of text below the last element."""
         self.y += size + 5
         self.text(MARGIN, self.y, text, size, fill)
 
@@ -49,9 +49,10 @@ class Canvas:
     def grid(
         self, heads: list[str], rows: Iterable[tuple[str, list[tuple[str, str, str]]]], x: float = MARGIN
     ) -> float:
-        """Rows of cells (text, colour, ink) below what is there, with labels beside and heads above; its right end."""
+        """Adds rows of cells (text, colour, ink) with labels at the left and headings above; returns the right end."""
         rows = list(rows)
         label = max((len(name) for name, _ in rows), default=0) * LETTER + 8
+        # One width for all cells: columns line up.
         letters = max((len(text) for _, row in rows for text, _, _ in row), default=1)
         width = max([letters, *map(len, heads)]) * LETTER + 10
         self.y += ROW
@@ -66,7 +67,7 @@ class Canvas:
 
 
 def sheet(pictures: list[tuple[str, str, RegisterPicture | SharedPicture]]) -> str:
-    """An SVG document of pictures, each with its title and its description."""
+    """An SVG document of pictures, each with its title and description."""
     canvas = Canvas()
     for title, about, picture in pictures:
         canvas.line(title, 14)
@@ -84,7 +85,7 @@ def sheet(pictures: list[tuple[str, str, RegisterPicture | SharedPicture]]) -> s
 
 
 def draw_registers(canvas: Canvas, picture: RegisterPicture) -> None:
-    """The bits of each axis, the corner's cells by lane, and where the corner repeats."""
+    """Draws the bits of each axis, the corner's cells by lane, and where the corner repeats."""
     most = max(map(len, picture.bits))
     rows = []
     for axis, names in zip(picture.axes, picture.bits, strict=True):
@@ -92,7 +93,7 @@ def draw_registers(canvas: Canvas, picture: RegisterPicture) -> None:
         rows.append((axis, [*cells, *((name, PLACES.get(name[0], EMPTY), INK) for name in names)]))
     canvas.grid([f"bit {i}" for i in reversed(range(most))], rows)
     if picture.idle:
-        canvas.line(f"no axis: held alike by {', '.join(picture.idle)}")
+        canvas.line(f"copies, along no axis: {', '.join(picture.idle)}")
     canvas.line("l: lane, r: register, w: warp", 10, GREY)
     canvas.y += GAP
 
@@ -112,7 +113,7 @@ def draw_registers(canvas: Canvas, picture: RegisterPicture) -> None:
         return
     canvas.y += GAP
     if len(picture.corner) <= 2 and (found := blocks(picture)):
-        canvas.line("this part again: its warp, its first register")
+        canvas.line("repeats of this part: warp, first register")
         canvas.grid(
             [str(i * picture.corner[-1]) for i in range(len(found[0]))],
             (
@@ -134,8 +135,8 @@ PLACES = {"l": "#cfe3ff", "r": "#ffe3c2", "w": "#d6f2d0"}
 
 
 def draw_shared(canvas: Canvas, picture: SharedPicture) -> None:
-    """What lies in which bank, then each access: pass by pass the lanes that it serves; red beyond the first pass."""
-    canvas.line(f"what lies in the banks, by byte offset: {', '.join(picture.axes)} of every {picture.unit} bytes")
+    """Draws which element lies in which bank, then each access, pass by pass: lanes of later passes are red."""
+    canvas.line(f"contents of the banks by byte offset: {', '.join(picture.axes)} of every {picture.unit} bytes")
     rows = []
     for i, line in enumerate(picture.lines):
         rows.append((str(BANKS * i), [(", ".join(map(str, at)), colour(picture.shade(at)), INK) for at in line]))

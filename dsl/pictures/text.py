@@ -1,4 +1,4 @@
-"""Pictures for the terminal: text that reads without colours, and has them where there are some."""
+"""Pictures for the terminal: readable without colours, coloured if the terminal has colours."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DIM, TITLE, CONFLICT = "dim", "bold", "bold white on red"
 
 
 def registers(picture: RegisterPicture) -> list[Text]:
-    """The bits of each axis, the corner, and the steps to what lies outside of it."""
+    """The bits of each axis, the corner, and the steps to the parts outside of it."""
     return [*bit_table(picture), Text(), *corner(picture), *step_lines(picture)]
 
 
 def bit_table(picture: RegisterPicture) -> list[Text]:
-    """One line an axis: which bit of which place is each bit of the coordinate."""
+    """One line for each axis: the bit of a place that is each bit of the coordinate."""
     most = max(map(len, picture.bits))
     cells = max((len(name) for names in picture.bits for name in names), default=1) + 2
     label = max(map(len, (*picture.axes, "bit")))
@@ -31,14 +31,14 @@ def bit_table(picture: RegisterPicture) -> list[Text]:
             padded = [""] * (most - len(names)) + list(names)
             out.append(Text(INDENT + axis.ljust(label) + "".join(f"{name:>{cells}}" for name in padded)))
     if picture.idle:
-        words = "no axis: held alike by " + ", ".join(picture.idle)
+        words = "copies, along no axis: " + ", ".join(picture.idle)
         out.append(Text(INDENT + words))
     out[0].append("    l: lane, r: register, w: warp", DIM)
     return out
 
 
 def corner(picture: RegisterPicture) -> list[Text]:
-    """The cells: lane, then registers; with the warp before where there are several."""
+    """The cells: lane, then registers; with the warp in front if the corner has several."""
     start = slice(None, None if picture.wraps or len(picture.corner) == 1 else -1)
     labels = [", ".join(map(str, line.start[start])) for line in picture.lines]
     rows = [[cell_text(picture, cell) for cell in line.cells] for line in picture.lines]
@@ -62,7 +62,7 @@ def cell_text(picture: RegisterPicture, cell: Cell) -> str:
 
 
 def step_lines(picture: RegisterPicture) -> list[Text]:
-    """What lies outside of the corner, by axis."""
+    """The steps to the parts outside of the corner, by axis."""
     if picture.is_whole:
         return []
     out = [Text()]
@@ -85,9 +85,9 @@ def step_words(step: DrawnStep) -> str:
 
 
 def shared(picture: SharedPicture, width: int) -> list[Text]:
-    """Which element lies in which bank, then each access: which lanes of a phase each pass over the banks serves.
+    """Which element lies in which bank, then for each access the lanes that each pass over the banks serves.
 
-    width: columns of the terminal, into which lines of banks are broken.
+    width: columns of the terminal; longer lines of banks are broken.
     """
     out = memory(picture, width)
     for access in picture.accesses:
@@ -96,11 +96,11 @@ def shared(picture: SharedPicture, width: int) -> list[Text]:
 
 
 def memory(picture: SharedPicture, width: int) -> list[Text]:
-    """The coordinates of what lies in the banks, a line for every 128 bytes."""
+    """The coordinates of the elements in the banks, a line for every 128 bytes."""
     cells = [[", ".join(map(str, at)) for at in line] for line in picture.lines]
     size = max(len(text) for row in [picture.heads, *cells] for text in row)
     label = max(len(str(BANKS * len(cells))), len("byte"))
-    out = [Text(f"{INDENT}what lies in the banks: {', '.join(picture.axes)} of every {picture.unit} bytes", DIM)]
+    out = [Text(f"{INDENT}contents of the banks: {', '.join(picture.axes)} of every {picture.unit} bytes", DIM)]
     for part in parts(len(picture.heads), size, width - label):
         heads = "".join(f" {head:>{size}} " for head in picture.heads[part])
         out.append(Text(f"{INDENT}{'byte':>{label}} {heads}", DIM))
@@ -116,13 +116,14 @@ def memory(picture: SharedPicture, width: int) -> list[Text]:
 
 
 def parts(count: int, size: int, width: int) -> Iterator[slice]:
-    """`count` cells of `size` letters, broken into as many lines as the width takes: a power of two in each."""
+    """`count` cells of `size` letters in lines that fit the width: a power of two in each line."""
+    # A power of two: each line begins at a bank that is easy to find.
     per = 1 << max(1, (width - len(INDENT) - 1) // (size + 2)).bit_length() - 1
     return (slice(first, first + per) for first in range(0, count, per))
 
 
 def access_lines(access: DrawnAccess, width: int) -> list[Text]:
-    """What an access is, its verdict, and pass by pass the lanes that are served."""
+    """An access, its verdict, and pass by pass the lanes that are served."""
     times = f", {access.count} times" if access.count > 1 else ""
     head = Text(f"{INDENT}line {access.line}: {access.name}, {access.bytes} bytes a lane{times}: ")
     out = [head.append(access.verdict, CONFLICT if access.beyond else TITLE)]

@@ -1,4 +1,4 @@
-"""A tile that a kernel names, in one line and as a picture, wherever it lies."""
+"""A named tile of a kernel, in one line and as a picture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsl.pictures.shared import SharedPicture
 from dsl.pictures.svg import sheet
 
 CELLS = 16
-"""Cells of a line in a picture of a page."""
+"""Cells of a line in the pictures of a page."""
 
 
 def pictured(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment]) -> str:
@@ -41,8 +41,8 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
 def drawn(
     function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFragment], cells: int
 ) -> RegisterPicture | SharedPicture:
-    """The picture of a tile, with lines of at most `cells` cells (a power of two) for one in registers. spread: what
-    products require."""
+    """The picture of a tile; for one in registers with lines of at most `cells` cells (a power of two). spread: the
+    layouts that matrix products require."""
     if isinstance(tile.value.type, SharedType):
         return shared.picture(function, tile.value)
     layout = tile.value.tile.layout

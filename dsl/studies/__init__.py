@@ -1,1 +1,1 @@
-"""What is told of a whole file: its errors, what its kernels cost and mean, and why they are as they are."""
+"""Tools on a whole file: its errors, the cost and the correctness of its kernels, and the reasons for their code."""

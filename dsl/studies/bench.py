@@ -1,9 +1,8 @@
-"""The examples of a file side by side: each kernel and schedule that serves them, checked, counted and measured.
+"""The examples of a file side by side: each kernel and schedule that can run them, checked, counted and measured.
 
-A row is an example done one way: as the file chooses, with another option of its dispatch, with another schedule, or by
-a peer (`peers.py`). All rows are checked before any is measured. They are measured in turns, so that a drift of the
-clocks meets all alike.
-"""
+A row is one way to do an example: as the file chooses, with another option of its dispatch, with another schedule, or
+by a peer (`peers.py`). All rows are checked before any is measured. They are measured in alternation, so that a drift
+of the clocks affects all alike."""
 
 from __future__ import annotations
 
@@ -35,16 +34,16 @@ from dsl.text.program import Program, reached_kernels
 from dsl.values.numbers import Numbers
 
 ROUNDS = 50
-"""Measured launches of a row."""
+"""Timed launches of each row."""
 A_BLOCK = ("divergent_branches", "barriers", "atomics", "wavefronts", "sectors")
 ALL_BLOCKS = ("instructions", "moves", "atomic_waits")
-"""Figures of a row: of a block, and of all."""
+"""Figures of a row, per block; and figures over all blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchWay:
-    """How to do an example: with these options of its dispatch, and this schedule in place of the file's choice; with
-    the kernels of an edited file in the place of those that the plan has."""
+    """A way to do an example: with these options of its dispatch, this schedule instead of the file's choice, and the
+    kernels of an edited file instead of the plan's."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     schedule: str | None = None
@@ -53,9 +52,9 @@ class BenchWay:
 
 @dataclass(slots=True)
 class BenchRow:
-    """An example done one way. `counted`: blocks of each launch that its counters are of; `failed`: why there is no
-    report, or what the emulator finds in these blocks; `is_wrong`: it should have run, as what the file chooses.
-    `edited`: the file, IR or PTX by hand, that a kernel of it is from; `peer`: who did it in the kernels' place."""
+    """One way to do an example. `counted`: number of blocks of each launch that its counters cover; `failed`: why there
+    is no report, or the emulator's finding in these blocks; `is_wrong`: it should have run, since the file chooses it.
+    `edited`: the file of IR or PTX by hand that replaced a kernel; `peer`: the function that replaced the kernels."""
 
     example: str | None
     options: dict[str, Any]
@@ -76,13 +75,14 @@ class BenchRow:
         return [launch.schedule or "-" for launch in self.report.launches] if self.report else []
 
     def figures(self) -> dict[str, float | None]:
-        """What the counters say: `instructions` of warps, `moves` and `atomic_waits` in all blocks, other counts a
-        block, and over the fewest that the same accesses could need (None without such accesses)."""
+        """The figures: `instructions` of warps, `moves` and `atomic_waits` over all blocks; other counts per block, and
+        over the fewest that the same accesses could need (None without such accesses)."""
         from dsl.runtime.emulator import Counters
 
         part, all_blocks, blocks = Counters(), Counters(), 0
         for launch, count in zip(self.report.launches if self.report else [], self.counted, strict=True):
             if (found := launch.counted) is not None:
+                # The emulator counts a barrier for each warp; the table shows barriers of a block.
                 found.barriers /= -(-launch.threads // WARP)
                 part.add(found)
                 all_blocks.add(found.times(launch.blocks / count))
@@ -100,9 +100,10 @@ class BenchRow:
 def ways(
     program: Program, example: ast.Example, overrides: Overrides, wanted: Collection[str] = ()
 ) -> Iterator[BenchWay]:
-    """The ways to do an example: one for each combination of its dispatch's options that nobody has set, then one for
-    each schedule. With `wanted`, these schedules alone."""
+    """The ways to do an example: one for each combination of its dispatch's options that are not set, then one for each
+    schedule. With `wanted`, only these schedules."""
     lines = [line for line in example.lines if isinstance(line, ast.Launch)]
+    # With several launches a schedule's name would not say which one it is for.
     schedules = named_schedules(program, lines[0].name) if len(lines) == 1 else []
     if wanted:
         known = dict.fromkeys([*schedules, *(unnamed_schedules(program, lines[0].name) if len(lines) == 1 else ())])
@@ -116,7 +117,7 @@ def ways(
 
 
 def named_schedules(program: Program, name: str) -> list[str]:
-    """Schedules that a call of a kernel, or of a dispatch in a branch with one launch, may be given by name."""
+    """Schedules that a call may request by name: of a kernel, or of dispatch branches with one launch."""
     if name in program.kernels:
         return list(program.schedules_of(name))
     out: dict[str, None] = {}
@@ -128,7 +129,7 @@ def named_schedules(program: Program, name: str) -> list[str]:
 
 
 def unnamed_schedules(program: Program, name: str) -> list[str]:
-    """Schedules that no branch of a dispatch names, of kernels that it launches alone: a call may ask for them, too."""
+    """Schedules that a call may also request: of kernels that a dispatch launches alone, named by no branch."""
     if name in program.kernels:
         return []
     named = named_ways(program.dispatches[name])
@@ -144,7 +145,7 @@ def option_values(program: Program, name: str) -> dict[str, list[Any]]:
 
 
 def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[str]) -> list[ast.Example]:
-    """The examples of these names (all without) that may come to one of these kernels. Raises TileError."""
+    """The examples of these names (default: all) that may launch one of these kernels. Raises TileError."""
     known = {example.name: example for example in program.examples}
     for name in names:
         if name not in known:
@@ -156,12 +157,12 @@ def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[st
     if kernels:
         found = [example for example in found if {k.name for k in reached_kernels(program, example)} & {*kernels}]
     if not found:
-        raise TileError("example", None, f"{program.source.name} has no example of this", "add an 'example:' block")
+        raise TileError("example", None, f"{program.source.name} has no such example", "add an 'example:' block")
     return found
 
 
 def made_from(rows: Sequence[BenchRow], edited: Edited) -> BenchRow | None:
-    """The row that an edited file is put into: one that launches a kernel of its, of the same schedule if there is."""
+    """The row whose kernel an edited file replaces: one that launches it, with the same schedule if possible."""
     able = [row for row in rows if row.edited is None and edited.headers.keys() & {*row.kernels}]
     wanted = {(kernel, header.schedule or "-") for kernel, header in edited.headers.items()}
     same = [row for row in able if wanted & {*zip(row.kernels, row.schedules, strict=True)}]
@@ -176,7 +177,7 @@ def joined_names(rows: Sequence[BenchRow]) -> str:
 
 
 class Bench:
-    """The rows of one file on one device (`emulator` or `cuda:0`), with what counting and measuring them needs."""
+    """The rows of one file on one device (`emulator` or `cuda:0`), and what is needed to count and measure them."""
 
     def __init__(self, program: Program, device: str, why: str, settings: LaunchSettings):
         self.program, self.device, self.why = program, device, why
@@ -187,8 +188,7 @@ class Bench:
         self.errors: list[Exception] = []
 
     def add(self, example: ast.Example, overrides: Overrides, way: BenchWay) -> BenchRow:
-        """A further row, run and checked once. Raises DeviceError for a GPU that failed; what else goes wrong is the
-        row's."""
+        """Adds a row, run and checked once. Raises DeviceError if a GPU failed; other errors belong to the row."""
         ptx = None if way.edited is None else way.edited.ptx
         settings = replace(self.settings, schedule=way.schedule, ptx=ptx)
         options = replace(overrides, options={**overrides.options, **way.options})
@@ -198,17 +198,19 @@ class Bench:
         try:
             row.report = run.run()
         except (TileError, RuntimeFault) as error:
+            # The device may be poisoned: no further row could run.
             if self.device != "emulator" and isinstance(error, DeviceError):
                 raise
             self.errors.append(error)
+            # A schedule that nobody chose may not fit; what the file chooses must run.
             row.failed, row.is_wrong = one_line(error), way.schedule is None or way.edited is not None
         self.rows.append(row)
         self.calls.append(run.launcher.calls if row.report else [])
         return row
 
     def add_peer(self, example: ast.Example, overrides: Overrides, peer: Peer, beside: int) -> BenchRow:
-        """A further row, of a peer in the place of the launch of the row `beside`, run and checked once. What the peer
-        does wrong is the row's."""
+        """Adds a row with a peer in place of the launch of row `beside`, run and checked once. The peer's errors belong
+        to the row."""
         row = BenchRow(example.name, {}, None, peer=peer.name)
         launcher = partial(PeerLauncher, peer=peer, roles=roles_of(self.calls[beside][0]))
         run = ExampleRun(self.program, example, self.device, self.why, overrides, self.settings, launcher)
@@ -224,15 +226,15 @@ class Bench:
         return row
 
     def count(self) -> None:
-        """Counters and resources of the rows: on a GPU, of each launch's first blocks, by the emulator. What that
-        finds, though the results are right, is the row's."""
+        """Sets counters and resources of the rows; on a GPU the emulator counts each launch's first blocks, and a
+        finding there belongs to the row even if its results are right."""
         on_gpu = self.device != "emulator"
         for row, calls in zip(self.rows, self.calls, strict=True):
             reports = iter(row.report.launches if row.report else [])
             for call in calls:
                 is_large = on_gpu and array_bytes(call.given) > COUNTED_BYTES
                 for (launch, values), report in zip(call.on_host(), reports, strict=False):
-                    with suppress(DeviceError):  # ptxas or nvdisasm fails: the row is without its figures
+                    with suppress(DeviceError):  # if ptxas or nvdisasm fails, the row lacks their figures
                         assembled(launch.kernel.ptx, launch.kernel.header, report, on_gpu, must=not on_gpu)
                     if not on_gpu or is_large:
                         row.counted.append(0 if is_large else report.blocks)
@@ -240,7 +242,7 @@ class Bench:
                         self.count_part(row, launch.kernel, values, report)
 
     def count_part(self, row: BenchRow, kernel: Any, values: Sequence[Any], report: LaunchReport) -> None:
-        """The emulator's counters of the first blocks of a launch that a GPU made."""
+        """The emulator's counters of the first blocks of a launch on a GPU."""
         part = first_blocks(kernel, values, COUNTED_BLOCKS, grid=tuple(report.grid))
         row.counted.append(part.blocks)
         if part.result.counters is not None:
@@ -249,7 +251,8 @@ class Bench:
             row.failed, row.is_wrong = in_words(part.findings[0]), True
 
     def measure(self) -> None:
-        """Times of the rows that passed, on a GPU; of peers that nothing has judged none."""
+        """Times of the rows that passed, on a GPU; not of peers that no `expect` has judged."""
+        # A peer that nothing judges may compute nothing: its time would mean nothing.
         passed = [
             i
             for i, row in enumerate(self.rows)
@@ -270,23 +273,24 @@ class Bench:
         return bool(report.untimed)
 
     def repeated(self, number: int) -> Callable[[], object]:
-        """The launches of a row, to be made again and again."""
+        """The launches of a row, as a function to call repeatedly."""
         if number in self.peers:
             return self.peers[number].repeated()
         return in_a_row([call.repeated() for call in self.calls[number]])
 
 
 def one_line(error: TileError | RuntimeFault) -> str:
-    """What went wrong, and at which line."""
+    """The error's first line, and its line in the file."""
     line = error.loc.line if isinstance(error, TileError) and error.loc else getattr(error, "line", None)
     return error.message.partition("\n")[0] + ("" if line is None else f" (line {line})")
 
 
 def interleaved(rows: Sequence[Callable[[], object]], ordinal: int) -> list[list[float]]:
-    """Microseconds of each row's launches together: 20th percentile, median, 80th. The rows take turns, and each finds
-    the L2 cold."""
+    """Microseconds of each row's launches together: 20th percentile, median, 80th. The rows alternate, and each launch
+    finds a cold L2."""
     from dsl.runtime.cuda.timing import measure_rounds, percentiles
 
+    # Random(0): the same orders in each run of the command.
     times = measure_rounds(rows, ROUNDS, order=Random(0), device=ordinal)
     return [list(percentiles(found)) for found in times]
 
@@ -305,9 +309,9 @@ def bench(
     edited: Sequence[str] = (),
     peers: Sequence[str] = (),
 ) -> list[BenchRow]:
-    """The rows of a file's examples, in its order; `edited` are files of IR or PTX, whose kernels make further rows,
-    `peers` functions of Python that do each example, too.
-    Raises TileError, LaunchError or DeviceError if there is none."""
+    """The rows of a file's examples, in its order. `edited`: files of IR or PTX, whose kernels make further rows;
+    `peers`: Python functions that also do each example. Raises TileError, LaunchError or DeviceError if there is no
+    row."""
     settings = LaunchSettings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
     made = Bench(program, device, why, settings)
     missing = dict.fromkeys(schedules)
@@ -319,11 +323,13 @@ def bench(
         shown: list[list[str]] = []
         first = len(made.rows)
         for way in ways(program, example, overrides, schedules):
+            # The file's own choice has run this schedule already.
             if [way.schedule] in shown:
                 continue
             missing.pop(way.schedule or "", None)
             row = made.add(example, overrides, way)
             shown.append(row.schedules)
+            # The first row is the file's own choice: if it fails, the others would, too.
             if row.is_wrong:
                 break
         for file, kernels_of in by_hand.items():
@@ -336,6 +342,7 @@ def bench(
             if ran is not None and peer.does(example):
                 made.add_peer(example, overrides, peer, ran)
     if any(row.report for row in made.rows):
+        # A forced option that no row has met is an error.
         settings.choose.check()
     if missing:
         raise no_schedule(program, list(missing))
@@ -352,4 +359,4 @@ def bench(
 def no_schedule(program: Program, names: Sequence[str]) -> TileError:
     known = list(dict.fromkeys(name for _, name in program.schedules))
     hint = closest(names[0], known) or f"known: {', '.join(known) or 'none'}"
-    return TileError("name", None, f"no example of {program.source.name} can be given '{names[0]}'", hint)
+    return TileError("name", None, f"no example of {program.source.name} can use '{names[0]}'", hint)

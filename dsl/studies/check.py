@@ -1,7 +1,7 @@
-"""All errors of a file, everything short of LLVM: every kernel with every schedule and every type.
+"""All errors of a file up to LLVM: every kernel with every schedule and every type.
 
-What the examples launch is planned as in a run. Other schedules take the example's dims by name, else 1024. Loads
-neither numpy nor llvmlite nor CUDA nor the emulator.
+Launches of examples are planned as in a run. Other schedules get the example's dims by name, else 1024. Loads neither
+numpy nor llvmlite nor CUDA nor the emulator.
 """
 
 from __future__ import annotations
@@ -32,31 +32,32 @@ from dsl.text.program import Program, dim_names, examine_program, follows, type_
 ARCH = "sm_90"
 EXTENT = 1024
 BODY_EXTENT = 32
-"""Stands for constants that nobody sets, where a kernel's body is looked at for its names."""
+"""The value of constants that nothing sets, when only the names in a kernel's body are checked."""
 OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
-"""Tried for a schedule that no example uses, before its own arithmetic or its size is called an error."""
+"""Extents that are tried for a schedule that no example uses, before its arithmetic or its size is called an error."""
 GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
-"""What a variant of guessed dims may cost, twice the largest of the samples: a static loop over a guessed 1024 says
-nothing, and smaller dims are tried."""
+"""Limits for a variant with guessed dims, twice the largest of the samples. A static loop over a guessed 1024 proves
+nothing and took 2.4 s a variant, 39 s in one file: smaller dims are tried."""
 FILE_STEPS, FILE_OPERATIONS = 2_000_000, 150_000
-"""What all variants of guessed dims of a file may cost together. The samples' greatest takes a fifth."""
+"""Limits for all variants with guessed dims of a file. The most costly sample takes a fifth."""
 FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent", "instruction"})
-"""Codes of errors that may be due to the dims alone. Not `shape`: tiles that do not go together are a mistake, even
-where they do for one of the guessed dims."""
+"""Codes of errors that may depend on the dims. Not `shape`: tiles that do not match are a mistake, even if they match
+for one of the guessed dims."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """Errors of one file without repetitions, and how many variants were looked at."""
+    """Errors of one file without duplicates, and the number of variants that were checked."""
 
     errors: list[TileError] = field(default_factory=list)
-    notes: list[TileError] = field(default_factory=list)  # what was not looked at, which is no error
+    notes: list[TileError] = field(default_factory=list)  # what was skipped: not an error
     variants: int = 0
     seen: set[Any] = field(default_factory=set)
     program: Program | None = None
 
     def add(self, error: TileError) -> None:
         for each in error.errors:
+            # An error that only follows from a block that does not parse would hide the one to fix.
             if self.program is not None and follows(self.program, each):
                 continue
             place = None if each.loc is None else (each.loc.source.name, each.loc.start)
@@ -72,12 +73,12 @@ class Findings:
             self.notes.append(note)
 
     def sorted(self) -> list[TileError]:
-        """In the order of the file."""
+        """The errors in the order of the file."""
         return sorted(self.errors, key=lambda e: (e.loc.source.name, e.loc.start) if e.loc else ("", -1))
 
 
 def check_file(path: str | Path, assemble: bool = False) -> Findings:
-    """All errors of a file. With `assemble` each variant is assembled, and notes tell those that spill registers."""
+    """All errors of a file. With `assemble` each variant is assembled, and notes report those that spill registers."""
     path = Path(path)
     found = Findings()
     try:
@@ -102,15 +103,16 @@ class _Check:
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
         self.others: list[Request] = []  # of the same kernels and schedules, with other dims or constants
-        self.built: set[str] = set()  # kernels of which some variant is right
+        self.built: set[str] = set()  # kernels with a variant without errors
         self.unset: set[str] = set()  # kernels with constants that nothing in the file sets
-        self.exhausted: set[str] = set()  # kernels that take too long to build: one variant says so
-        self.extents: dict[str, int] = {}  # of kernels whose other guesses cost too much
-        self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants of guessed dims
-        self.passed_over: dict[str, int] = {}  # variants that were not looked at, by kernel
+        self.exhausted: set[str] = set()  # kernels that take too long to build: reported once
+        self.extents: dict[str, int] = {}  # limits for guesses of kernels whose larger guesses cost too much
+        self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants with guessed dims
+        self.passed_over: dict[str, int] = {}  # number of skipped variants, by kernel
         self.contracts = StaticContracts(program, found, assemble)
 
     def run(self) -> Findings:
+        # Dispatches first: their errors are located at the call, not in the kernel.
         for dispatch in self.program.dispatches.values():
             self.dispatch(dispatch)
         for example in self.program.examples:
@@ -132,18 +134,18 @@ class _Check:
                 self.lower(request, False)
         self.contracts.finish()
         for name, count in self.passed_over.items():
-            message = f"{count} variant{'s' * (count > 1)} of '{name}' not looked at: this file's guesses cost too much"
+            message = f"{count} variant{'s' * (count > 1)} of '{name}' skipped: the guesses of this file cost too much"
             hint = "launch it in an example, so that its dims are known"
             self.found.note(TileError("check", self.program.kernels[name].loc, message, hint))
         return self.found
 
     def dispatch(self, dispatch: ast.Dispatch) -> None:
-        """Launches of all branches name schedules that exist, with arguments that the kernels take."""
+        """Checks that launches of all branches name existing schedules, and pass arguments that the kernels take."""
         branches = [line for line in dispatch.lines if isinstance(line, ast.When)]
         for step in (step for branch in branches for step in branch.steps if isinstance(step, ast.Launch)):
             kernel = self.program.kernels.get(step.name)
             if kernel is None:
-                message = f"a dispatch launches kernels; '{step.name}' is none"
+                message = f"a dispatch launches kernels; '{step.name}' is not a kernel"
                 self.found.add(TileError("name", step.loc, message, closest(step.name, self.program.kernels)))
                 continue
             for item in step.items:
@@ -162,14 +164,14 @@ class _Check:
                     self.found.add(TileError("call", step.loc, f"'{kernel.name}' needs '{missing[0]}'"))
 
     def plans(self, facts: ExampleFacts) -> None:
-        """The variants that the example launches."""
+        """Plans the variants that the example launches."""
         for launch in facts.launches:
             if launch.line.name in self.program.broken:
                 continue
             if not launch.is_known:
                 names = ", ".join(f"'{name}'" for name, value in launch.arguments.items() if value is UNKNOWN)
-                message = f"this launch is not planned: {names} only a run can tell"
-                hint = "its schedules are looked at with guessed dims; dsl run plans it"
+                message = f"this launch is not planned: only a run computes {names}"
+                hint = "its schedules are checked with guessed dims; dsl run plans it"
                 self.found.note(TileError("check", launch.line.loc, message, hint))
                 continue
             try:
@@ -185,7 +187,7 @@ class _Check:
                     self.others.append(step.request)
 
     def kernel(self, kernel: ast.KernelDef, schedule: str | None) -> None:
-        """One kernel with one schedule, for all its types."""
+        """Checks one kernel with one schedule, for all its types."""
         planned = self.planned.get((kernel.name, schedule))
         sizes: set[tuple[int, ...]] = set()
         unfit: list[TileError | None] = []
@@ -193,6 +195,7 @@ class _Check:
             if kernel.name in self.exhausted:
                 return
             self.found.variants += 1
+            # Layouts, shared memory and barriers depend on the sizes of types alone.
             size = tuple(DTYPES[name].bytes if name in DTYPES else 0 for name in types.values())
             if planned is not None:
                 request = replace(planned, types=types)
@@ -203,13 +206,13 @@ class _Check:
                     unfit.append(wrong)
             sizes.add(size)
         strided = any(isinstance(p.type, ast.TensorAnnotation) and p.type.strided for p in kernel.params)
-        if unfit and unfit[0] is not None and None not in unfit and not strided:  # whose guesses have no strides
+        if unfit and unfit[0] is not None and None not in unfit and not strided:  # guesses have no strides
             (first, *_) = unfit[0].errors
-            message = f"'{kernel.name} with {schedule}' fits at no dims that were tried: {first.message}"
+            message = f"'{kernel.name} with {schedule}' fits none of the tried dims: {first.message}"
             self.found.note(TileError("check", first.loc or kernel.loc, message, first.hint))
 
     def body(self, kernel: ast.KernelDef) -> None:
-        """What is wrong with a kernel of which no schedule is right, whatever its constants are: names and calls."""
+        """Errors of a kernel without a correct schedule that hold for all constants: names and calls."""
         unset = {c.name: BODY_EXTENT for c in kernel.constants if c.types is None and c.default is None}
         _, request = next(self.requests(kernel, None, next(_alternatives(kernel))))
         try:
@@ -220,7 +223,7 @@ class _Check:
                     self.found.add(at(each, kernel))
 
     def look_at(self, request: Request, known: bool, budget: Budget | None = None, is_guess: bool = True) -> None:
-        """Lowers a variant; only its types are checked if one with types of the same sizes is known to do: layouts,
+        """Lowers a variant. If a variant with types of the same sizes is correct, only its types are checked: layouts,
         shared memory and barriers depend on sizes."""
         if known and not self.assemble and (is_guess or not self.contracts.of_schedule(request)):
             build_variant(self.program, request, budget)
@@ -228,7 +231,7 @@ class _Check:
         else:
             lowered = lower(self.program, request, budget=budget)
             self.built.add(request.kernel)
-            if request not in self.planned.values():  # of guessed dims, a choice may have nothing to choose from
+            if request not in self.planned.values():  # with guessed dims a choice may have one option only
                 lowered.variant.function.choices.allow_unmet()
             evidence = self.contracts.emitted(lowered)
             if self.assemble:
@@ -237,11 +240,11 @@ class _Check:
                 self.contracts.judge_schedule(evidence)
                 self.check_grid(lowered.variant)
             for name, loc in lowered.variant.function.void:
-                message = f"some variant of kernel '{request.kernel}' has no '{name}': this says nothing of it"
+                message = f"a variant of kernel '{request.kernel}' has no '{name}': this line has no effect on it"
                 self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
 
     def check_grid(self, variant: Variant) -> None:
-        """TileError where the grid of a planned launch has no value, or more or fewer blocks than there can be."""
+        """TileError if the grid of a planned launch has no value, or too many or negative blocks."""
         from dsl.runtime.checks import GRID_LIMITS
         from dsl.runtime.expressions import ExpressionError, compile_expression
 
@@ -249,6 +252,7 @@ class _Check:
         names = {**variant.constants, **request.scalars, **request.dims}
         for axis, tree, limit in zip("xyz", variant.grid, GRID_LIMITS, strict=False):
             extent = compile_expression(tree)
+            # A name that only a run knows.
             if not extent.names <= names.keys():
                 continue
             try:
@@ -256,12 +260,12 @@ class _Check:
             except ExpressionError as error:
                 raise TileError("grid", place, f"the grid has no value along {axis}: {error}") from None
             if not 0 <= count <= limit:
-                message = f"the grid has {count} blocks along {axis}, from 0 to {limit} are possible"
+                message = f"the grid has {count} blocks along {axis}, the limits are 0 and {limit}"
                 raise TileError("grid", place, message)
 
     def note_spills(self, evidence: Evidence) -> None:
-        """Says of a variant whose registers do not suffice how many bytes go through memory. DeviceError without the
-        assembler, LaunchError for PTX that it refuses."""
+        """Notes a variant that spills registers, with its bytes. DeviceError without the assembler, LaunchError for PTX
+        that it refuses."""
         figures = evidence.assembled()
         spilled = figures.spill_stores + figures.spill_loads
         if spilled:
@@ -269,14 +273,14 @@ class _Check:
             about = ", ".join(f"{name}={value}" for name, value in {**request.types, **request.dims}.items())
             schedule = f" with {request.schedule}" if request.schedule else ""
             message = f"'{request.kernel}'{schedule} spills {spilled} bytes a thread of {figures.registers} registers"
-            hint = "smaller tiles, more warps, or fewer values that are needed at once"
+            hint = "use smaller tiles, more warps, or fewer live values"
             self.found.note(TileError("check", self.program.kernels[request.kernel].loc, f"{message} ({about})", hint))
 
     def attempt(
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str], known: bool
     ) -> TileError | None:
-        """Lowers with the example's dims, or others if those do not suit the schedule, or cost too much. What is wrong
-        with a variant that a dispatch asks about, and that fits at none of them."""
+        """Lowers with the example's dims, or with others if those do not fit the schedule or cost too much. Returns the
+        error of a variant that fits none of them and whose fit a dispatch tests (`fits`)."""
         tried: list[tuple[Request, TileError]] = []
         most = self.extents.get(kernel.name)
         for extent, request in self.requests(kernel, schedule, types):
@@ -292,9 +296,12 @@ class _Check:
                 if costs_too_much(error):
                     most = self.extents[kernel.name] = min(most or EXTENT, extent or EXTENT) - 1
                 tried.append((request, error))
+                # No other dims can fix it.
                 if kernel.name not in self.unset and any(each.code not in FITTING for each in error.errors):
                     break
         if not tried or costs_too_much(tried[0][1]):
+            # All guesses cost too much: an error that does not depend on dims would be missed, so one is lowered
+            # without a limit.
             request = self.filled(kernel, next(self.requests(kernel, schedule, types))[1], None)
             wrong = self.whole(request, known)
             if wrong is None:
@@ -309,8 +316,8 @@ class _Check:
         return None
 
     def judge(self, kernel: ast.KernelDef, schedule: str | None, tried: list[tuple[Request, TileError]]) -> None:
-        """What suits no guess is an error where all of them say the same, or one says what no dims can mend. What
-        differs with dims, optional tensors and scalars that nobody gave is a note."""
+        """Judges a schedule that fits no guess. An error, if all guesses fail alike, or if one fails for a reason that
+        no dims can fix; a note, if the failure depends on dims, optional tensors or scalars that nobody gave."""
         first, last = tried[0][1], tried[-1][1]
         if any(each.code not in FITTING for each in last.errors):
             self.fail(last, kernel)
@@ -320,15 +327,15 @@ class _Check:
             self.note_unfit(kernel, schedule, first)
 
     def note_unfit(self, kernel: ast.KernelDef, schedule: str | None, error: TileError) -> None:
-        """Says of what is guessed that no guess suits, and why the first one does not."""
+        """Notes that no guess fits, and why the first one does not."""
         (one, *_) = error.errors
         of = f"'{kernel.name}'" if schedule is None else f"'{kernel.name} with {schedule}'"
-        message = f"{of}, which no example launches, fits at no dims that were tried: {one.message}"
+        message = f"{of}, which no example launches, fits none of the tried dims: {one.message}"
         hint = one.hint or "launch it in an example, so that its dims are known"
         self.found.note(TileError("check", one.loc or kernel.loc, message, hint))
 
     def filled(self, kernel: ast.KernelDef, request: Request, extent: int | None) -> Request:
-        """The request with a value for each constant that nothing in the file sets: whoever calls the kernel does."""
+        """The request with a value for each constant that nothing in the file sets: the kernel's caller sets it."""
         try:
             resolve(self.program, request)
         except TileError as error:
@@ -345,7 +352,7 @@ class _Check:
 
     @cached_property
     def asked(self) -> set[tuple[str, str]]:
-        """(kernel, schedule) of which a dispatch asks whether they fit, and takes another branch where not."""
+        """(kernel, schedule) pairs that a dispatch tests with `fits`, to take another branch if they do not."""
         found = set()
         for dispatch in self.program.dispatches.values():
             for node in ast.walk(dispatch.lines):
@@ -356,7 +363,7 @@ class _Check:
         return found
 
     def guess(self, request: Request, known: bool) -> None:
-        """Lowers a variant of guessed dims, for what that may cost."""
+        """Lowers a variant with guessed dims, within the limits for guesses."""
         budget = Budget(GUESS_STEPS, GUESS_OPERATIONS)
         try:
             self.look_at(request, known, budget)
@@ -366,7 +373,7 @@ class _Check:
             self.left.operations -= operations
 
     def whole(self, request: Request, known: bool) -> TileError | None:
-        """What is wrong with a variant that costs more than a guess may, whatever its dims are."""
+        """The error of a variant that costs more than a guess may."""
         try:
             self.look_at(request, known)
         except TileError as error:
@@ -376,7 +383,7 @@ class _Check:
     def requests(
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str]
     ) -> Iterator[tuple[int | None, Request]]:
-        """(the extent of all dims, None for those that examples know, the request), in the order to try."""
+        """(extent of all dims, None: those of the examples; request), in the order in which to try them."""
         dims = dim_names(kernel)
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
         known = {**self.numbers, **(near.dims if near else {})}
@@ -401,7 +408,7 @@ class _Check:
 
 
 def _alternatives(kernel: ast.KernelDef) -> Iterator[dict[str, str]]:
-    """All type parameters: the first alternatives, then each other one of a parameter with the first of the rest."""
+    """All type parameters: the first alternatives, then each other alternative with the first ones of the rest."""
     parameters = type_parameters([kernel])
     first = {name: choices[0] for name, choices in parameters.items()}
     yield first
@@ -423,7 +430,7 @@ def planner_of(
     device: str | None = None,
     tuned: Tuned | None = None,
 ) -> Planner:
-    """The planner of an example's launch line; with what was tuned for a device of that name, if one is given."""
+    """The planner of an example's launch line, with the tuned data of a device if one is given."""
     known = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     options = {k: v for k, v in launch.rest.items() if k in known}
     constants = {k: v for k, v in launch.rest.items() if k not in known}
@@ -434,7 +441,7 @@ def planner_of(
 
 
 def at(error: TileError, node: ast.Launch | ast.KernelDef) -> TileError:
-    """The error with the place of `node` where it has none."""
+    """The error, with the place of `node` if it has none."""
     if error.loc is None and len(error.errors) == 1:
         return TileError(error.code, node.loc, error.message, error.hint)
     return error

@@ -1,7 +1,7 @@
 """What launches of PTX texts cost, side by side: ours and those of any compiler, on the same values.
 
-Each text is launched once on the emulator, which counts, finds faults and writes the results; ptxas says what the
-machine code takes. On a GPU it is launched and timed there, and the emulator counts its first blocks before.
+Each text is launched once on the emulator, which counts, finds faults and writes the results; ptxas gives the resources
+of the machine code. With a GPU, the emulator counts the first blocks, then the text is launched and timed there.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from dsl.runtime.chips import DeviceFacts
 
 HARMFUL = ("out of bounds", "misaligned", "trap")
-"""Kinds of findings behind which a text is not launched on a GPU: they poison the process."""
+"""Kinds of findings after which a text is not launched on a GPU: they poison the process."""
 PER_LAUNCH = ("grids", "blocks", "clusters", "shared", "entries", "arguments")
 OPTION_OF = {"grids": "grid", "blocks": "block", "clusters": "cluster", "entries": "entry", "arguments": "args"}
 
 
 @dataclass(frozen=True, slots=True)
 class CountRequest:
-    """What to count. values: NAME=VALUE texts. Of entries, grids, blocks, clusters, shared and arguments, one for all
-    texts without a header, or one for each of them. saves: NAME=FILE; only: the blocks that are counted."""
+    """What to count. values: NAME=VALUE texts. entries, grids, blocks, clusters, shared, arguments: one for all texts
+    without a header, or one for each. saves: NAME=FILE; only: number of blocks to count."""
 
     files: list[str]
     values: list[str]
@@ -70,11 +70,11 @@ class CountRequest:
 
 @dataclass(slots=True)
 class CountedFile:
-    """A text that was launched. In `report` its one launch, and the checks; counted: blocks that the counters are of,
-    None where nothing was; arguments: name → what it was. findings, notes: of the emulator, as data. by_ptx_line and
-    by_array as `by_line` of the launch, whose numbers are lines of `source`. unjudged: why there are no results;
-    unassembled: why there is no machine code; advice: what a caller may have left out; waits_with_a_barrier: how many
-    of the text's the assembler puts a barrier of the block beside."""
+    """A launched text. `report` has its one launch, and the checks; counted: number of blocks that the counters cover,
+    None if nothing was counted; arguments: name → description. findings, notes: of the emulator, as data. by_ptx_line,
+    by_array: like `by_line` of the launch, whose numbers are lines of `source`. unjudged: why there are no results;
+    unassembled: why there is no machine code; advice: what the caller may have left out; waits_with_a_barrier: number
+    of cluster waits beside which ptxas puts a barrier of the block."""
 
     report: Report
     entry: str
@@ -100,11 +100,11 @@ class CountedFile:
 
     @property
     def is_right(self) -> bool | None:
-        """Whether its results are as expected; None where nobody can say."""
+        """Whether its results are as expected; None if nothing judges them."""
         return False if self.findings else self.report.passed
 
     def figures(self) -> dict[str, float | None]:
-        """What a table compares, of the whole launch: counters of a part of the blocks are made whole."""
+        """The figures of a table, of the whole launch: counters of first blocks are scaled."""
         launch, code = self.launch, self.launch.machine_code or {}
         found: dict[str, float | None] = {
             "time_us": self.report.time_us,
@@ -124,13 +124,12 @@ class CountedFile:
         return {**found, **counted.times(launch.blocks / self.counted).figures, **counted.ratios}
 
 
-# ---- what was asked ----
+# ---- the request ----
 
 
 @dataclass(slots=True)
 class GivenValues:
-    """The values as they were typed: `names` in their order, lines of an example for those that are expressions, files
-    for the others."""
+    """The values as typed: `names` in order; expressions as lines of an example, the others as files."""
 
     names: list[str]
     lines: dict[str, ast.Assign]
@@ -138,7 +137,7 @@ class GivenValues:
     expects: list[ast.Expect]
 
     def evaluate(self, run: ExampleRun) -> None:
-        """Gives the example the names, new each time."""
+        """Gives the example fresh values for the names."""
         for name in self.names:
             if name in self.files:
                 run.names[name] = read_value(self.files[name], run.host, None)
@@ -147,15 +146,16 @@ class GivenValues:
 
 
 def given_values(request: CountRequest) -> GivenValues:
-    """Raises TileError for what is no NAME=VALUE and no expectation."""
+    """Raises TileError for a text that is neither NAME=VALUE nor an expectation."""
     names: list[str] = []
     files: dict[str, str] = {}
     texts: list[str] = []
     for each in request.values:
         name, equals, value = each.partition("=")
+        # `2=n` is for parameter 2, which has no name in many compilers' PTX.
         name = f"parameter_{name}" if name.isdecimal() else name
         if not equals or not value or not name.isidentifier() or "\n" in each:
-            message = f"'{each}' is no PTX text and not NAME=VALUE"
+            message = f"'{each}' is neither a PTX text nor NAME=VALUE"
             raise TileError("option", None, message, "x='randn(f16[9, 1000])', n=1000, y=FILE.npy; 2=n for parameter 2")
         if name in names:
             raise TileError("option", None, f"'{name.removeprefix('parameter_')}' is given twice")
@@ -185,14 +185,14 @@ def expectations(texts: Sequence[str]) -> list[ast.Expect]:
 
 
 def asked_launches(request: CountRequest, count: int) -> list[AskedLaunch]:
-    """What is said of each of so many texts without a header. Raises TileError."""
+    """The launch options of each text without a header. Raises TileError."""
     said: dict[str, list[str | None]] = {}
     for name in PER_LAUNCH:
         given: list[str] = getattr(request, name)
         if len(given) > 1 and len(given) != count:
             option = OPTION_OF.get(name, name)
             message = f"--{option} is given {len(given)} times for {count} PTX texts without a header"
-            raise TileError("option", None, message, f"once for all, or once for each in their order ({count})")
+            raise TileError("option", None, message, f"give it once for all, or once for each in order ({count})")
         said[name] = [given[0] if len(given) == 1 else given[at] if given else None for at in range(count)]
     rows = zip(*(said[name] for name in ("entries", "grids", "blocks", "clusters", "shared", "arguments")), strict=True)
     return [AskedLaunch(*row) for row in rows]
@@ -202,7 +202,7 @@ def asked_launches(request: CountRequest, count: int) -> list[AskedLaunch]:
 
 
 class Counter:
-    """Counts the texts of a request, one after the other."""
+    """Counts the texts of a request, one after another."""
 
     def __init__(self, request: CountRequest):
         self.request = request
@@ -226,9 +226,9 @@ class Counter:
         foreign = [file for file in self.request.files if not has_header(texts[file])]
         asked = iter(asked_launches(self.request, len(foreign)))
         if not foreign and any(getattr(self.request, name) for name in PER_LAUNCH if name != "entries"):
-            raise TileError("option", None, "these texts say themselves how they are launched: they have a header")
+            raise TileError("option", None, "these texts have a header, which gives their launch")
         if self.request.arch is not None and len(foreign) < len(self.request.files):
-            raise TileError("option", None, "--arch is for texts without a header, which says what ours is for")
+            raise TileError("option", None, "--arch is for texts without a header; the header gives the target")
         entry = self.request.entries[0] if self.request.entries and not foreign else None
         return [
             self.one(file, texts[file], next(asked) if file in foreign else None, entry) for file in self.request.files
@@ -237,7 +237,7 @@ class Counter:
     def prepared(
         self, file: str, text: str, asked: AskedLaunch | None, entry: str | None
     ) -> tuple[ExampleRun, LaunchedText]:
-        """The values, made anew, and the text with its arguments."""
+        """Fresh values, and the text with its arguments."""
         program = parse_program("example:\n    nothing = 0\n", file)
         settings = LaunchSettings(seed=self.request.seed)
         run = ExampleRun(program, program.examples[0], "emulator", self.request.why, Overrides(), settings)
@@ -250,13 +250,14 @@ class Counter:
         run, launched = self.prepared(file, text, asked, entry)
         found = self.described(file, run, launched)
         ordinal, writers = self.ordinal, None
-        counted = self.counted(found, launched)  # refuses what is no PTX before ptxas is asked
+        counted = self.counted(found, launched)  # refuses a text that is not PTX before ptxas runs
         self.assemble(found, launched)
         if ordinal is None:
             writers = None if counted is None or self.request.only is not None else counted.writers
         elif any(each["kind"] in HARMFUL for each in found.findings):
-            found.unjudged = "it is not launched on the GPU, which that would poison"
+            found.unjudged = "not launched on the GPU: the fault would poison it"
         else:
+            # The emulator has written into the first values.
             run, launched = self.prepared(file, text, asked, entry)
             self.launch(found, launched, ordinal)
             writers = []
@@ -265,7 +266,7 @@ class Counter:
         return found
 
     def described(self, file: str, run: ExampleRun, launched: LaunchedText) -> CountedFile:
-        """What is known before the launch."""
+        """The facts that are known before the launch."""
         from dsl.runtime.signature import signatures, waits_with_a_barrier
 
         report = run.report
@@ -282,18 +283,19 @@ class Counter:
         return found
 
     def chip(self, launched: LaunchedText) -> tuple[DeviceFacts, str]:
-        """The device, and the architecture that a text is assembled for there."""
+        """The device, and the architecture for which a text is assembled there."""
         from dsl.runtime import device_facts
         from dsl.runtime.chips import emulated_arch
 
         arch = self.request.arch or emulated_arch(launched.arch)
         facts = device_facts(self.request.device, arch)
         if self.ordinal is not None:
+            # sm_90a runs on sm_90 only; other targets are assembled for the device itself.
             arch = launched.arch if launched.arch[-1].isalpha() else facts.arch
         return facts, arch
 
     def assemble(self, found: CountedFile, launched: LaunchedText) -> None:
-        """What ptxas says, or why it says nothing."""
+        """The figures of ptxas, or why there are none."""
         from dsl.runtime.chips import occupancy
 
         facts, arch = self.chip(launched)
@@ -303,13 +305,14 @@ class Counter:
         except (LaunchError, DeviceError) as error:
             reason = " ".join(error.message.splitlines()[:2])
         if code is not None and self.ordinal is None:
+            # Static shared memory, which a foreign text declares itself.
             launch.shared_bytes += code.shared
             share = occupancy(facts, code.registers, launch.threads, launch.shared_bytes)
             launch.occupancy, launch.limited_by = share
         found.unassembled = reason or (None if code else "no machine code: ptxas is not installed")
 
     def counted(self, found: CountedFile, launched: LaunchedText) -> Counted | None:
-        """Counters and findings of the emulator; None where the arrays are too large for it beside a GPU."""
+        """Counters and findings of the emulator; None if the arrays are too large to be counted beside a GPU."""
         only = self.request.only
         if self.ordinal is not None:
             if array_bytes_of(launched) > COUNTED_BYTES:
@@ -319,6 +322,7 @@ class Counter:
         launch = found.launch
         launch.output, found.counted = made.output, made.blocks
         is_part = made.blocks < launch.blocks
+        # With some of the blocks, others may never come that would have written or signalled.
         found.findings = [as_data(each) for each in made.findings if not (is_part and each.kind in OF_A_PART)]
         found.notes = [as_data(each) for each in made.notes]
         if not launched.shared_bytes and any("shared address" in each["message"] for each in found.findings):
@@ -334,7 +338,7 @@ class Counter:
         return made
 
     def launch(self, found: CountedFile, launched: LaunchedText, ordinal: int) -> None:
-        """Launches on the GPU, once for the results and then to be timed, each time on what was there before."""
+        """Launches on the GPU, once for the results, then timed; each launch finds the same memory contents."""
         on_gpu = launched.on_gpu(ordinal)
         try:
             kept = KeptMemory(on_gpu.changed, ordinal)
@@ -347,22 +351,22 @@ class Counter:
             found.report.times = timed(kept.before(on_gpu.submit), ordinal)
 
     def judge(self, found: CountedFile, run: ExampleRun, writers: list[Any] | None) -> None:
-        """Compares and saves the results, if there are any. writers: who wrote them, None for no results."""
+        """Compares and saves the results. writers: the writers of the arrays; None: there are no results."""
         if writers is None or (found.findings and self.ordinal is None):
-            found.unjudged = found.unjudged or ("nothing is written back behind a finding" if found.findings else None)
+            found.unjudged = found.unjudged or ("results are discarded after a finding" if found.findings else None)
             return
         run.launcher.written = writers
-        run.empty.wrote_all()  # parameters do not say which they write
+        run.empty.wrote_all()  # any parameter may be an output
         for line in self.given.expects:
             check = run.expect(line)
-            check.line = 0  # of no file
+            check.line = 0  # typed, not of a file
             found.report.checks.append(check)
         for name, file in self.saves.items():
             import numpy as np
 
             if isinstance(run.names[name], MapOf):
                 raise TileError(
-                    "option", None, f"--save {name}: a tensor map is no array", "name the array, and save it"
+                    "option", None, f"--save {name}: a tensor map is not an array", "name the array, and save that"
                 )
             try:
                 np.save(file, run.names[name])
@@ -382,7 +386,7 @@ def array_bytes_of(launched: LaunchedText) -> int:
 
 
 def as_data(finding: Any) -> dict[str, Any]:
-    """A finding of the emulator, for people as `text`."""
+    """A finding of the emulator as data; `text` is for people."""
     kind, place = str(finding.kind.value), {"file": finding.file, "line": finding.line, "ptx_line": finding.ptx_line}
     where = {"block": finding.block and list(finding.block), "thread": finding.thread and list(finding.thread)}
     return {"kind": kind, "message": finding.message, **place, **where, "text": str(finding)}

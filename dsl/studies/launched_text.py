@@ -1,5 +1,5 @@
-"""A PTX text that can be launched: one of any compiler, whose arguments and grid the caller says, or one with our
-header, which says all that itself. Both are counted, launched on a GPU and described in the same words."""
+"""A PTX text that can be launched: one of any compiler, whose arguments and grid the caller gives, or one with our
+header, which gives all that itself. Both are counted, launched on a GPU and described in the same way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAP_USAGE = "tensor_map(x, [64, 128], swizzle=128): the box along the axes of x"
 
 @dataclass(slots=True)
 class Counted:
-    """What the emulator says of a launch. blocks: those that ran; None where it launched nothing."""
+    """The emulator's result of a launch. blocks: how many ran; None if nothing was launched."""
 
     counters: Any
     blocks: int
@@ -37,8 +37,8 @@ class Counted:
 
 @dataclass(slots=True)
 class OnGpu:
-    """A launch on a GPU: `submit` launches, `copy_back` waits and writes the arrays, `attributes` is what the driver
-    made of the text. `changed`: the memory that a launch may read and change."""
+    """A launch on a GPU: `submit` launches, `copy_back` waits and copies the arrays to the host, `attributes` are the
+    driver's facts on the text. `changed`: the memory that a launch may read and change."""
 
     submit: Callable[[], None]
     copy_back: Callable[[], None]
@@ -47,8 +47,8 @@ class OnGpu:
 
 
 class LaunchedText(Protocol):
-    """A text with all that one launch of it needs; `names` are those of the arguments, which are `values`; `guessed`:
-    dims that nobody gave."""
+    """A text with everything that one launch of it needs; `names` of the arguments, which are `values`; `guessed`: dims
+    that nobody gave."""
 
     is_foreign: bool
     ptx: str
@@ -66,16 +66,16 @@ class LaunchedText(Protocol):
     guessed: Mapping[str, int]
 
     def count(self, blocks: int | None, arch: str | None, seed: int, time_limit: float) -> Counted:
-        """Launches on the emulator, of the first blocks if so many are asked for; faults are collected."""
+        """Launches on the emulator: all blocks, or the first ones; faults are collected."""
 
     def on_gpu(self, ordinal: int) -> OnGpu:
-        """A launch on a GPU, where the arrays are copied to."""
+        """A launch on a GPU, to which the arrays are copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedLaunch:
-    """What a caller says of a text without a header, as it was typed; None where nothing is said. Expressions of the
-    language over the values' names; the extents along x, y, z."""
+    """The launch options for a text without a header, as typed; None if missing. Expressions of the language over the
+    values' names; the extents are along x, y, z."""
 
     entry: str | None = None
     grid: str | None = None
@@ -89,7 +89,7 @@ class AskedLaunch:
 
 
 def expressions(text: str, option: str) -> list[ast.Expr]:
-    """Expressions between commas, located in what was typed. Raises TileError."""
+    """Expressions separated by commas, located in the typed text. Raises TileError."""
     if "\n" in text:
         raise TileError("option", None, f"{option} is one line")
     program = parse_program(f"example:\n    given = [{text}]\n", option)
@@ -99,22 +99,23 @@ def expressions(text: str, option: str) -> list[ast.Expr]:
 
 
 def map_of(node: ast.Expr, host: Arrays) -> MapOf | None:
-    """The tensor map that `tensor_map(x, [64, 128], swizzle=128)` means; None for another expression. Raises
+    """The tensor map of an expression `tensor_map(x, [64, 128], swizzle=128)`; None for another expression. Raises
     TileError."""
     if not (isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "tensor_map"):
         return None
     box = node.args[1] if len(node.args) == 2 else None
     if not isinstance(box, ast.Sequence) or node.keywords.keys() - {"swizzle"}:
-        raise TileError("call", node.loc, "a tensor map has an array, a box, and perhaps a swizzle", MAP_USAGE)
+        raise TileError("call", node.loc, "a tensor map takes an array, a TMA box, and optionally a swizzle", MAP_USAGE)
     array = host(node.args[0])
     if not hasattr(array, "ctypes"):
-        raise TileError("type", node.args[0].loc, "a tensor map is of an array", MAP_USAGE)
+        raise TileError("type", node.args[0].loc, "a tensor map takes an array", MAP_USAGE)
     swizzle = host.integer(node.keywords["swizzle"], "a swizzle") if "swizzle" in node.keywords else 0
     return MapOf(row_major(array), tuple(host.integer(extent, "an extent") for extent in box.items), swizzle)
 
 
+# Foreign kernels get no strides of ours.
 def row_major(value: Any) -> Any:
-    """An array as kernels of other compilers take it, without gaps; any other value as it is."""
+    """An array without gaps, as kernels of other compilers take it; other values unchanged."""
     if not hasattr(value, "ctypes") or value.flags.c_contiguous:
         return value
     import numpy as np
@@ -138,8 +139,8 @@ def described(value: Any) -> str:
 
 
 class ForeignText:
-    """A text without a header, with the arguments of one launch. given: the values in the order in which the caller
-    has named them. Raises TileError or LaunchError."""
+    """A text without a header, with the arguments of one launch. given: the names of the values, in the caller's order.
+    Raises TileError or LaunchError."""
 
     is_foreign = True
     schedule: str | None = None
@@ -174,14 +175,14 @@ class ForeignText:
         return Loc(self.source, self.kernel.signature.start, self.kernel.signature.end)
 
     def numbers(self, text: str, option: str, most: int) -> list[int]:
-        """Integers that an option gives, none below 0."""
+        """The integers of an option, none below 0."""
         nodes = expressions(text, option)
         if not 1 <= len(nodes) <= most:
             raise TileError("option", None, f"{option} takes 1 to {most} numbers, not {len(nodes)}")
         found = [self.host.integer(node, f"a number of {option}") for node in nodes]
         for node, number in zip(nodes, found, strict=True):
             if not 0 <= number < 1 << 31:
-                raise TileError("option", node.loc, f"{number} is no number of {option}", "0 to 2147483647")
+                raise TileError("option", node.loc, f"{number} is not a number for {option}", "0 to 2147483647")
         return found
 
     def extents(self, text: str | None, option: str) -> Extents | None:
@@ -195,7 +196,7 @@ class ForeignText:
     # ---- arguments ----
 
     def bound(self, arguments: str | None, given: Sequence[str]) -> tuple[list[Any], list[str]]:
-        """Each parameter's value, and what to call it: those of --args, or the given ones in their order."""
+        """Each parameter's value and its display name: those of --args, or the given values in order."""
         if arguments is None:
             nodes: list[ast.Expr | None] = [None] * len(self.kernel.parameters)
             names = self.placed(given)
@@ -214,13 +215,13 @@ class ForeignText:
         return values, names
 
     def value(self, node: ast.Expr) -> Any:
-        """A name is its very value, so that what is written there is seen under that name."""
+        """The value of an expression. A name is the very array, so that results appear under that name."""
         if isinstance(node, ast.Name) and node.id in self.host.names:
             return self.host.names[node.id]
         return self.host(node)
 
     def placed(self, given: Sequence[str]) -> list[str]:
-        """The value of each parameter, by its number, its own name, or the order of those that are left."""
+        """The value's name for each parameter: by its number, by its own name, or in the order of the rest."""
         params = [parameter.name for parameter in self.kernel.parameters]
         at: dict[int, str] = {}
         for name in given:
@@ -239,18 +240,18 @@ class ForeignText:
         return [at[index] for index in range(len(params))]
 
     def check_count(self, names: Sequence[str], count: int, missing: Sequence[int] = ()) -> None:
-        """TileError unless there is one value for each parameter."""
+        """TileError unless each parameter has one value."""
         params = self.kernel.parameters
         if count == len(params):
             return
         if count > len(params):
-            hint = f"--args says which of the values: --args '{', '.join(names[: len(params)])}'"
+            hint = f"--args selects values: --args '{', '.join(names[: len(params)])}'"
             message = f"{self.entry} takes {len(params)} arguments, {count} are given: {', '.join(names)}"
             raise TileError("call", self.place, message, hint)
         first = params[missing[0] if missing else count]
         hint = f"{self.entry} takes {', '.join(f'{each.name} (.{each.type})' for each in params)}"
         if len(params) - count == 2 and all(each.is_pointer for each in params[-2:]):
-            hint = "Triton's last two parameters are workspaces: 0 where a kernel has none (scratch=0 profile=0)"
+            hint = "Triton's last two parameters are workspaces: 0 if a kernel has none (scratch=0 profile=0)"
         message = f"{self.entry} takes {len(params)} arguments, {count} are given; {first.name} is the first without"
         raise TileError("call", Loc(self.source, first.start, first.end), message, hint)
 
@@ -269,14 +270,14 @@ class ForeignText:
 
 
 def written(node: ast.Expr) -> str:
-    """What to call an argument: its text, or the array of a tensor map."""
+    """The display name of an argument: its text, or the array of a tensor map."""
     if isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "tensor_map":
         node = node.args[0] if node.args else node
     return node.loc.text
 
 
 def numbered(name: str) -> int | None:
-    """The parameter that a value named `parameter_2` is for: `2=…` on the command line."""
+    """The number of the parameter for a value named `parameter_2` (`2=…` on the command line)."""
     number = name.removeprefix("parameter_")
     return int(number) if number != name and number.isdecimal() else None
 
@@ -285,8 +286,8 @@ def numbered(name: str) -> int | None:
 
 
 class OwnText:
-    """A text with our header. Its arguments are the values of its parameters' names; where no array is among them,
-    random ones, as in `dsl run`, of the dims that are given. Raises TileError or LaunchError."""
+    """A text with our header. Its arguments are the values with the names of its parameters; if no array is given,
+    random ones as in `dsl run`, with the given dims. Raises TileError or LaunchError."""
 
     is_foreign = False
 
@@ -313,7 +314,7 @@ class OwnText:
             numbers = {name: value for name, value in names.items() if isinstance(value, bool | int | float)}
             known = [*header.dims, *(param.name for param in header.params if isinstance(param, Scalar))]
             if other := [name for name in names if name not in known and numbers.keys() == names.keys()]:
-                hint = closest(other[0], known) or f"known: {', '.join(known)}; constants of a PTX text are fixed"
+                hint = closest(other[0], known) or f"known: {', '.join(known)}; the constants of a PTX text are fixed"
                 raise TileError("option", None, f"{header.label} has no dim or scalar '{other[0]}'", hint)
             dims = choose_dims(header, {name: numbers[name] for name in header.dims if name in numbers}, sms)
             self.guessed = guessed_of(dims, numbers)
@@ -351,13 +352,14 @@ class OwnText:
 
 
 def read_value(text: str, host: Arrays, node: ast.Expr | None) -> Any:
-    """The value of `NAME=VALUE`: of a .npy file, or of an expression. Raises TileError."""
+    """The value of `NAME=VALUE`: a .npy file, or an expression. Raises TileError."""
     if node is not None:
         return map_of(node, host) or row_major(host(node))
     import numpy as np
 
     try:
+        # A pickle runs code of whoever wrote the file.
         return row_major(np.load(Path(text), allow_pickle=False))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise TileError("file", None, f"{text} is no .npy file that can be read: {reason}") from None
+        raise TileError("file", None, f"{text} cannot be read as a .npy file: {reason}") from None

@@ -1,10 +1,10 @@
-"""Peers of an example's launch: Python functions that compute the same, of torch, Triton, CuPy or numpy.
+"""Peers of an example's launch: Python functions of torch, Triton, CuPy or numpy that compute the same.
 
-A peer takes the place of the launch line: it gets the same arrays, the lines below judge what it makes of them, and on
-a GPU it is timed in the same rounds. It is called with the arguments that its parameters name; where they name others,
-with the arrays that the kernels read, in their order. It writes the outputs that it takes, or returns them.
+A peer replaces the launch line: it gets the same arrays, the lines below judge its results, and on a GPU it is timed in
+the same rounds. It is called with the arguments that its parameters name; if they have other names, with the arrays
+that the kernels read, in their order. It writes the outputs that it takes, or returns them.
 
-On a GPU it gets tensors of torch, or arrays of CuPy without torch; elsewhere numpy's, where nothing is timed.
+On a GPU it gets tensors of torch, or arrays of CuPy if torch is missing; elsewhere, where nothing is timed, numpy's.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ TORCH_HOMES = ("torch", "torch.nn.functional")
 
 
 class PeerFailed(Exception):
-    """What a peer does wrong, in a sentence."""
+    """The error of a peer, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A function to compare with, and the name of its row. on_host: `torch` where it takes tensors there, too. of: the
-    example that it does, or what that launches; any where it is None."""
+    """A function to compare with, and the name of its row. on_host: `torch` if it takes tensors without a GPU, too. of:
+    the example, or the launched kernel or dispatch, for which it stands; None: any."""
 
     name: str
     function: Callable[..., Any]
@@ -60,27 +60,28 @@ class Peer:
 
 
 def peer_of(text: str) -> Peer:
-    """The peer that `--vs` names. Raises TileError."""
+    """The peer of a `--vs`. Raises TileError."""
     if of := OF.fullmatch(text):
         return replace(peer_of(of[2]), of=of[1])
     if text.startswith("torch:"):
         return _of_torch(text)
     home, separator, name = text.rpartition("::")
     if not separator or not home or not name.isidentifier():
-        raise TileError("option", None, f"'{text}' is no peer", USAGE)
+        raise TileError("option", None, f"'{text}' is not a peer", USAGE)
     module = _module(home)
     function = getattr(module, name, None)
     if not callable(function):
         known = [key for key, value in vars(module).items() if inspect.isfunction(value) and key[0] != "_"]
         raise TileError("name", None, f"{home} has no function '{name}'", f"known: {', '.join(known) or 'none'}")
     if not inspect.isroutine(function) and hasattr(function, "fn"):
-        message = f"{text} is a kernel of Triton, which does not say its grid"
+        message = f"{text} is a Triton kernel, which does not give its grid"
         raise TileError("option", None, message, "name a Python function that launches it")
     return Peer(f"{Path(home).name if home.endswith('.py') else home}::{name}", function)
 
 
 def _of_torch(text: str) -> Peer:
-    """`torch:softmax(dim=-1)`: a function of torch or torch.nn.functional, with literals for what is no array."""
+    """`torch:softmax(dim=-1)`: a function of torch or torch.nn.functional, with literals for arguments that are no
+    arrays."""
     try:
         call = python.parse(text.removeprefix("torch:"), mode="eval").body
         keywords: dict[str, Any] = {}
@@ -93,7 +94,7 @@ def _of_torch(text: str) -> Peer:
         if not all(part.isidentifier() for part in path):
             raise ValueError
     except (SyntaxError, ValueError):
-        message = f"'{text}' is no function of torch with named literals"
+        message = f"'{text}' is not a torch function with named literals"
         raise TileError("option", None, message, "torch:softmax(dim=-1)") from None
     try:
         homes = [importlib.import_module(home) for home in TORCH_HOMES]
@@ -109,9 +110,10 @@ def _of_torch(text: str) -> Peer:
 
 
 def _module(home: str) -> Any:
-    """The module of a file, or of a name, which is looked for in the current folder, too. Raises TileError."""
+    """The module of a file, or of a name, which is also looked for in the current folder. Raises TileError."""
     try:
         if not home.endswith(".py"):
+            # As `python -m` does; `dsl` is a script, whose own folder stands first.
             sys.path.insert(0, "")
             try:
                 return importlib.import_module(home)
@@ -124,17 +126,18 @@ def _module(home: str) -> Any:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # Triton looks a kernel's module up
+        sys.modules[name] = module  # Triton looks up a kernel's module there
         spec.loader.exec_module(module)
         return module
     except TileError:
         raise
+    # Whatever the user's module raises is the user's.
     except Exception as error:
         raise TileError("file", None, f"{home} cannot be imported: {in_words(error)}") from None
 
 
 def in_words(error: BaseException) -> str:
-    """An exception of somebody's Python in a line: its last place that is not ours."""
+    """An exception of the user's Python code in a line, with the last place outside of this file."""
     text = f"{type(error).__name__}: {error}".splitlines()[0]
     ours = (str(Path(__file__)), "<frozen")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
@@ -146,7 +149,7 @@ def in_words(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Of a launch's arguments, those that its kernels write, and those that they write before they read them."""
+    """Of a launch's arguments, those that its kernels write, and those that they write before reading."""
 
     written: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -187,13 +190,14 @@ class PeerCall:
         if named is not None and named[0] <= known and named[1] & known:
             self.taken = frozenset(named[1] & known)
             self.submit = partial(self.peer.function, **{name: self.arrays[name] for name in self.taken})
+        # Positional: the parameters have other names than the launch's arguments.
         else:
             inputs = [name for name in self.arrays if name in known and name not in self.roles.outputs]
             self.taken = frozenset(inputs)
             self.submit = partial(self.peer.function, *(self.arrays[name] for name in inputs))
 
     def keep(self, ordinal: int | None) -> None:
-        """Keeps what it takes and may change, as it is now. `reason` says why not, if there is no room."""
+        """Saves the contents of the memory that the peer may change. `reason`: why not, if there is no room."""
         given = [describe(self.arrays[name]) for name in self.roles.written if name in self.taken]
         spans = [(array.pointer + array.span[0], array.pointer + array.span[1]) for array in given if array.size]
         try:
@@ -202,11 +206,11 @@ class PeerCall:
             self.reason = no_room(error)
 
     def repeated(self) -> Callable[[], object]:
-        """The call, to be made again and again."""
+        """The call, as a function to call repeatedly."""
         return self.submit if self.kept is None else self.kept.before(self.submit)
 
     def results(self, returned: Any) -> dict[str, Any]:
-        """The outputs by name, of what a call returned and wrote. Raises PeerFailed."""
+        """The outputs by name, from what a call returned and wrote. Raises PeerFailed."""
         written = self.roles.written
         if isinstance(returned, Mapping):
             found = dict(returned)
@@ -214,6 +218,7 @@ class PeerCall:
             found = {}
         else:
             values = returned if isinstance(returned, tuple | list) else (returned,)
+            # A function returns its pure outputs; without these, the arrays that the launch updates.
             wanted = [name for name in written if name in self.roles.outputs] or list(written)
             if len(values) != len(wanted):
                 raise PeerFailed(f"it returns {len(values)} arrays; the launch writes {', '.join(wanted)}")
@@ -227,7 +232,7 @@ class PeerCall:
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[set[str], set[str]] | None:
-    """Names that a call must give, and all that it may; None where Python does not know."""
+    """Names that a call must give, and all that it may give; None if Python does not know them."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
@@ -237,7 +242,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[set[str], set[str]] | Non
 
 
 class PeerLauncher(Launcher):
-    """Launches a peer in the place of the kernels, and puts its results into the example's arrays."""
+    """Launches a peer in place of the kernels, and puts its results into the example's arrays."""
 
     def __init__(self, *given: Any, peer: Peer, roles: Roles):
         super().__init__(*given)
@@ -257,6 +262,7 @@ class PeerLauncher(Launcher):
         self.call.keep(self.ordinal)
         try:
             returned = self.call.submit()
+        # SystemExit of a peer would end the command without a message.
         except (Exception, SystemExit) as error:
             raise PeerFailed(in_words(error)) from error
         if self.ordinal is not None:
@@ -264,6 +270,7 @@ class PeerLauncher(Launcher):
 
             context(self.ordinal).synchronize()
         after = {name: array if self.ordinal is None else arrays[name].numpy() for name, array in inputs.items()}
+        # A peer that changes an input would be right in this round, and wrong in every later one.
         if spoiled := [name for name in inputs if not equal_bytes(before[name], after[name])]:
             raise PeerFailed(f"it changes {', '.join(spoiled)}, which the launch only reads")
         results = self.call.results(returned)
@@ -289,7 +296,7 @@ def inputs_of(given: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
 
 
 def equal_bytes(a: Any, b: Any) -> bool:
-    """Whether two arrays of one shape and type hold the same, NaNs too."""
+    """Whether two arrays of one shape and type hold the same bytes: NaNs, too."""
     import numpy as np
 
     mine, others = (np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (a, b))
@@ -297,14 +304,14 @@ def equal_bytes(a: Any, b: Any) -> bool:
 
 
 def _shares(value: Any, array: Any) -> bool:
-    """Whether an array that a peer got is the example's memory."""
+    """Whether an array of a peer is the example's own memory."""
     from dsl.runtime import describe
 
     return describe(value).pointer == describe(array).pointer
 
 
 def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
-    """Copies a result to the example's array. Raises PeerFailed for one of another shape or type."""
+    """Copies a result to the example's array. Raises PeerFailed for another shape or type."""
     import ctypes
 
     import numpy as np
@@ -319,9 +326,9 @@ def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
         raise PeerFailed(f"{name}: {error.message}") from None
     if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
         texts = [f"{each.dtype}{list(each.shape)}" for each in (found, wanted)]
-        raise PeerFailed(f"it makes {texts[0]} of {name}, which is {texts[1]}")
+        raise PeerFailed(f"it returns {name} as {texts[0]}; the launch's is {texts[1]}")
     if found.device != ordinal:
-        raise PeerFailed(f"it makes {name} elsewhere than its inputs are")
+        raise PeerFailed(f"it returns {name} on another device than its inputs")
     if not found.is_contiguous:
         value = value.contiguous() if hasattr(value, "contiguous") else value.copy(order="C")
         found = describe(value)
@@ -336,7 +343,7 @@ def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
 
 
 def _framework(peer: Peer, ordinal: int | None) -> Callable[[Any], Any]:
-    """What makes a peer's argument of ours: the same memory, as an array of the framework that it takes."""
+    """Converts our arguments to the framework that a peer takes, without a copy."""
     if ordinal is None and peer.on_host == "numpy":
         return _as_numpy
     try:
@@ -347,7 +354,7 @@ def _framework(peer: Peer, ordinal: int | None) -> Callable[[Any], Any]:
 
 
 def _as_numpy(value: Any) -> Any:
-    """bf16 and floats of 8 bits as ml_dtypes', with which numpy calculates."""
+    """bf16 and 8-bit floats as types of ml_dtypes, with which numpy computes."""
     from dsl.runtime.dtypes import numpy_dtype
 
     names = getattr(getattr(value, "dtype", None), "names", None)
@@ -364,6 +371,7 @@ def _as_torch(torch: Any, ordinal: int | None, value: Any) -> Any:
         tensor = torch.as_tensor(value, device=f"cuda:{ordinal}")
     else:
         names = value.dtype.names
+        # torch reads no structured dtype: the bits are viewed as integers, then as the type.
         tensor = torch.from_numpy(value if not names else value.view(BIT_FIELDS[dtype]))
     return tensor.view(getattr(torch, DTYPES[dtype].numpy)) if dtype in BIT_FIELDS else tensor
 
@@ -384,13 +392,13 @@ def _as_cupy() -> Callable[[Any], Any]:
 
 
 def peers_of(texts: Sequence[str], examples: Sequence[ast.Example]) -> list[Peer]:
-    """The peers that are named, each imported now, so that none is missed behind a long run. Raises TileError, also for
-    one of no example."""
+    """The peers of `--vs`, imported at once, so that a missing one is reported before a long run. TileError, also for a
+    peer of no example."""
     found = [peer_of(text) for text in texts]
     for peer in found:
         if not any(map(peer.does, examples)):
             names = {line.name for example in examples for line in example.lines if isinstance(line, ast.Launch)}
             known = sorted(names | {example.name for example in examples if example.name})
             hint = closest(peer.of or "", known) or f"known: {', '.join(known)}"
-            raise TileError("example", None, f"no example here is '{peer.of}', nor launches it", hint)
+            raise TileError("example", None, f"no example is named '{peer.of}' or launches it", hint)
     return found

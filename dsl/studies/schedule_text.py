@@ -1,4 +1,4 @@
-"""A schedule as text that says everything: what it sets, what it is like, and what the compiler chose."""
+"""A complete schedule as text: its own lines, those of `like`, and the choices of the compiler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a schedule, and why it stands there."""
+    """A line of a schedule, and its reason."""
 
     text: str
     reason: str
@@ -27,7 +27,7 @@ class Line:
 
 
 def schedule_text(program: Program, variant: Variant, name: str, reasons: list[str]) -> str:
-    """The complete schedule of a variant, which gives its code wherever its kernel is called as here."""
+    """The complete schedule of a variant. It gives the same code wherever its kernel is called in the same way."""
     lines = [*constants(program, variant), *properties(variant.schedule, rows_of(program.plugins))]
     lines += chosen(variant.function.choices.keyed())
     head = [*(f"# {each}" for each in reasons), f"schedule {name} of {variant.request.kernel}:"]
@@ -43,7 +43,7 @@ def constants(program: Program, variant: Variant) -> list[Line]:
 
 
 def place_of(variant: Variant, name: str) -> str:
-    """Who says what a name is."""
+    """Where the value of a name comes from."""
     schedule = variant.schedule
     if name in variant.request.constants:
         return "the caller"
@@ -52,7 +52,7 @@ def place_of(variant: Variant, name: str) -> str:
         return "the first of its tune set" + (f"; others: {others}" if others else "")
     definition = schedule.definitions.get(name)
     if definition is None:
-        return "4 unless it is said" if name == "warps" else ""
+        return "4 by default" if name == "warps" else ""
     loc = definition.value.loc
     return f"{loc.source.name}:{loc.line}: {loc.source.text[loc.start : loc.end]}"
 
@@ -64,7 +64,7 @@ def said(value: Any) -> str:
 
 
 def properties(schedule: ResolvedSchedule, rows: Mapping[str, PropertyRow]) -> list[Line]:
-    """The lines of its properties, as they came out."""
+    """The lines of its properties, with their values."""
     found = []
     for (name, subject), loc in schedule.places.items():
         row = rows[name]
@@ -75,8 +75,8 @@ def properties(schedule: ResolvedSchedule, rows: Mapping[str, PropertyRow]) -> l
 
 
 def chosen(made: Mapping[str, Choice]) -> list[Line]:
-    """A line for each choice that has another option and that no property of the schedule took; one for all of a stem
-    that were taken alike."""
+    """A line for each choice that has another option and was not taken by a property of the schedule; equal choices of
+    a stem share a line."""
     stems: dict[str, list[tuple[str, Choice]]] = {}
     for key, choice in made.items():
         stems.setdefault(choice.stem, []).append((key, choice))
@@ -90,12 +90,12 @@ def chosen(made: Mapping[str, Choice]) -> list[Line]:
 
 
 def says_something(choice: Choice) -> bool:
-    """False of a choice without another option, of one that a property took, and of passes that run as ever."""
+    """False for a choice without another option, a choice taken by a property, and a pass that runs by default."""
     return len(choice.options) > 1 and not choice.is_property and (choice.kind != "pass" or choice.taken != choice.rule)
 
 
 def reason_of(choice: Choice) -> str:
-    """Who took an option, because of what, at which cost, and what the others cost."""
+    """Who took an option, why, at which cost, and the cost of the others."""
     costs = choice.costs
     others = [f"{name}: {costs[name]:g}" if name in costs else name for name in choice.options if name != choice.taken]
     cost = f"{choice.unit}: {costs[choice.taken]:g}" if choice.taken in costs else ""

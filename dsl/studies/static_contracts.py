@@ -1,4 +1,4 @@
-"""Contracts that `dsl check` judges: what is known of a kernel without running it."""
+"""Contracts that `dsl check` judges: facts of a kernel that need no run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Finds(Protocol):
-    """What errors and notes go to."""
+    """Collects errors and notes."""
 
     def add(self, error: TileError) -> None: ...
 
@@ -32,8 +32,8 @@ class Finds(Protocol):
 
 @dataclass
 class StaticContracts:
-    """The contracts of a file. expected: of its examples, each with the launch that it is of; planned: what each launch
-    comes to; known: the variants that were looked at, with the dims of a launch."""
+    """The contracts of a file. expected: of its examples, each with its launch; planned: the variants of each launch;
+    known: the variants that were checked, with the dims of a launch."""
 
     program: Program
     found: Finds
@@ -48,8 +48,8 @@ class StaticContracts:
         return resolve(self.program, request).schedule.contracts
 
     def emitted(self, lowered: Lowered) -> Evidence:
-        """A variant with the choices of its emission made; compiled if the assembler is to be asked. TileError for
-        an option that is forced and no choice has taken."""
+        """A variant whose emission has made its choices; it is compiled if contracts need the assembler. TileError for
+        a forced option that no choice has taken."""
         request, function = lowered.variant.request, lowered.variant.function
 
         @cache
@@ -61,8 +61,9 @@ class StaticContracts:
             made()
         else:
             emit(function, lowered.variant.target)
+            # Only the choice of LLVM's level needs LLVM, which a check does not load otherwise.
             if function.choices.forced or self.has_choices(request):
-                from dsl.lowering.emit.codegen import llvm_level_for  # brings LLVM
+                from dsl.lowering.emit.codegen import llvm_level_for  # imports LLVM
 
                 llvm_level_for(function)
                 function.choices.check_met()
@@ -74,7 +75,7 @@ class StaticContracts:
         return any(each.contract.term == CHOICE for each in stated)
 
     def judge_schedule(self, evidence: Evidence) -> None:
-        """The contracts of a variant's schedule, of dims that a launch has."""
+        """Judges the contracts of a variant's schedule, with the dims of a launch."""
         request = evidence.request
         self.known.append(evidence)
         self.judged.add((request.kernel, request.schedule))
@@ -82,7 +83,7 @@ class StaticContracts:
             self.judge(stated, [evidence])
 
     def judge(self, stated: StatedContract, kernels: list[Evidence]) -> None:
-        """Finds what is wrong with a contract, or with the kernels that it is of."""
+        """Reports what is wrong with a contract, or with the kernels that it judges."""
         try:
             self.judged_by(stated, kernels)
         except TileError as error:
@@ -104,14 +105,14 @@ class StaticContracts:
                 self.found.note(TileError("check", stated.loc, f"{verdict.text} is not judged: {verdict.reason}"))
 
     def finish(self) -> None:
-        """The contracts of examples, and notes of those that nothing was judged by."""
+        """Judges the contracts of examples, and notes those that nothing has judged."""
         for launch, stated in self.expected:
             kernels = [found for request in self.planned.get(launch, ()) if (found := self.of(request)) is not None]
             if kernels:
                 self.judge(stated, kernels)
         if self.waiting:
             count = len({each.loc for each in self.waiting})
-            message = f"{count} contract{'s are' if count > 1 else ' is'} not judged for want of the assembler"
+            message = f"{count} contract{'s are' if count > 1 else ' is'} not judged: this needs the assembler"
             self.found.note(TileError("check", self.waiting[0].loc, message, "dsl check --assemble"))
         for (kernel, name), schedule in self.program.schedules.items():
             lines = [line for line in schedule.lines if isinstance(line, ast.Contract)]
@@ -120,7 +121,7 @@ class StaticContracts:
                 self.found.note(TileError("check", lines[0].loc, message))
 
     def of(self, request: Request) -> Evidence | None:
-        """A variant of a launch; None of one that is wrong, which is told."""
+        """A variant of a launch; None if it is wrong, which is reported elsewhere."""
         for each in self.known:
             if each.request == request:
                 return each

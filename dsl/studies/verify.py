@@ -1,7 +1,7 @@
-"""Whether the passes and the emission keep what a kernel means, on the launches of an example.
+"""Whether passes and emission keep the results of a kernel, on the launches of an example.
 
-Each kernel's IR is carried out in numpy before the passes and after each (`dsl/lowering/meaning`), then its PTX on the
-emulator; the first thing that differs is named.
+Each kernel's IR is executed in numpy before the passes and after each (`dsl/lowering/meaning`), then its PTX on the
+emulator; the first difference is reported.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from dsl.text.program import Program
 
 Passes = Sequence[Pass]
 BOUNDARIES = (1, 33)
-"""What the numbers of an example are, each alone and all together: one, and one more than a warp has lanes."""
+"""The numbers of an example take these values, each alone and all together: 1, and one more than a warp has lanes."""
 BLOCKS = 8
-"""Blocks of a launch that are carried out: the first ones."""
+"""Blocks of a launch that are executed: the first ones."""
 
 
 @dataclass
 class Verified:
-    """What became of one kernel: `levels` compared, `values` in the last of them; a divergence, or why nothing is
-    known."""
+    """The result for one kernel: `levels` compared, `values` in the last of them; a divergence, or why it is
+    undecided."""
 
     kernel: str
     schedule: str | None
@@ -59,7 +59,7 @@ class Verified:
     undecided: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """As data."""
+        """The data of `--json`."""
         divergence = None if self.divergence is None else self.divergence.as_json()
         rest = {k: v for k, v in self.__dict__.items() if k != "divergence"}
         return {**rest, "grid": list(self.grid), "divergence": divergence}
@@ -67,7 +67,7 @@ class Verified:
 
 @dataclass
 class Verification:
-    """All kernels of an example that were looked at, in order. `refused`: shapes that the file does not take."""
+    """All verified kernels of an example, in order. `refused`: shapes that the file does not take."""
 
     example: str | None
     kernels: list[Verified] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Verification:
 
     @property
     def divergence(self) -> Divergence | None:
-        """The first one."""
+        """The first divergence."""
         return next((k.divergence for k in self.kernels if k.divergence is not None), None)
 
 
@@ -86,8 +86,8 @@ def verify_kernel(
     most: int = BLOCKS,
     passes: Passes | None = None,
 ) -> Verified:
-    """Compares the levels of one variant on these arguments, which stay as they are, and then its PTX. `passes`: the
-    program's without."""
+    """Compares the levels of one variant on these arguments, which stay unchanged, then its PTX. `passes`: by default
+    the program's."""
     passes = passes_of(program.plugins) if passes is None else passes
     variant = build_variant(program, request)
     grid = grid_of(variant, given)
@@ -128,8 +128,8 @@ class _Emulated:
     rules: dict[str, Choice] = field(default_factory=dict)  # of plug-ins, as the last compile has taken them
 
     def divergence(self, passes: Passes, forced: Mapping[str, str] | None = None) -> Divergence | None:
-        """Compiles the variant, with these choices, runs its PTX, and compares what it leaves with the meaning of its
-        last IR."""
+        """Compiles the variant with these choices forced, runs its PTX, and compares the results with the reference
+        semantics of its last IR."""
         from dsl.kernels.compile import Lowered, compile_lowered
         from dsl.runtime import Kernel
         from dsl.runtime.errors import DeviceAssertError
@@ -140,7 +140,7 @@ class _Emulated:
         record_access(variant.function)
         compiled = compile_lowered(self.program, Lowered(variant, {}))
         self.rules = {k: c for k, c in variant.function.choices.keyed().items() if c.kind == "rule"}
-        copies: dict[int, Any] = {}  # an array that is given twice stays one
+        copies: dict[int, Any] = {}  # an array that is passed twice is copied once
         values: dict[str, Any] = {}
         for param in compiled.header.params:
             value = self.given[param.name]
@@ -149,6 +149,7 @@ class _Emulated:
             values[param.name] = value
         failed = None
         try:
+            # A workspace passes data between blocks: with a part of them, some would wait for ever.
             part: dict[str, Any] = {} if variant.function.workspaces else {"blocks": self.most}
             Kernel(compiled.ptx, device="emulator").run(*values.values(), **part)
         except DeviceAssertError as error:
@@ -164,8 +165,8 @@ class _Emulated:
         return compare_ptx(variant.function, self.given, made, grid, blocks, failed)
 
     def to_blame(self, passes: Passes) -> str:
-        """The rule of a plug-in without which the PTX agrees, else the pass, the last one first: passes also say what
-        the meaning does not see, where elements lie, which threads wait, who loads. Else the emission."""
+        """The cause: the plug-in's rule without which the PTX agrees; else such a pass, the last one first, since the
+        IR does not show where elements lie, which threads wait and who loads; else the emission."""
         by_rule: dict[str, list[str]] = {}
         for key, choice in self.rules.items():
             if choice.taken != OWN:
@@ -192,13 +193,13 @@ class _Emulated:
 
 
 def _whose(name: str, passes: Passes) -> str:
-    """A pass, with the place of the plug-in that added it."""
+    """The name of a pass, with the place of the plug-in that added it."""
     added = next((each.plugin for each in passes if each.name == name), None)
     return name if added is None else f"{name} ({added.place})"
 
 
 def _of_finding(error: Any, function: Function) -> Divergence:
-    """A fault that the emulator has found: its thread, and what is accessed in its line."""
+    """A fault that the emulator found: its thread, and the value that its line accesses."""
     found = Divergence("emission", " ".join(str(error).split()))
     finding = getattr(error, "finding", None)
     if finding is not None and finding.thread is not None:
@@ -212,8 +213,8 @@ def _of_finding(error: Any, function: Function) -> Divergence:
 
 
 def copy_of(array: np.ndarray) -> np.ndarray:
-    """A copy with the same strides and alignment of its first element to 16 bytes."""
-    if array.flags.c_contiguous and (1 not in array.shape or not array.size):  # strides along 1 are any
+    """A copy with the same strides, and the same alignment of its first element to 16 bytes."""
+    if array.flags.c_contiguous and (1 not in array.shape or not array.size):  # strides along 1 are free
         raw = np.zeros(array.nbytes + 16, np.uint8)
         start = (array.ctypes.data - raw.ctypes.data) % 16
         out = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -227,7 +228,7 @@ def copy_of(array: np.ndarray) -> np.ndarray:
 
 
 def _with_all_barriers(right: Pass) -> Passes:
-    """A barrier of the block before each access, too, wherever all its threads are."""
+    """The pass, and in addition a barrier of the block before each access, wherever all its threads are."""
 
     def everywhere(function: Function, target: Target) -> None:
         _barriers(function.body)
@@ -248,7 +249,7 @@ def _barriers(block: Block) -> None:
 
 
 def _apart(right: Pass) -> Passes:
-    """Every shared tile in bytes of its own, whatever that takes."""
+    """Places every shared tile in bytes of its own, whatever that takes."""
 
     def apart(function: Function, target: Target) -> None:
         total, most = 0, 16
@@ -267,14 +268,14 @@ INSTEAD: dict[str, Callable[[Pass], Passes]] = {
     "insert_barriers": _with_all_barriers,
     "place_shared": _apart,
 }
-"""What is tried instead of a pass that cannot be left out: the same, with none of its cleverness."""
+"""Replacements for passes that cannot be left out: correct by construction, without optimisation."""
 
 
 # ---- examples ----
 
 
 class _Finished(Exception):
-    """Ends an example: nothing follows, or what follows reads what a wrong kernel has left."""
+    """Ends an example: nothing follows, or later lines would read the results of a wrong kernel."""
 
 
 def verify_example(
@@ -286,12 +287,12 @@ def verify_example(
     passes: Passes | None = None,
     boundaries: Sequence[int] = BOUNDARIES,
 ) -> Verification:
-    """Verifies every kernel that an example launches, with `given` (NAME=VALUE) and with boundary extents for the
-    numbers that these leave open; nothing more once one diverges. Raises TileError for what is wrong in the file."""
+    """Verifies every kernel that an example launches, with `given` (NAME=VALUE), and with boundary extents for the
+    numbers that these leave open; stops after the first divergence. Raises TileError for errors of the file."""
     found = Verification(example.name)
 
     class Verifier(Launcher):
-        """Launches whose kernels are verified before they run, as far as others come after them."""
+        """Verifies kernels before they run; the last launch need not run."""
 
         def run(self, plan: Any, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
             arguments = dict(zip(launch.names, values, strict=True))
@@ -326,6 +327,7 @@ def verify_example(
     names = run(given)
     numbers = {n for n in assigned_names(example) if isinstance(names.get(n), int) and not isinstance(names[n], bool)}
     free = sorted(numbers - {each.partition("=")[0] for each in given})
+    # Shapes that a file refuses are no error: most kernels do not take one element.
     for shape in boundary_shapes(free, boundaries):
         if found.divergence is not None:
             break

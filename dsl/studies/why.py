@@ -1,5 +1,5 @@
-"""Why a kernel is as it is: the choices that were made of each kernel that an example launches, and what else could
-have been taken. `dsl why` shows them, `dsl schedule` prints them as a schedule."""
+"""Why a kernel's code is as it is: the choices of each kernel that an example launches, and their other options. `dsl
+why` shows them, `dsl schedule` prints them as a schedule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dsl.text.program import Program
 
 @dataclass(slots=True)
 class ExplainedKernel:
-    """A kernel of an example with its choices by key. plan: that of its launch, None for one named by itself."""
+    """A kernel of an example with its choices by key. plan: of its launch; None for a kernel given by name."""
 
     program: Program
     request: Request
@@ -32,7 +32,7 @@ class ExplainedKernel:
 
     @property
     def choices(self) -> Mapping[str, Choice]:
-        """By key, those of the dispatch and of `tune` sets first."""
+        """The choices by key; those of the dispatch and of `tune` sets first."""
         return all_choices(self.request, self.compiled, self.branch)
 
     @property
@@ -43,7 +43,7 @@ class ExplainedKernel:
         return " ".join([*words, f"for {request.arch}"])
 
     def measured(self, key: str, option: str) -> str:
-        """Registers, spills and machine instructions with another option, or why there is no such code."""
+        """Registers, spills and machine instructions with another option, or why it gives no code."""
         from dsl.runtime import assemble
         from dsl.runtime.errors import LaunchError
         from dsl.runtime.machine_code import machine_code
@@ -67,8 +67,8 @@ def kernels_of(
     choose: Mapping[str, str] | None = None,
     device: str | None = None,
 ) -> Iterator[ExplainedKernel]:
-    """The kernels that the launches of an example come to with these options, each variant once; with what was tuned
-    for a device, if one is named."""
+    """The kernels that the launches of an example come to with these options, each variant once; with the tuned data of
+    a device, if one is named."""
     path = program.path
     tuned = None if device is None or path is None else usable(tuned_path(path))
     seen: list[Request] = []
@@ -93,8 +93,8 @@ def chosen(
     key: str | None = None,
     all_of_them: bool = False,
 ) -> dict[str, Choice]:
-    """The choices of a line, about a value, or under a key; else those whose options differ in cost, and those that
-    the rule did not take."""
+    """The choices of a line, about a value, or under a key; by default those whose options differ in cost, and those
+    that were not taken by the rule."""
     asked = line is not None or value is not None or key is not None
     found = {}
     for name, choice in choices.items():
@@ -110,14 +110,14 @@ def chosen(
 
 
 def matters(choice: Choice) -> bool:
-    """Whether another option has another cost, or someone else than a rule of the compiler decided."""
+    """Whether another option has another cost, or the compiler's rule did not decide."""
     costs = choice.costs
     several = len(choice.options) > 1 and choice.kind in ("branch", "tune")
     return several or choice.is_pinned or len({costs.get(name) for name in choice.options}) > 1
 
 
 def lines_of(loc: Loc | None) -> list[int]:
-    """The lines of a place and of the calls that led there."""
+    """The lines of a place and of the calls that inlined it."""
     found = []
     while loc is not None:
         found.append(loc.line)
@@ -130,7 +130,7 @@ def words_of(choice: Choice) -> list[str]:
 
 
 def check_found(found: bool, choices: Mapping[str, Choice], value: str | None, key: str | None) -> None:
-    """TileError where nothing has the value or the key that was asked for."""
+    """TileError if no choice has the requested value or key."""
     if found:
         return
     if key is not None:
@@ -144,7 +144,7 @@ def check_found(found: bool, choices: Mapping[str, Choice], value: str | None, k
 
 
 def grouped(found: Mapping[str, Choice], made: Mapping[str, Choice]) -> list[list[str]]:
-    """The keys of equal choices together."""
+    """The keys of choices, grouped by equal content."""
     groups: dict[tuple, list[str]] = {}
     for name, choice in found.items():
         place = lines_of(choice.loc)[:1]
@@ -154,7 +154,7 @@ def grouped(found: Mapping[str, Choice], made: Mapping[str, Choice]) -> list[lis
 
 
 def as_json(keys: Sequence[str], made: Mapping[str, Choice]) -> dict[str, Any]:
-    """Equal choices as data. `key` stands for all of them, if it can, else for the first."""
+    """Equal choices as data. `key` is their common stem, or the first key if other choices share the stem."""
     choice = made[keys[0]]
     whole = len(keys) == sum(each.stem == choice.stem for each in made.values())
     name = choice.stem if whole else keys[0]

@@ -173,7 +173,7 @@ def test_the_command_tells_the_choice(tmp_path: Path) -> None:
         (["--until", "time < 1"], "without a GPU there are no times"),
         (["--until", "sectors > 1", "--from", "nothing.jsonl"], "cannot read nothing.jsonl"),
         (["--until", "sectors > 1", "--from", "plain", "--from", "a.b=c"], "--from plain stands alone"),
-        (["--until", "sectors > 1", "--from", "turn.tile"], "that is no trial"),
+        (["--until", "sectors > 1", "--from", "turn.tile"], "this line is not a trial"),
         (["--until", "sectors > 1", "--bad", "HEAD"], "--bad needs a commit to start from"),
         (["--until", "sectors > 1", "--good", "HEAD", "--reduce"], "--reduce is for choices"),
         (["--until", "sectors > 1", "--good", "HEAD"], "not a git repository"),

@@ -163,7 +163,7 @@ def test_the_guesses_of_a_file_have_a_budget(tmp_path: Path, monkeypatch: pytest
     found = check_file(path)
     assert not found.errors
     assert [note.message for note in found.notes] == [
-        "11 variants of 'conv' not looked at: this file's guesses cost too much"
+        "11 variants of 'conv' skipped: the guesses of this file cost too much"
     ]
 
 

@@ -276,7 +276,7 @@ def test_check_judges_what_is_known_without_a_run(tmp_path: Path) -> None:
         assert [error.message.partition(":")[0] for error in found.sorted()] == wanted
         assert {error.code for error in found.errors} == {"contract"}
         assert [note.message for note in found.notes] == (
-            [] if assemble else ["1 contract is not judged for want of the assembler"]
+            [] if assemble else ["1 contract is not judged: this needs the assembler"]
         )
 
 

@@ -202,7 +202,7 @@ def test_a_fault_is_found_and_nothing_is_written_back(tmp_path: Path) -> None:
     result = dsl(*words)
     assert result.exit_code == 1 and "FOUND      out of bounds" in result.stdout
     assert "just past the end of x" in result.stdout and "softmax.cu:26" in result.stdout
-    assert "nothing is written back" in result.stdout and not saved.exists()
+    assert "results are discarded" in result.stdout and not saved.exists()
 
 
 def test_shared_memory_without_a_size_is_found_with_what_to_say() -> None:

@@ -212,7 +212,7 @@ def test_a_file_that_changes_meanwhile_is_told(scale: Path, two: list[ThisProces
     two[0].submit = editing  # type: ignore[method-assign]
     worker._programs.clear()
     result = dsl("tune", scale, "--devices", "emulator,emulator")
-    assert result.return_value == 2 and "was changed meanwhile" in result.stderr
+    assert result.return_value == 2 and "changed meanwhile" in result.stderr
 
 
 def test_a_process_with_a_poisoned_device_ends_rather_than_try_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,11 +116,11 @@ def test_a_model_is_kept_in_a_file(tmp_path: Path) -> None:
     assert again.of == "work" and again.predict({"registers": 2.0}) == made.predict({"registers": 2.0})
     state = '{"model": "linear", "of": "time", "state": %s}'
     faults = {
-        "": "it is no JSON",
-        "[]": "it has no 'model' that is a name",
-        "{}": "it has no 'model' that is a name",
-        '{"model": "linear", "of": 3}': "it has no 'of' that is a name",
-        state % "[]": "it has no 'state' that is an object",
+        "": "it is not JSON",
+        "[]": "'model' is missing or not a name",
+        "{}": "'model' is missing or not a name",
+        '{"model": "linear", "of": 3}': "'of' is missing or not a name",
+        state % "[]": "'state' is missing or not an object",
         state % '{"intercept": 1}': "its 'state' does not fit the model 'linear'",
         state % '{"intercept": 1, "weights": {"work": NaN}}': "its 'state' does not fit the model 'linear'",
     }
@@ -128,7 +128,7 @@ def test_a_model_is_kept_in_a_file(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(TileError) as caught:
             load_model(str(path))
-        assert caught.value.message == f"{path} is no model: {fault}"
+        assert caught.value.message == f"{path} is not a model: {fault}"
     with pytest.raises(TileError, match="no model 'liner'"):
         model_named("liner")
     with pytest.raises(ValueError, match="'linear' already"):
@@ -168,7 +168,7 @@ def test_the_best_predicted_are_tried_first_and_all_without_a_budget(scale: Path
     assert best(again) == best(whole)
     assert len(again["points"]) == len(whole["points"])
     shown = dsl("tune", scale, "--emulator", "--model", "traffic").stdout
-    (value,) = re.findall(rf"the model's order: rank correlation (\d\.\d\d) with what came out of {len(fine)} p", shown)
+    (value,) = re.findall(rf"the model's order: rank correlation (\d\.\d\d) with the results of {len(fine)} p", shown)
     assert float(value) > 0.5
 
 

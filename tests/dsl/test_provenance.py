@@ -107,7 +107,7 @@ def test_trials_of_another_version_are_told_as_old_and_not_served(
     other = {**provenance.versions(), name: "another"}
     monkeypatch.setattr(provenance, "_installed", lambda: other)
     found = tuned(tmp_path, "--seconds", "0")
-    assert found["notes"] == [f"old trials, made with another {name} than is here: 4"]
+    assert found["notes"] == [f"old trials, made with another {name} than installed here: 4"]
     assert served(found) == 0
 
 

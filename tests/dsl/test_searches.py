@@ -300,4 +300,4 @@ def test_a_search_that_asks_for_what_there_is_not_is_told(scale: Path) -> None:
         result = dsl("tune", scale, "--emulator", "--search", "astray")
     finally:
         del SEARCHES["astray"]
-    assert result.return_value == 2 and "asks for point 99" in result.stderr
+    assert result.return_value == 2 and "requests point 99" in result.stderr

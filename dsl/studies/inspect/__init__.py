@@ -1,7 +1,7 @@
 """A kernel at all its levels on one page, linked: what `dsl inspect` writes.
 
-rows.py     rows of each level with the operations and places that they come from
-counts.py   what the emulator counts of the code that the page shows
-kernel.py   all that the page shows of a kernel, as data
+rows.py     rows of each level, with the operations and places that they come from
+counts.py   the emulator's counters of the code on the page
+kernel.py   the data of a kernel on the page
 page.py     the page: page.html, with the data in it
 """

@@ -1,4 +1,4 @@
-"""What the emulator counts of one variant in the launches of an example."""
+"""The emulator's counters of one variant in the launches of an example."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CountedCode:
-    """Counters by line of the PTX, and how many warps ran it, over all `launches`, with so many `blocks`."""
+    """Counters by line of the PTX, and how many warps ran each line, over all `launches`, which have `blocks`
+    blocks."""
 
     launches: int = 0
     blocks: int = 0
@@ -35,8 +36,8 @@ class CountedCode:
 def counted_code(
     program: Program, example: ast.Example, overrides: Overrides, settings: LaunchSettings, code: Compiled
 ) -> CountedCode:
-    """Counts the launches of an example with this code in the place of whatever they take of its kernel. TileError
-    `option` if none launches the kernel, LaunchError for a launch that the code is not for."""
+    """Counts the launches of an example, with this code in place of any other variant of its kernel. TileError `option`
+    if none launches the kernel, LaunchError for a launch that the code does not fit."""
     from dsl.runtime import Kernel
 
     found, header = CountedCode(), code.header
@@ -49,7 +50,7 @@ def counted_code(
             if launch.step.request.kernel != header.kernel:
                 return super().run(plan, launch, values)
             report = super().run(plan, replace(launch, kernel=kernel), values)
-            if self.counted is not None:  # None of an empty launch
+            if self.counted is not None:  # None for a launch without blocks
                 found.launches += 1
                 found.blocks += prod(report.grid)
                 for line, counters in self.counted.by_ptx_line.items():
@@ -57,6 +58,7 @@ def counted_code(
                 found.runs += self.counted.runs_of_ptx_lines
             return report
 
+    # `expect` lines compute on the host, and may fail with other code: only arrays and launches are needed.
     only = replace(example, lines=[*(line for line in example.lines if isinstance(line, ast.Assign | ast.Launch))])
     settings = replace(settings, ptx_lines=True)
     ExampleRun(program, only, "emulator", "inspect", overrides, settings, CountingLauncher).run()

@@ -1,4 +1,4 @@
-"""All that the page shows of a kernel, as data."""
+"""The data of a kernel on the page."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dsl.studies.why import ExplainedKernel, as_json, grouped
 
 
 def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: CountedCode | None) -> dict[str, Any]:
-    """A kernel at all its levels. `operations` are the places of those of the last IR, the head behind them;
-    `operation_rows` where they stand in it; rows of LLVM IR and PTX name operations by number, machine instructions
-    rows of PTX; -1 is none."""
+    """A kernel at all its levels. `operations`: the places of the last IR's operations, then that of the kernel's
+    signature; `operation_rows`: the rows of that IR in which they stand. Rows of LLVM IR and PTX have the number of
+    their operation, machine instructions the row of PTX; -1: none."""
     ir, last = IrRows(places), None
     for name, seconds, level in levels_of(kernel.program, kernel.request):
         ir.add(name, seconds, level)
@@ -53,7 +53,7 @@ def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: Coun
 
 
 def numbered_code(level: Level, llvm_level: int) -> tuple[str, str]:
-    """LLVM IR and PTX whose lines are numbers of operations."""
+    """LLVM IR and PTX whose line numbers are the numbers of operations."""
     from dsl.lowering.emit import emit
     from dsl.lowering.emit.codegen import to_ptx
 
@@ -62,7 +62,7 @@ def numbered_code(level: Level, llvm_level: int) -> tuple[str, str]:
 
 
 def choices(made: Mapping[str, Choice], places: Places) -> list[dict[str, Any]]:
-    """Equal choices together, each with its places."""
+    """The choices, equal ones together, with their places."""
     out = []
     for keys in grouped(made, made):
         locs = [made[key].loc for key in keys]
@@ -96,6 +96,7 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
         listed = listing(code.cubin, header.entry)
     except (DeviceError, LaunchError) as error:
         return {"why": str(error), "rows": []}
+    # nvdisasm up to 13.2 refuses live registers of kernels that use all 255: the code is shown without them.
     try:
         live, lacks = live_registers(code.cubin, header.entry), ""
     except DeviceError as error:
@@ -109,7 +110,7 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
         "rows": [each.text for each in listed],
         "addresses": [-1 if each.address is None else each.address for each in listed],
         "ptx": ptx,
-        # What ptxas adds itself belongs to the head of the kernel.
+        # What ptxas adds itself belongs to the signature of the kernel.
         "operations": [
             -1 if each.address is None else operations[at] if at >= 0 and operations[at] >= 0 else head
             for each, at in zip(listed, ptx, strict=True)
@@ -121,8 +122,8 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
 def counters(
     compiled: Compiled, counted: CountedCode, operations: list[int], at: list[int], places: Places
 ) -> dict[str, Any]:
-    """What was counted, by counter: [row, count] of PTX, [file, line, count] of the `.tile` text. Of a place and the
-    calls that led there, the innermost line of each file counts."""
+    """The counts by counter: [row, count] of PTX, [file, line, count] of the `.tile` text. Of a place and the calls
+    that inlined it, only the innermost line of each file counts."""
     from dsl.runtime.emulator.counters import Counters
 
     header = compiled.ptx.count("\n") - compiled.body.count("\n")
@@ -130,6 +131,7 @@ def counters(
     by_line: dict[tuple[int, int], Counters] = {}
     for row, found in by_row.items():
         number = operations[row]
+        # Reversed: the innermost line of a file overwrites the outer ones.
         innermost = dict(reversed(list(places.chain(at[number])))) if number >= 0 else {}
         for line in innermost.items():
             by_line.setdefault(line, Counters()).add(found)

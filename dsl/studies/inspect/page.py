@@ -1,4 +1,4 @@
-"""The page: one file that needs nothing else."""
+"""The page: one file without references to others."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ DATA = re.compile(r'<script id="data" type="text/plain">([^<]*)</script>')
 
 
 def page(data: dict[str, Any]) -> str:
-    """The page that shows `data`, which has a `title`: compressed, as text that no markup can be in."""
+    """The page that shows `data`, which has a `title`. The data is compressed, and in base64 cannot end its element."""
     raw = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    # mtime=0: equal data gives an equal file.
     packed = base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()
     text = TEMPLATE.read_text(encoding="utf-8")
     return text.replace("{{title}}", html.escape(data["title"])).replace("{{data}}", packed)
 
 
 def data_of(text: str) -> dict[str, Any]:
-    """The data of a page."""
+    """The data of a page: the inverse of `page`."""
     found = DATA.search(text)
     assert found is not None
     return json.loads(gzip.decompress(base64.b64decode(found[1])))

@@ -1,4 +1,4 @@
-"""The levels of one kernel as rows, each with what it came from: places of the `.tile` text, operations of the IR."""
+"""The levels of a kernel as rows, each with its origin: a place of the `.tile` text, an operation of the IR."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dsl.lowering.text.level import Level
 from dsl.lowering.text.printer import PrintedNames, printed
 
 NO_INSTRUCTION = re.compile(r"^\s*(?:[.(){}$]?$|[.)}$]|//)")
-"""Rows of PTX that are none: labels, directives, braces, comments."""
+"""Rows of PTX that are no instructions: labels, directives, braces, comments."""
 
 
 @dataclass(slots=True)
 class Places:
-    """Places of the `.tile` text by number: [file, line, column, length, number of the place of the call or -1]. A file
-    is the number of its source; one that is read again for another variant is the same."""
+    """Numbered places of the `.tile` text: [file, line, column, length, number of the caller's place or -1]. A file is
+    the number of its source; the same text, read again for another variant, has the same number."""
 
     sources: dict[tuple[str, str], int] = field(default_factory=dict)
     rows: list[list[int]] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Places:
         return self.add(self.source(loc.source), loc.line, loc.column, loc.end - loc.start, caller)
 
     def read(self, text: str, files: Sequence[int]) -> int:
-        """The place that the IR's text says: `1:6:3+8<4:9+4`."""
+        """The number of a place in the IR's text: `1:6:3+8<4:9+4`."""
         found = -1
         for part in reversed(text.split("<")):
             position, _, length = part.partition("+")
@@ -51,7 +51,7 @@ class Places:
         return found
 
     def chain(self, place: int) -> Iterator[tuple[int, int]]:
-        """(file, line) of a place and of the calls that led there, the innermost first."""
+        """(file, line) of a place and of the calls that inlined it, innermost first."""
         while place >= 0:
             file, line, _, _, caller = self.rows[place]
             yield file, line
@@ -64,8 +64,7 @@ Row = tuple[str, int]
 
 @dataclass(slots=True)
 class LevelRows:
-    """The IR after a pass, as what it changed of the rows before: from which on, how many are gone, those in their
-    stead."""
+    """The IR after a pass, as its changes to the rows before: first row, number of removed rows, new rows."""
 
     name: str
     seconds: float
@@ -89,6 +88,7 @@ class IrRows:
         text = printed(level, self.names)
         files = [self.places.source(source) for source in self.names.sources]  # in the order of their numbers
         rows = [self.row(line, files) for line in ir_rows(text)]
+        # Only changes are stored: consecutive levels share most of their rows.
         matcher = SequenceMatcher(None, self.rows, rows, autojunk=False)
         changes = [(i, j - i, rows[m:n]) for tag, i, j, m, n in matcher.get_opcodes() if tag != "equal"]
         self.levels.append(LevelRows(name, seconds, changes))
@@ -102,12 +102,13 @@ class IrRows:
         """The row of each operation of the last level, in the order of `walk`."""
         texts = [text for text, _ in self.rows]
         first = texts.index("body {") + 1
+        # Rows that close a region are no operations.
         return [i for i, text in enumerate(texts[first:-1], first) if not text.lstrip().startswith("}")]
 
 
 def operation_places(function: Function, places: Places) -> list[int]:
-    """The place of each operation, and behind them that of the kernel's head. Code without a line of its own has that
-    of the operation before."""
+    """The place of each operation, then that of the kernel's signature. An operation without a line has that of the one
+    before."""
     assert function.loc is not None
     head = places.of(function.loc)
     found, last = [], head
@@ -118,8 +119,8 @@ def operation_places(function: Function, places: Places) -> list[int]:
 
 
 def llvm_rows(text: str, numbered: str) -> list[Row]:
-    """Rows of LLVM IR without debug information, each with the number of its operation or -1. numbered: the same text,
-    whose lines are such numbers."""
+    """Rows of LLVM IR without debug information, each with the number of its operation or -1. numbered: the same text
+    with operation numbers as lines."""
     code, _, metadata = numbered.partition(METADATA)
     nodes = {found[1]: int(found[2]) - 1 for found in NODE.finditer(metadata)}
     out = []
@@ -132,8 +133,8 @@ def llvm_rows(text: str, numbered: str) -> list[Row]:
 
 
 def ptx_operations(text: str, numbered: str, head: int) -> list[int]:
-    """The number of the operation that each row of PTX belongs to, or -1 before the code. numbered: the same PTX, whose
-    lines are such numbers; `head` for what LLVM says to have no line, which it made of several."""
+    """The number of the operation of each row of PTX, -1 before the code. numbered: the same PTX with operation numbers
+    as lines; `head`: for code without a line, which LLVM has merged from several operations."""
     operations, now = [], -1
     for row in numbered.splitlines():
         if found := LOC.match(row):
@@ -151,5 +152,5 @@ def ptx_operations(text: str, numbered: str, head: int) -> list[int]:
 
 
 def is_instruction(row: str) -> bool:
-    """Whether a row of PTX is one."""
+    """Whether a row of PTX is an instruction."""
     return NO_INSTRUCTION.match(row) is None

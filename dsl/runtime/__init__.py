@@ -1,6 +1,7 @@
 """Runs PTX text: on NVIDIA GPUs through the CUDA driver, or on a strict emulator in numpy.
 
     from dsl import runtime
+
     kernel = runtime.Kernel(ptx)      # PTX with a `//dsl ` header
     kernel(y, x)                      # arrays of torch, CuPy, JAX or numpy
     runtime.synchronize()
@@ -65,7 +66,7 @@ HOME = {
     "synchronize": "dsl.runtime.launch",
     "to_device": "dsl.runtime.transfer",
 }
-"""Where each public name lives."""
+"""The module of each public name."""
 
 
 def __getattr__(name: str) -> Any:

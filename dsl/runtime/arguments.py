@@ -1,12 +1,12 @@
-"""Where each kernel argument stands in the argument buffer of a launch.
+"""The position of each kernel argument in the argument buffer of a launch.
 
-The buffer begins with what changes from call to call, packed by one `struct.pack_into`: the tensors' pointers in the
-order of the parameters, then the scalars and tables. Behind it stands what is fixed for a class of calls on a stream:
-dims, strides, workspaces, the assert record, the timeline. `cuLaunchKernel` takes one address an argument and copies,
-so the order is free.
+The buffer begins with the values that change from call to call, packed by one `struct.pack_into`: the tensors' pointers
+in the order of the parameters, then scalars and tables. Then come values that are fixed for a class of calls on a
+stream: dims, strides, workspaces, the assert record, the timeline. `cuLaunchKernel` takes an address for each argument
+and copies the values, so their order is free.
 
-Tensor maps stand among the fixed ones, as zeros. All of a map but the address of its tensor is fixed for a class of
-calls: `MappedValues` packs the changing part and sets the maps of its pointers.
+Tensor maps are among the fixed values, as zeros. Only the tensor's address changes within a class of calls:
+`MappedValues` packs the changing part and writes the maps for its pointers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from dsl.runtime.recorded import refuse_recorded
 from dsl.runtime.tensor_map import MAP_BYTES, TensorMap
 
 MOST_MAPS = 1024
-"""Encoded maps that an argument of a class keeps: a program has few arrays, one that allocates anew may have any."""
+"""Most encoded maps that are kept for an argument of a class. A program has few arrays, but one that allocates in a
+loop may have any number."""
 
 
 class ParamLayout:
@@ -34,15 +35,16 @@ class ParamLayout:
 
     `pack_into(buffer, 0, *values)` writes the changing part: `values` are pointers, scalars, then table elements.
     `converters` has (position among the parameters, function to a list of values) for scalars and tables. `is_exact`:
-    values that are equal are packed alike, as 0.0 and -0.0 are not. `maps` has (offset in the buffer, position of its
-    tensor among the values, argument) for each tensor map.
-    """
+    equal values have equal bytes, which is false for floats (0.0 and -0.0). `maps` has (offset in the buffer, position
+    of its tensor among the values, argument) for each tensor map."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
         self.converters: list[tuple[int, Callable[[Any], Sequence[Any]]]] = []
+        # "Q" in standard size ("="): a pointer of 8 bytes without padding.
         codes = "Q" * len(header.tensors)
         at = {("pointer", tensor.name): 8 * index for index, tensor in enumerate(header.tensors)}
+        # Scalars before tables, each kind in the order of the parameters.
         for kind in (Scalar, HeaderTable):
             for position, param in enumerate(header.params):
                 if isinstance(param, Scalar | HeaderTable) and isinstance(param, kind):
@@ -79,8 +81,8 @@ class ParamLayout:
         workspaces: Mapping[str, int],
         timeline: int = 0,
     ) -> bytes:
-        """A buffer with the fixed part filled in. record, timeline: the addresses of the assert record and of the
-        records of warps; workspaces: theirs."""
+        """A buffer with the fixed part filled in. record, timeline: addresses of the assert record and of the warps'
+        records; workspaces: their addresses."""
 
         def value(argument: Argument) -> int | bytes:
             if argument.kind == "map":
@@ -94,13 +96,13 @@ class ParamLayout:
         return bytes(self._fixed_at) + self._fixed.pack(*map(value, self.fixed))
 
     def split(self, buffer: bytes | bytearray) -> list[bytes]:
-        """The bytes of each argument of a filled buffer, in order."""
+        """The bytes of each argument of a filled buffer, in the order of the entry's parameters."""
         sizes = [self.header.argument_bytes(argument) for argument in self.header.arguments]
         return [bytes(buffer[at : at + size]) for at, size in zip(self.offsets, sizes, strict=True)]
 
 
 class EncodedMaps(dict[int, bytes]):
-    """Address of an array → the bytes of its map, encoded at the first use. `encode` takes the map and the address."""
+    """Address of an array → the bytes of its map, encoded at first use. `encode` takes the map and the address."""
 
     def __init__(self, tensor_map: TensorMap, encode: Callable[[TensorMap, int], bytes]) -> None:
         self._encode = partial(encode, tensor_map)
@@ -108,13 +110,14 @@ class EncodedMaps(dict[int, bytes]):
     def __missing__(self, pointer: int) -> bytes:
         encoded = self._encode(pointer)
         if len(self) >= MOST_MAPS:
+            # Cleared as a whole, without bookkeeping in every launch.
             self.clear()
         self[pointer] = encoded
         return encoded
 
 
 class MappedValues:
-    """What packs the values of a class of calls whose kernel has tensor maps: `maps` has them by argument."""
+    """Packs the values of a class of calls whose kernel has tensor maps; `maps` has them by argument."""
 
     def __init__(
         self, layout: ParamLayout, maps: Mapping[Argument, TensorMap], encode: Callable[[TensorMap, int], bytes]
@@ -126,22 +129,23 @@ class MappedValues:
         ]
 
     def pack_into(self, buffer: bytearray, at: int, *values: Any) -> None:
-        """As `ParamLayout.pack_into`, `at` 0, and puts the maps of the pointers in place."""
+        """As `ParamLayout.pack_into` with `at` 0; also writes the maps of the pointers."""
         self._pack_into(buffer, at, *values)
         for place, position, encoded in self._places:
             buffer[place] = encoded[values[position]]
 
 
 class Buffer:
-    """A copy of a layout's template that the driver can read: `address` is that of the argument addresses.
+    """A copy of a layout's template that the driver can read; `address` is that of the array of argument addresses.
 
-    `values` are those that were packed last; `config` is for launches that have attributes.
+    `values` are the last packed values; `config` is for launches with attributes.
     """
 
     __slots__ = ("_addresses", "_view", "address", "bytes", "config", "values")
 
     def __init__(self, layout: ParamLayout, template: bytes) -> None:
         self.bytes = bytearray(template)
+        # A kernel without arguments needs an address, too.
         self._view = (ctypes.c_char * max(1, len(template))).from_buffer(self.bytes or bytearray(1))
         base = ctypes.addressof(self._view)
         self._addresses = (ctypes.c_void_p * len(layout.offsets))(*(base + offset for offset in layout.offsets))

@@ -1,4 +1,4 @@
-"""What a launch must know of an array, whatever framework it belongs to: `frameworks.describe(x)` gives an `Array`."""
+"""What a launch must know about an array of any framework: `frameworks.describe(x)` gives an `Array`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from dsl.runtime.dtypes import DTYPES
 
 HOST_ALIGNMENT = 16
-"""Host memory is copied for a launch to an address with the same remainder modulo this: numpy promises no more."""
+"""A launch copies host memory to an address with the same remainder modulo this: numpy promises no larger alignment."""
 MAX_ALIGNMENT = 256
-"""Bytes; what `cuMemAlloc` promises."""
+"""Bytes: the alignment of `cuMemAlloc`."""
 MOST_TRIED = 10_000
-"""Solutions that are tried for a byte of two arrays with strides, as the question is NP-hard: 15 ms at most. Heads of
-one packed array take 3 µs in all."""
+"""Most solutions that are tried to find a byte that two strided arrays share. The problem is NP-hard; this takes 15 ms
+at most. Attention heads of one packed array take 3 µs in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,8 @@ class Array:
     """An array as a kernel sees it.
 
     `pointer` is the address of element (0, 0, …); `strides` count elements and may be negative; `dtype` is one of
-    `dsl.runtime.dtypes.DTYPES`; `device` is the CUDA ordinal, None in host memory. `immutable`: no array of its
-    framework can be written.
-    """
+    `dsl.runtime.dtypes.DTYPES`; `device` is the CUDA ordinal, None for host memory. `immutable`: arrays of its
+    framework can never be written."""
 
     framework: str
     pointer: int
@@ -42,7 +41,7 @@ class Array:
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         product = 1
         for extent in self.shape:
             product *= extent
@@ -63,18 +62,20 @@ class Array:
     @property
     def alignment(self) -> int:
         """The largest power of two, at most 256, that divides the address that the kernel will get."""
+        # A host array is copied to an address that keeps only the remainder modulo 16.
         if self.device is None and self.pointer % HOST_ALIGNMENT == 0:
             return MAX_ALIGNMENT
         return min(self.pointer & -self.pointer, MAX_ALIGNMENT) if self.pointer else MAX_ALIGNMENT
 
     @property
     def copy_offset(self) -> int:
-        """Bytes to leave before the span in a copy aligned to MAX_ALIGNMENT, so that `alignment` holds for the copy."""
+        """Bytes to leave free before the span in a copy aligned to MAX_ALIGNMENT, so that `alignment` holds for the
+        copy."""
         return (self.pointer % HOST_ALIGNMENT + self.span[0]) % MAX_ALIGNMENT
 
     @property
     def is_contiguous(self) -> bool:
-        """Row-major without gaps. The stride of an axis of one element does not matter."""
+        """Row-major without gaps. The stride of an axis with one element does not matter."""
         expected = 1
         for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if extent != 1 and stride != expected and self.size:
@@ -84,14 +85,15 @@ class Array:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether its span may hold more than its elements."""
+        """Whether the span may contain bytes that are not elements."""
         low, high = self.span
         return high - low != self.size * self.itemsize or self.may_overlap_itself
 
     @property
     def may_overlap_itself(self) -> bool:
-        """True unless the strides alone show that no two elements share an address."""
+        """True unless the strides alone prove that no two elements share an address."""
         reach = 0
+        # From the smallest stride on: each stride must exceed everything that the smaller ones reach.
         axes = sorted((abs(stride), extent) for extent, stride in zip(self.shape, self.strides, strict=True))
         for stride, extent in axes:
             if extent > 1 and stride <= reach:
@@ -101,8 +103,8 @@ class Array:
 
 
 def share_memory(a: Array, b: Array, distance: int) -> bool | None:
-    """Whether a byte belongs to elements of both, with `a` so many bytes behind `b`; None where that is too hard to
-    tell. No memory is touched."""
+    """Whether elements of both arrays share a byte, with `a` lying `distance` bytes behind `b`; None if that is too
+    hard to decide. Reads no memory."""
     import numpy
 
     first, second = _Placed(a, distance), _Placed(b, 0)
@@ -113,11 +115,12 @@ def share_memory(a: Array, b: Array, distance: int) -> bool | None:
 
 
 class _Placed:
-    """An array for numpy, at an address that stands for its own."""
+    """A stand-in for numpy: the array's shape and strides at an address of nothing."""
 
     def __init__(self, array: Array, distance: int) -> None:
         size = array.itemsize
         self.__array_interface__: dict[str, Any] = {
+            # Half of the address space on each side: no span of either array wraps.
             "data": ((1 << 62) + distance, True),
             "shape": array.shape,
             "strides": tuple(stride * size for stride in array.strides),
@@ -136,35 +139,37 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def ends(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """Where the first and the last of some elements lie, from element (0, 0, …)."""
+    """Offsets of the first and the last element, in elements, relative to element (0, 0, …)."""
     steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
     return sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
 
 
 def occupied(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements from the first to the last, with what lies between; strides are not negative."""
+    """Number of elements from the first to the last, gaps included; strides are not negative."""
     return ends(shape, strides)[1] + 1 if 0 not in shape else 0
 
 
 def reach(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """The greatest number, in elements, that offsets are reckoned with: an extent, a stride, or the way from element
-    (0, 0, …) to another. A stride counts where its axis has one element, too: a kernel takes it."""
+    """The greatest number, in elements, that offsets are computed with: an extent, a stride, or the distance from
+    element (0, 0, …) to another. A stride counts even if its axis has one element, since the kernel gets it as an
+    argument."""
     low, high = ends(shape, strides) if 0 not in shape else (0, -1)
     return max(-low, high + 1, *shape, *map(abs, strides))
 
 
 def host_view(array: Array, pointer: int) -> Any:
-    """A one-dimensional numpy array of the bytes that a host array at `pointer` spans, not a copy."""
+    """A one-dimensional numpy view of the bytes that a host array at `pointer` spans."""
     import numpy
 
     low, high = array.span
+    # An empty array may have no memory at all.
     if low == high:
         return numpy.empty(0, numpy.uint8)
     return numpy.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(pointer + low))
 
 
 def elements_in(image: Any, array: Array) -> Any:
-    """Of bytes that an array spans, one-dimensional in numpy, those of its elements: a view."""
+    """A view of the elements in `image`, a one-dimensional numpy array of the bytes that an array spans."""
     import numpy
 
     if not array.has_gaps:

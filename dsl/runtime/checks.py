@@ -15,21 +15,22 @@ from dsl.runtime.header import Argument, Header, HeaderTensor, Scalar, stride_na
 from dsl.runtime.tensor_map import TensorMap, of_array
 
 MOST_INT32 = (1 << 31) - (1 << 21)
-"""Elements that 32 bits count, with room above them for a slice that passes the edge."""
+"""Most elements that are indexed with 32 bits, with room above them for a slice that passes the edge."""
 WIDER = "a call of the module takes 64 bits by itself; a variant does with the choice index.bits=64"
-"""What to do where 32 bits do not count all elements."""
+"""The hint where 32 bits cannot index all elements."""
 GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 """Blocks along x, y and z (CUDA programming guide, "Technical specifications per compute capability")."""
 
 
 KEPT_DISTANCES = 64
-"""Distances of two tensors of a class, with the answer whether they share memory: those of a model's layers are few."""
+"""Most distances of two tensors of a class whose answer, whether they share memory, is kept. A model's layers have
+few."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorPair:
-    """Tensors number `a` and `b`: the ranges that they span meet when low < pointer a − pointer b < high (bytes).
-    `shares`: whether elements meet then, of that distance; None where it is too hard to tell."""
+    """Tensors number `a` and `b`: the ranges that they span meet if low < pointer a − pointer b < high (bytes).
+    `shares`: whether elements meet at that distance; None if that is too hard to decide."""
 
     a: int
     b: int
@@ -38,17 +39,17 @@ class TensorPair:
     shares: Callable[[int], bool | None]
 
     def meet(self, pointers: Sequence[int]) -> bool | None:
-        """Whether an element of one lies on one of the other; None where it is too hard to tell."""
+        """Whether an element of one overlaps one of the other; None if that is too hard to decide."""
         distance = pointers[self.a] - pointers[self.b]
         return self.low < distance < self.high and self.shares(distance)
 
     def apart(self, distance: int) -> bool:
-        """Of tensors whose ranges meet: whether their elements surely do not."""
+        """For tensors whose ranges meet: whether their elements certainly do not."""
         return self.shares(distance) is False
 
 
 def surely(distance: int) -> bool:
-    """Arrays without gaps share memory where their ranges meet."""
+    """Arrays without gaps share memory wherever their ranges meet."""
     return True
 
 
@@ -56,11 +57,10 @@ def surely(distance: int) -> bool:
 class CallClass:
     """What calls with equal shapes, strides and types have in common.
 
-    `names`: values of all names of expressions. `workspaces`: how many elements each has. `alignments`: (number, mask)
-    of each tensor that is not empty. `fits`: whether pointers go with these and share no memory, but for tensors that
-    may be one, whose numbers `in_place` has. `maps`: the tensor map of each argument that is one, but for the address;
-    none for a grid without blocks.
-    """
+    `names`: values of all names of expressions. `workspaces`: elements of each. `alignments`: (number, mask) of each
+    tensor that is not empty. `fits`: whether pointers are aligned and share no memory; `in_place`: pairs of tensors, by
+    number, that may be the same array. `maps`: the tensor map of each such argument, without the address; empty for a
+    grid without blocks."""
 
     arrays: Mapping[str, Array]
     dims: Mapping[str, int]
@@ -77,9 +77,9 @@ class CallClass:
 def pointer_test(
     alignments: Sequence[tuple[int, int]], overlaps: Sequence[TensorPair], in_place: Collection[tuple[int, int]] = ()
 ) -> Callable[[Sequence[int]], bool]:
-    """Whether pointers are there, aligned and apart, or one of those that may be `in_place`: one expression of Python,
-    since the loops over two arrays took twice as long, in every launch with new addresses. It is made of numbers
-    alone, and of `apart` of the overlaps, which is asked where ranges meet."""
+    """A test whether pointers are not null, aligned and apart, or equal if the pair is `in_place`. It is one Python
+    expression, since loops over two arrays took twice as long in every launch with new addresses. The expression
+    consists of numbers only, and of calls of `apart` of the overlaps, which run only where ranges meet."""
     terms = [f"p[{number}] and not p[{number}] & {mask}" for number, mask in alignments]
     names: dict[str, Callable[[int], bool]] = {}
     for i, each in enumerate(overlaps):
@@ -96,7 +96,7 @@ def pointer_test(
 
 
 class Checker:
-    """The checks of one header, its expressions compiled."""
+    """The checks of one header, with its expressions compiled."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -107,7 +107,7 @@ class Checker:
         }
         expressions = [*self.grid, *(expression for expression, _ in self.requires), *self.estimates.values()]
         self.names = frozenset[str]().union(*(expression.names for expression in expressions))
-        """Names that the expressions read: a scalar among them makes a class of its own with each value."""
+        """Names that the expressions read. A scalar among them makes a class for each of its values."""
 
     def fail(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> LaunchError:
         """A LaunchError that names the kernel."""
@@ -145,13 +145,14 @@ class Checker:
         blocks, overlaps = self._check_grid(grid, names), self._overlaps(arrays)
         in_place = self._in_place(arrays)
         test, workspaces = pointer_test(alignments, overlaps, in_place), self._workspaces(blocks)
+        # The driver refuses a map of an empty tensor, which a grid without blocks may have.
         maps = self._maps(arrays) if 0 not in blocks else {}
         found = CallClass(arrays, dims, names, blocks, alignments, overlaps, test, workspaces, maps, in_place)
         self.check_pointers(found, [arrays[tensor.name].pointer for tensor in self.header.tensors])
         return found
 
     def _as_kernel_has(self, scalars: Mapping[str, Number]) -> dict[str, Number]:
-        """Scalars in their types: of 0.9999 as bf16 the kernel has 1, and `assert s < 1.0` does not hold."""
+        """Scalars rounded to their types: the kernel gets 1 for 0.9999 as bf16, so `assert s < 1.0` must fail."""
         types = {param.name: param.dtype for param in self.header.params if isinstance(param, Scalar)}
         found = {}
         for name, value in scalars.items():
@@ -162,11 +163,11 @@ class Checker:
         return found
 
     def estimate(self, key: str, names: Mapping[str, Number]) -> Number | None:
-        """Bytes moved (`moves`) or operations done (`computes`) by one launch; None when the header has none."""
+        """Bytes moved (`moves`) or operations done (`computes`) by one launch; None if the header has none."""
         return self._evaluate(self.estimates[key], names, key) if key in self.estimates else None
 
     def check_pointers(self, call: CallClass, pointers: Sequence[int]) -> None:
-        """Checks what calls of a class do not share. Raises LaunchError `array` (no memory) or `overlap`."""
+        """Checks the facts in which calls of a class differ. Raises LaunchError `array` (no memory) or `overlap`."""
         if call.fits(pointers):
             return
         for number, mask in call.alignments:
@@ -175,7 +176,7 @@ class Checker:
         self.check_overlaps(call, pointers)
 
     def check_overlaps(self, call: CallClass, pointers: Sequence[int]) -> None:
-        """The same of memory that two arrays share, alone. Raises LaunchError `overlap`."""
+        """Checks only for memory that two arrays share. Raises LaunchError `overlap`."""
         for each in call.overlaps:
             is_one = pointers[each.a] == pointers[each.b]
             meet = each.meet(pointers)
@@ -186,11 +187,11 @@ class Checker:
             if meet is None:
                 message = (
                     f"{first} and {second} may share memory, and one of them is written: their ranges meet, and "
-                    f"{MOST_TRIED} trials do not tell whether elements of theirs do"
+                    f"{MOST_TRIED} trials do not decide whether their elements do"
                 )
                 raise self.fail("overlap", message, f"{hint}, or views with fewer axes")
             if is_one:
-                hint += "; this variant is not known to read each element before it is written, by the same thread"
+                hint += "; this variant is not proved to read each element before it is written, by the same thread"
             raise self.fail("overlap", f"{first} and {second} share memory, and one of them is written", hint)
 
     def _pointer_error(self, tensor: HeaderTensor, pointer: int) -> LaunchError:
@@ -203,6 +204,7 @@ class Checker:
         name = tensor.name
         if array.dtype != tensor.dtype:
             raise self.fail("type", f"{name} is {array.dtype}, the kernel takes {tensor.dtype}")
+        # A misaligned element would fault on a GPU.
         if array.size and array.pointer % array.itemsize:
             message = f"{name} begins inside an element: its address is no multiple of {array.itemsize}"
             raise self.fail("array", message, "pass a copy")
@@ -249,8 +251,9 @@ class Checker:
             if count > most:
                 message = f"{count} blocks along {axis}: the kernel's grid has {most}, and its code relies on that"
                 raise self.fail("grid", message, "grid= launches fewer")
+        # A split sum ends in the block that arrives last: with fewer blocks none would be the last.
         if self.header.workspaces and blocks != own:
-            message = f"{blocks} blocks: the last of the kernel's {own} to arrive does what is left, and must come"
+            message = f"{blocks} blocks: the last of the kernel's {own} to arrive finishes the work, and must run"
             raise self.fail("grid", message, "leave out grid=, or split nothing")
         if blocks[0] % self.header.cluster:
             message = f"the grid has {blocks[0]} blocks along x, not a multiple of its clusters' {self.header.cluster}"
@@ -258,7 +261,7 @@ class Checker:
         return int(blocks[0]), int(blocks[1]), int(blocks[2])
 
     def _workspaces(self, blocks: tuple[int, int, int]) -> dict[str, int]:
-        """Elements of each workspace: so many for a block."""
+        """Elements of each workspace: a multiple of the number of blocks."""
         out = {each.name: each.each * prod(blocks) for each in self.header.workspaces}
         for name, count in out.items():
             if self.header.index_bits == 32 and count > MOST_INT32:
@@ -267,7 +270,7 @@ class Checker:
         return out
 
     def _maps(self, arrays: Mapping[str, Array]) -> dict[Argument, TensorMap]:
-        """The tensor map of each argument that is one; of a tensor that is only written, boxes are stored."""
+        """The tensor map of each such argument; maps of tensors that are only written are for stores."""
         stored = {tensor.name for tensor in self.header.tensors if tensor.access == "w"}
         maps = [each for each in self.header.arguments if each.kind == "map"]
         try:
@@ -282,20 +285,21 @@ class Checker:
             raise self.fail("grid", f"{what}: {show(expression.tree)} has no value: {error}") from None
 
     def _in_place(self, arrays: Mapping[str, Array]) -> frozenset[tuple[int, int]]:
-        """The pairs of tensors, by number, that may be one array: they lie alike."""
+        """Pairs of tensors, by number, that may be one array: they have equal shapes, strides and types."""
         number = {tensor.name: i for i, tensor in enumerate(self.header.tensors)}
         lie = {name: (array.shape, array.strides, array.dtype) for name, array in arrays.items()}
         pairs = [(y, x) for y, x in self.header.in_place if y in number and x in number and lie[y] == lie[x]]
         return frozenset((min(number[y], number[x]), max(number[y], number[x])) for y, x in pairs)
 
     def _overlaps(self, arrays: Mapping[str, Array]) -> tuple[TensorPair, ...]:
-        """Each pair of tensors of which one is written."""
+        """Each pair of tensors of which at least one is written."""
         tensors = self.header.tensors
         lying = [arrays[tensor.name] for tensor in tensors]
         spans = [array.span for array in lying]
         gaps = [array.has_gaps for array in lying]
 
         def shares(a: int, b: int) -> Callable[[int], bool | None]:
+            # Spans alone decide for arrays without gaps: no call of numpy.
             if not gaps[a] and not gaps[b]:
                 return surely
             return lru_cache(KEPT_DISTANCES)(partial(share_memory, lying[a], lying[b]))

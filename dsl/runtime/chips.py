@@ -1,4 +1,4 @@
-"""What a device is, in numbers: of a GPU its driver tells them, of an emulated one this table."""
+"""Facts of devices: a GPU's come from its driver, an emulated one's from this table."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from dsl.runtime.errors import LaunchError
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """Sizes in bytes, `memory_bandwidth` in bytes a second from clock and bus width, `clock` of multiprocessors in
-    Hertz, the highest (both None where unknown).
-
-    `reserved_shared` is what the driver takes of each block's shared memory.
-    """
+    """Sizes in bytes; `memory_bandwidth` in bytes a second, from clock and bus width; `clock` of multiprocessors in
+    Hertz, the highest (both None if unknown). `reserved_shared`: the part of each block's shared memory that the driver
+    takes."""
 
     name: str
     arch: str
@@ -70,23 +68,23 @@ EMULATED = {
         _row("sm_120", "RTX 5090", 170, 100, 1536, 24, 96, 32, 1.79, 2.407),
     )
 }
-"""One chip an architecture: CUDA programming guide, "Technical specifications per compute capability", and NVIDIA's
-papers and datasheets for multiprocessors, L2, memory and clocks (the H200's as its driver says it). The compiler has a
-table of its own (`dsl/lowering/ir/targets.py`), so that what judges its code shares none with it; a test holds both
-equal."""
+"""One chip for each architecture: CUDA programming guide, "Technical specifications per compute capability", and
+NVIDIA's papers and datasheets for multiprocessors, L2, memory and clocks (the H200's as its driver reports them). The
+compiler has a table of its own (`dsl/lowering/ir/targets.py`), so that the emulator, which judges its code, shares none
+with it; a test checks that both agree."""
 
 
 MACHINES = (10, 11, 12, 13, 20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90,
             100, 101, 103, 107, 110, 120, 121)  # fmt: skip
-"""Numbers of the targets that PTX has had."""
+"""Numbers of all targets that PTX has or had."""
 FIRST_FAMILY = 100
 """From this number on, targets with the same tens are a family: `sm_103` takes what is made for `sm_100f`."""
 
 
 def emulated_facts(arch: str) -> DeviceFacts:
-    """The chip that the emulator pretends to be for PTX of this architecture (`sm_90a` as `sm_90`). For one without a
-    row: that of its family, whose multiprocessors hold the same (`sm_121` as `sm_120`), else the next one up, as PTX
-    runs on every later device (`sm_60` as `sm_80`). Raises LaunchError for a name that PTX does not have."""
+    """The chip that the emulator models for PTX of this architecture (`sm_90` for `sm_90a`). Without a row: that of its
+    family, whose multiprocessors are equal (`sm_120` for `sm_121`), else the next newer one, since PTX runs on every
+    later device (`sm_80` for `sm_60`). LaunchError for a name that PTX does not have."""
     number = _number(arch)
     if number not in MACHINES:
         raise LaunchError("target", f"no emulated device has {arch}", f"there are {', '.join(EMULATED)}")
@@ -97,14 +95,14 @@ def emulated_facts(arch: str) -> DeviceFacts:
 
 
 def emulated_arch(target: str) -> str:
-    """What a text for a target is assembled for on its emulated chip: that chip's architecture, where it is no older,
-    and for targets with a letter, which run on no other, the target."""
+    """The architecture for which a text is assembled on its emulated chip: the chip's if it is no older than the
+    target; for a target with a letter, which runs on no other chip, the target."""
     chip = emulated_facts(target).arch
     return target if target[-1].isalpha() or _number(chip) < _number(target) else chip
 
 
 def _number(arch: str) -> int:
-    """90 of `sm_90a`; 0 of what is no architecture."""
+    """90 of `sm_90a`; 0 for a text that is no architecture."""
     digits = arch.removeprefix("sm_").rstrip("af")
     return int(digits) if arch.startswith("sm_") and digits.isascii() and digits.isdecimal() and len(digits) < 5 else 0
 
@@ -114,10 +112,9 @@ def _are_a_family(one: int, other: int) -> bool:
 
 
 def most_blocks(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> dict[str, int]:
-    """How many blocks a multiprocessor holds by what allows so many: registers a thread, shared bytes a block.
+    """How many blocks a multiprocessor holds by each limit, from registers a thread and shared bytes a block.
 
-    Registers are given out by warp in units of 256 (CUDA occupancy calculator, compute capability 8.0 and later).
-    """
+    Registers are allocated by warp in units of 256 (CUDA occupancy calculator, compute capability 8.0 and later)."""
     warps = -(-threads // 32)
     warp_registers = -(-max(registers, 1) * 32 // 256) * 256
     return {
@@ -129,7 +126,7 @@ def most_blocks(facts: DeviceFacts, registers: int, threads: int, shared_bytes: 
 
 
 def occupancy(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> tuple[float, str]:
-    """The share of a multiprocessor's threads that blocks of a kernel take, and what allows no more of them."""
+    """The share of a multiprocessor's threads that blocks of a kernel occupy, and the limit that decides it."""
     limits = most_blocks(facts, registers, threads, shared_bytes)
     limited_by = min(limits, key=lambda name: limits[name])
     return limits[limited_by] * threads / facts.threads_per_sm, limited_by

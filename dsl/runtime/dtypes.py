@@ -18,8 +18,8 @@ from dsl.runtime.numbers import is_masked, item_of
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """One element type. `bytes` of one element in memory, `code` of `struct`, `numpy` the name that numpy, JAX and
-    torch use for it (ml_dtypes for bfloat16 and those of 8 bits)."""
+    """An element type. `bytes` of one element in memory, `code` of `struct`, `numpy`: the name in numpy, JAX and torch
+    (in ml_dtypes for bfloat16 and 8-bit floats)."""
 
     name: str
     bytes: int
@@ -53,14 +53,14 @@ DTYPES = {
 }
 
 BIT_FIELDS = {"bf16": "uint16", "e4m3": "uint8", "e5m2": "uint8"}
-"""What numpy and the CUDA array interface do not have themselves → the type of its bits."""
+"""Types that numpy and the CUDA array interface lack → the type of their bits."""
 
 NAME_OF_NUMPY = {row.numpy: row.name for row in DTYPES.values()}
-"""numpy's, JAX's and torch's names (`float16`, `bool`, `bfloat16`, …) → ours."""
+"""Names in numpy, JAX and torch (`float16`, `bool`, `bfloat16`, …) → ours."""
 
 
 def numpy_dtype(dtype: str) -> Any:
-    """The numpy dtype of our name; those of BIT_FIELDS are ml_dtypes'."""
+    """The numpy dtype of our name; for those of BIT_FIELDS the dtype of ml_dtypes."""
     import numpy
 
     if dtype not in BIT_FIELDS:
@@ -73,9 +73,10 @@ def numpy_dtype(dtype: str) -> Any:
 
 
 def bf16_bits(value: float) -> int:
-    """The 16 bits of the bfloat16 nearest to `value`, ties to even, rounded once: what f32 loses is kept in its last
-    bit, so that the second rounding is the only one."""
+    """The 16 bits of the bfloat16 nearest to `value`, ties to even, rounded once: the bits that f32 loses are kept in
+    its last bit (round to odd), so that only the second rounding counts."""
     if value != value:
+        # Every NaN becomes the quiet one.
         return 0x7FC0
     packed = struct.pack("<f", value)
     bits, single = struct.unpack("<I", packed)[0], struct.unpack("<f", packed)[0]
@@ -88,11 +89,13 @@ def bf16_bits(value: float) -> int:
 
 
 def as_double(value: Any, bytes: int) -> float:
-    """A number as a double that is to become a float of so many bytes: of a number that no double holds, the neighbour
-    whose last bit is 1, so that rounding it to fewer bits is rounding once. OverflowError beyond the largest double."""
+    """A number as a double that will be rounded to a float of `bytes` bytes. For a number that no double holds, the
+    neighbour whose last bit is 1, so that both roundings together round once. OverflowError beyond the largest
+    double."""
     number = float(value)
     if isinstance(value, Decimal) and math.isinf(number) and value.is_finite():
         raise OverflowError("too large for a double")
+    # A Python float is exact already.
     if bytes == 8 or type(value) is float or not isinstance(value, Rational | Decimal) or not math.isfinite(number):
         return number
     exact = Fraction(int(value) if isinstance(value, Integral) else value)
@@ -102,7 +105,7 @@ def as_double(value: Any, bytes: int) -> float:
 
 
 def in_type(dtype: str, value: int | float | bool) -> int | float | bool:
-    """A number as an argument of this type has it: floats are rounded. OverflowError for one that is too large."""
+    """A number as an argument of this type: floats are rounded. OverflowError if it is too large."""
     row = DTYPES[dtype]
     if not row.is_float or isinstance(value, bool):
         return value
@@ -112,13 +115,12 @@ def in_type(dtype: str, value: int | float | bool) -> int | float | bool:
 
 
 def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
-    """A function that turns a Python or numpy number into what `struct` packs as `dtype`.
+    """A function that turns a Python or numpy number into the value that `struct` packs as `dtype`.
 
-    It raises LaunchError `type` for what is no such number or does not fit; `name` is the parameter's.
-    """
+    It raises LaunchError `type` for anything else, or a number that does not fit; `name` is the parameter's."""
     row = DTYPES[dtype]
     if row.bytes == 1 and row.name[0] == "e":
-        raise LaunchError("type", f"{name}: a scalar is no {dtype}", "a kernel takes it as f32 and converts it")
+        raise LaunchError("type", f"{name}: a scalar cannot be {dtype}", "a kernel takes it as f32 and converts it")
 
     def refuse(value: object, why: str) -> LaunchError:
         return LaunchError("type", f"{name} takes {dtype}: {value!r} {why}")
@@ -151,7 +153,7 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
             if row.name == "bf16":
                 return bf16_bits(number)
             struct.pack(f"<{row.code}", number)
-        except (TypeError, ValueError):  # of a Decimal that signals
+        except (TypeError, ValueError):  # a signalling Decimal raises these
             raise refuse(value, "is not a number") from None
         except OverflowError:
             raise refuse(value, "does not fit") from None

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 touched_in_front: ContextVar[list[Touched] | None] = ContextVar("touched_in_front", default=None)
-"""Among launches that overlap: what those have touched that may still run, by addresses of the host. None elsewhere."""
+"""Among overlapping launches: what those that may still run have touched, by addresses of the host. None elsewhere."""
 
 
 @contextmanager
 def overlapping() -> Iterator[None]:
-    """Around launches of which some start before those in front have ended, one right behind the other."""
+    """Around launches right behind each other, of which some start before those in front have ended."""
     token = touched_in_front.set([])
     try:
         yield
@@ -53,11 +53,12 @@ class EmulatedLaunch(Repeated):
         self.call = call
         self._checker = checker
         self._layout = layout
+        # Addresses of the record and of workspaces are 0 here: each launch allocates its own.
         self._template = layout.template(call.arrays, call.dims, 0, dict.fromkeys(call.workspaces, 0))
         self._written = [tensor.name for tensor in self.header.tensors if tensor.written]
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
-        """Runs the kernel, and writes what it prints to standard output; the stream does not matter."""
+        """Runs the kernel, and writes what it prints to standard output; the stream has no effect."""
         try:
             result, *_ = self.run(values, arguments)
         except DeviceError as error:
@@ -77,8 +78,8 @@ class EmulatedLaunch(Repeated):
         timeline: TimelineSpace | None = None,
         **options: Any,
     ) -> tuple[Any, list[WrittenArray], bytes]:
-        """Runs the kernel; the emulator's Result, with `writers` what last wrote an element, and the memory of a
-        `timeline`. `options` go to `emulate`: seed, budget, on_finding.
+        """Runs the kernel. Returns the emulator's Result, with `writers` the last writers of the arrays, and the memory
+        of a `timeline`. `options` go to `emulate`: seed, budget, on_finding.
 
         Raises FindingError for a fault of the program, DeviceError `ptx` for PTX that the emulator does not know.
         """
@@ -97,9 +98,10 @@ class EmulatedLaunch(Repeated):
         for param, argument in zip(self.header.params, arguments, strict=True):
             if param.name in copies and isinstance(param, HeaderTensor) and isinstance(argument, ScratchArray):
                 scratch = argument.scratch
-                scratch.is_read = not (scratch.is_argument and param.access == "w")  # which costs time
+                scratch.is_read = not (scratch.is_argument and param.access == "w")  # following reads costs time
                 memory.scratch.append((copies[param.name].pointer, scratch))
         workspaces = EmulatedWorkspaces(memory, self.header, self.call)
+        # A kernel with marks always has the argument; without a timeline its records have no room.
         own = {"record": record, "timeline": self._timeline(memory, timeline) if self.header.timeline else record}
         if writers:
             options["watch"] = [copies[name].pointer.address for name in self._written]
@@ -116,7 +118,7 @@ class EmulatedLaunch(Repeated):
         passed = [*map(given, self.header.arguments, self._layout.split(packed))]
 
         result = self._judged(passed, options, copies.values(), workspaces, memory, record)
-        if "blocks" not in options:  # else some of those that meet have not come
+        if "blocks" not in options:  # with a part of the blocks some contributions are missing
             workspaces.check(self.header)
         for name in self._written:
             copies[name].copy_back()
@@ -132,7 +134,8 @@ class EmulatedLaunch(Repeated):
         memory: Memory,
         record: Any,
     ) -> Any:
-        """The emulator's Result; an assertion that failed is told ahead of all that it led to, since threads go on."""
+        """The emulator's Result. A failed assertion is raised before all faults that follow from it, since threads go
+        on."""
         import numpy
 
         def failure() -> DeviceAssertError | None:
@@ -142,7 +145,7 @@ class EmulatedLaunch(Repeated):
             result = self._emulate_in_turn(passed, options, copies, workspaces)
         except FindingError as fault:
             failed = failure()
-            if failed is None or not failed.line:  # claimed, and not written yet
+            if failed is None or not failed.line:  # claimed, but not yet written
                 raise
             failed.output = fault.output
             raise failed from None
@@ -153,7 +156,8 @@ class EmulatedLaunch(Repeated):
         return result
 
     def _copies(self, memory: Memory, values: Sequence[Any]) -> dict[str, EmulatedCopy]:
-        """Of the tensors by name; an array that is two of them is there once, so that races are found."""
+        """The copies of the tensors by name. An array that is passed as two of them is copied once, so that races are
+        found."""
         pointers, copies = values[: len(self.header.tensors)], dict[str, EmulatedCopy]()
         for number, (tensor, pointer) in enumerate(zip(self.header.tensors, pointers, strict=True)):
             one = next((a for a, b in self.call.in_place if b == number and pointers[a] == pointer), None)
@@ -163,7 +167,7 @@ class EmulatedLaunch(Repeated):
         return copies
 
     def _timeline(self, memory: Memory, space: TimelineSpace | None) -> DevicePointer:
-        """What warps record in, which has room for nothing unless it is asked for."""
+        """The memory for the warps' records; without a timeline it has no room for any."""
         import numpy
 
         head = NO_RECORDS if space is None else space.head
@@ -178,12 +182,13 @@ class EmulatedLaunch(Repeated):
         copies: Iterable[EmulatedCopy],
         workspaces: EmulatedWorkspaces,
     ) -> Any:
-        """`_emulate`, with what the launches in front have touched, if it overlaps them; it adds what this one has."""
+        """`_emulate`, with what the launches in front have touched, if it overlaps them; then adds its own accesses."""
         in_front = touched_in_front.get()
         if self.overlaps:
             after = [part for each in in_front or () for part in moved(each, copies, True)]
             options = {**options, "after": [*after, *workspaces.shared()]}
         elif in_front is not None:
+            # This launch waits for all in front: they cannot race with later ones.
             in_front.clear()
         result = self._emulate(given, {**options, "keeps": in_front is not None})
         if in_front is not None:
@@ -191,7 +196,7 @@ class EmulatedLaunch(Repeated):
         return result
 
     def _emulate(self, given: list[Any], options: dict[str, Any]) -> Any:
-        """The emulator's Result; its errors as those of a launch."""
+        """The emulator's Result; its errors become errors of a launch."""
         header = self.header
         return emulated(
             header.label,
@@ -210,7 +215,7 @@ class EmulatedLaunch(Repeated):
 
 
 def emulated(label: str, ptx: str, entry: str, grid: Any, block: Any, given: Sequence[Any], **options: Any) -> Any:
-    """`emulate`, with its errors as those of a launch of what messages call `label`."""
+    """`emulate`; its errors become errors of a launch that messages call `label`."""
     from dsl.runtime.emulator import EmulatorError, LaunchRefusedError, PtxError, emulate
 
     try:
@@ -226,15 +231,16 @@ def emulated(label: str, ptx: str, entry: str, grid: Any, block: Any, given: Seq
 
 
 def _encoded(tensor_map: TensorMap, address: int) -> bytes:
-    """The bytes of a map as the emulator's copies read it. address: the emulator's, of the array's copy."""
+    """The bytes of a map as the emulator's copies read it. address: of the array's copy, in the emulator."""
     from dsl.runtime.emulator.tensor_maps import encode
 
     return encode(tensor_map, address)
 
 
 def barrier_names(header: Header) -> dict[int, str]:
-    """What each mbarrier of the pipelines says, by its offset in the dynamic shared memory."""
+    """The meaning of each mbarrier of the pipelines, by its offset in dynamic shared memory."""
     return {
+        # The full barriers of all stages come first, then the empty ones.
         pipeline.at + 8 * (half * pipeline.stages + stage): f"stage {stage} of {', '.join(pipeline.of)} is {says}"
         for pipeline in header.pipelines
         for half, says in enumerate(("full", "free"))
@@ -243,7 +249,7 @@ def barrier_names(header: Header) -> dict[int, str]:
 
 
 def show(output: str) -> None:
-    """Writes what a kernel printed, before anything else that the process writes."""
+    """Writes what a kernel printed, before any later output of the process."""
     if output:
         sys.stdout.write(output)
         sys.stdout.flush()
@@ -251,8 +257,8 @@ def show(output: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WrittenArray:
-    """Who last wrote each byte of a host array in one launch: `size` bytes from the host's address `start` on, which
-    the emulator had at `copy`. `writers` is None where no store of the kernel could reach the array."""
+    """The last writer of each byte of a host array in one launch: `size` bytes from the host's address `start` on,
+    whose copy the emulator had at `copy`. `writers` is None if no store of the kernel can reach the array."""
 
     start: int
     size: int
@@ -263,12 +269,12 @@ class WrittenArray:
         return self.start <= address < self.start + self.size
 
     def writer(self, address: int) -> str | None:
-        """What last wrote the byte at a host address, in words; None for nothing."""
+        """The last writer of the byte at a host address, in words; None if it was not written."""
         return None if self.writers is None else self.writers(self.copy + address - self.start)
 
 
 class EmulatedWorkspaces:
-    """What a launch provides for its blocks to meet in, new for each launch: nothing may depend on what one leaves."""
+    """The workspaces of a launch, fresh for each one: no launch may depend on what another leaves."""
 
     def __init__(self, memory: Memory, header: Header, call: CallClass) -> None:
         import numpy
@@ -278,6 +284,7 @@ class EmulatedWorkspaces:
 
         self.memory, self.pointers, self.arrays = memory, {}, {}
         for each in header.workspaces:
+            # Fresh memory counts as unwritten: a read of it is found.
             array = make_scratch((call.workspaces[each.name],), numpy_dtype(each.dtype), each.zero)
             self.pointers[each.name] = memory.allocate(array.view(numpy.uint8), each.name)
             self.arrays[each.name] = array
@@ -285,14 +292,14 @@ class EmulatedWorkspaces:
             memory.scratch.append((self.pointers[each.name], array.scratch))
 
     def shared(self) -> Iterator[Touched]:
-        """All of them: on a GPU they are a stream's, so that launches in front have them, too."""
+        """All workspaces: on a GPU they belong to a stream, so launches in front use the same ones."""
         from dsl.runtime.emulator import Touched
 
         for name, pointer in self.pointers.items():
             yield Touched.somehow(pointer.address, self.arrays[name].nbytes, "a launch in front of it")
 
     def check(self, header: Header) -> None:
-        """Raises FindingError for an element of a zeroed one that is not zero."""
+        """Raises FindingError if an element of a zeroed workspace is not zero."""
         for each in header.workspaces:
             if each.zero:
                 array = self.arrays[each.name]
@@ -301,7 +308,7 @@ class EmulatedWorkspaces:
 
 
 class EmulatedCopy:
-    """A host array's bytes in the emulator's memory; `pointer` is what the kernel gets."""
+    """A copy of a host array in the emulator's memory; `pointer` is the kernel's argument."""
 
     def __init__(self, memory: Memory, name: str, array: Array) -> None:
         import numpy
@@ -310,6 +317,7 @@ class EmulatedCopy:
         self.memory, self.array, self.size, self.low = memory, array, high - low, low
         self.start = array.pointer + low
         self.host = host_view(array, array.pointer)
+        # The copy keeps the alignment of the original, or wide accesses would be refused.
         image = numpy.zeros(array.copy_offset + self.size, numpy.uint8)
         image[array.copy_offset :] = self.host
         self.pointer = memory.allocate(image, name) + (array.copy_offset - low)
@@ -317,20 +325,20 @@ class EmulatedCopy:
             memory.describe(self.pointer, array.shape, array.strides, array.itemsize)
 
     def copy_back(self) -> None:
-        """Writes the elements to the host array. What lies between may be of another argument."""
+        """Writes the elements to the host array. Bytes between them may belong to another argument."""
         import numpy
 
         made = self.memory.read(self.pointer + self.low, numpy.uint8, self.size)
         elements_in(self.host, self.array)[...] = elements_in(made, self.array)
 
     def written(self, result: Any) -> WrittenArray:
-        """Who wrote what of the host array in the launch of a result that watched this copy."""
+        """The writers of the host array in the launch of a result that watched this copy."""
         address = self.pointer.address
         return WrittenArray(self.start, self.size, address + self.low, result.writers.get(address))
 
 
 def moved(touched: Touched, copies: Iterable[EmulatedCopy], is_host: bool) -> Iterator[Touched]:
-    """What was touched, from host arrays (`is_host`) to their copies, or back."""
+    """Touched memory, moved from host arrays (`is_host`) to their copies, or back."""
     for each in copies:
         copy = each.pointer.address + each.low
         here, there = (each.start, copy) if is_host else (copy, each.start)

@@ -1,4 +1,4 @@
-"""What can go wrong in a launch, by whose fault it is. The `dsl` command turns `exit_status` into its own."""
+"""The errors of a launch, by who caused them. `exit_status` is that of the `dsl` command."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import Any
 
 
 class RuntimeFault(Exception):
-    """Base of every error that `dsl.runtime` raises.
+    """Base of all errors that `dsl.runtime` raises.
 
-    `code` is a stable kebab-case word, `message` one sentence, `hint` what to do about it, `line` the line of the
-    `.tile` file where that is known. `output`: what the kernel had printed by then, on the emulator. `caller`: the
-    place of the launch in an example, if one asked for it.
-    """
+    `code` is a stable kebab-case word, `message` one sentence, `hint` how to fix it, `line` the line of the `.tile`
+    file if known. `output`: what the kernel had printed by then, on the emulator. `caller`: the place of the launch in
+    an example."""
 
     exit_status = 3
     output = ""
@@ -37,7 +36,7 @@ class LaunchError(RuntimeFault):
 
 
 LASTING = ("poisoned", "time-limit")
-"""Codes of a DeviceError after which nothing more runs on the device in this process."""
+"""Codes of a DeviceError after which nothing runs on the device any more in this process."""
 
 
 class DeviceError(RuntimeFault):
@@ -69,9 +68,9 @@ class FindingError(DeviceError):
 
 
 class DeviceAssertError(DeviceError):
-    """An `assert` of a kernel was false on the device: `line` of the `.tile` file, `block` (x, y, z) and `thread`.
+    """An `assert` of a kernel failed on the device: `line` of the `.tile` file, `block` (x, y, z) and `thread`.
 
-    `axis`: with checks of bounds, the one that an index lies outside of.
+    `axis`: with checks of bounds, the axis that an index is outside of.
     """
 
     def __init__(

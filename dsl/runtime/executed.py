@@ -1,11 +1,10 @@
-"""How often machine code runs: what the emulator counts of the PTX, by the line that each instruction came from.
+"""How often machine code runs: the emulator's counts of the PTX, by the line of each instruction's origin.
 
-All instructions of a block run equally often. ptxas makes short branches into conditions of instructions, which are
-issued then though no lane does them, and takes out of loops what stays the same. So a block runs as often as the middle
-one of its instructions that have no condition. Of loops that LLVM leaves ptxas unrolls none. A block that one line has
-all of, behind a branch of that line, is the slow way of an instruction, as of a division of large numbers: it does not
-run.
-"""
+All instructions of a block run equally often. ptxas turns short branches into predicates, so that these instructions
+are issued even if no lane executes them, and hoists invariant instructions out of loops. So a block is taken to run as
+often as the median of its unpredicated instructions. ptxas unrolls no loop that LLVM leaves. A block that comes from a
+single line, behind a branch of that line, is the slow path of an instruction, such as a division of large numbers: it
+is taken not to run."""
 
 from __future__ import annotations
 
@@ -16,14 +15,14 @@ from dataclasses import dataclass
 from dsl.runtime.machine_code import ListedBlock, ListedInstruction, listed_blocks
 
 SPECIAL = ("MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO")
-"""The unit of exponentials does these (Nsight Compute, "Pipelines: XU")."""
+"""Opcodes of the unit for exponentials (Nsight Compute, "Pipelines: XU")."""
 SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
 
 
 @dataclass(slots=True)
 class Executed:
-    """Of warps: instructions that are issued; those of the unit of exponentials; accesses of shared memory that take a
-    wavefront though their condition lets no lane do them."""
+    """Counts of warps: issued instructions; those of the unit for exponentials; accesses of shared memory that take a
+    wavefront although their predicate leaves no lane."""
 
     instructions: int = 0
     special: int = 0
@@ -31,22 +30,23 @@ class Executed:
 
 
 def executed(cubin: bytes, entry: str, runs: Mapping[int, int]) -> Executed:
-    """The machine code of one entry. runs: warps that ran each line of the PTX. Raises DeviceError `tool` without
-    nvdisasm."""
+    """Counts the machine code of one entry. runs: number of warps that ran each line of the PTX. Raises DeviceError
+    `tool` without nvdisasm."""
     return executed_in(listed_blocks(cubin, entry), runs)
 
 
 def executed_in(blocks: Sequence[ListedBlock], runs: Mapping[int, int]) -> Executed:
     found, calls = Executed(), Counter[int]()
+    # The entry first: its calls say how often the functions run.
     for block in sorted(blocks, key=lambda each: each.function > 0):
-        if block.function:  # what ptxas adds has no line; called functions call none
+        if block.function:  # code that ptxas adds has no line; called functions call no others
             times = calls[block.function]
         else:
             times = 0 if is_slow_way(block) else block_runs(block.instructions, runs)
         calls.update(dict.fromkeys(block.calls, times))
         found.instructions += times * len(block.instructions)
         for each in block.instructions:
-            name = each.opcode.partition(".")[0]  # F2FP, which packs two, is none of F2F
+            name = each.opcode.partition(".")[0]  # F2FP, which packs two, is another unit than F2F
             if name in SPECIAL:
                 found.special += times
             elif name in SHARED and each.is_conditional:
@@ -63,6 +63,6 @@ def block_runs(instructions: Sequence[ListedInstruction], runs: Mapping[int, int
 
 
 def is_slow_way(block: ListedBlock) -> bool:
-    """Whether one line of PTX has the block and the branch that leads around it."""
+    """Whether the block and the branch around it come from one line of PTX."""
     lines = {each.ptx_line for each in block.instructions}
     return len(lines) == 1 and block.behind is not None and block.behind.ptx_line in lines

@@ -1,13 +1,13 @@
-"""The small expression language of the header: grid, `requires`, bytes moved, operations done.
+"""The expression language of the header: grid, `requires`, bytes moved, operations done.
 
-A tree is JSON: an int, a float, a bool, a name, or `[op, argument, …]`. It comes from a file, so nothing of it is
-ever evaluated as Python: it is checked (form, depth, size) and turned into nested closures once, then called with the
-values of its names.
+A tree is JSON: an int, a float, a bool, a name, or `[op, argument, …]`. It comes from a file, so no part of it is
+evaluated as Python: its form, depth and size are checked, and it is turned into nested closures once, which are called
+with the values of its names.
 
-`same` is `==` of one value: 0.0 is not the same as -0.0, and NaN is as NaN. The words `inf`, `-inf` and `nan` are
-numbers, which JSON has not.
+`same` compares values exactly: 0.0 differs from -0.0, and NaN equals NaN. The words `inf`, `-inf` and `nan` are
+numbers, which JSON lacks.
 
-Integers behave as in 64 bits without wrapping: what does not fit is an error, `/` must be exact, `//` and `%` floor.
+Integers have 64 bits and never wrap: overflow is an error, `/` must be exact, `//` and `%` round down.
 
     >>> compile_expression(["cdiv", "rows", 4]).evaluate({"rows": 10})
     3
@@ -38,7 +38,7 @@ class ExpressionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled tree: `evaluate(names)` gives its value, `names` are those that it reads."""
+    """A compiled tree: `evaluate(names)` returns its value; `names` are the names that it reads."""
 
     tree: Tree
     names: frozenset[str]
@@ -70,7 +70,7 @@ def _next_pow2(n: Number) -> Number:
 
 
 def _pow2_divisor(n: Number) -> Number:
-    """The largest power of two that divides n; every one divides 0, and 2^62 is the largest that fits."""
+    """The largest power of two that divides n. All divide 0: the result is 2^62, the largest that fits."""
     _integers("pow2_divisor", n)
     return int(n) & -int(n) if n else 1 << 62
 
@@ -135,9 +135,9 @@ FOLDED: dict[str, Callable[[Number, Number], Number]] = {
     "|": _bitwise("|", lambda a, b: a | b),
     "^": _bitwise("^", lambda a, b: a ^ b),
 }
-"""Operations of two or more arguments, from the left."""
+"""Operations with two or more arguments, evaluated from the left."""
 LAZY = ("and", "or", "where")
-"""These evaluate only what they need, so that `n != 0 and m % n == 0` has a value for n = 0."""
+"""Operations that evaluate only what they need: `n != 0 and m % n == 0` has a value for n = 0."""
 OPERATIONS = frozenset([*UNARY, *BINARY, *FOLDED, *LAZY])
 
 
@@ -151,7 +151,7 @@ def _checked(value: Number) -> Number:
 
 
 def compile_expression(tree: Tree) -> Expression:
-    """Checks `tree` and compiles it. Raises ExpressionError for what is no expression."""
+    """Checks `tree` and compiles it. Raises ExpressionError for a malformed tree."""
     names: set[str] = set()
     nodes = 0
 
@@ -172,11 +172,12 @@ def compile_expression(tree: Tree) -> Expression:
             constant = _checked(node)
             return lambda _: constant
         if not isinstance(node, list) or not node or not isinstance(node[0], str):
-            raise ExpressionError(f"{node!r} is no expression")
+            raise ExpressionError(f"{node!r} is not an expression")
         return _operation(node[0], [build(argument, depth + 1) for argument in node[1:]])
 
     closure = build(tree, 1)
 
+    # One place for Python's own errors: operations stay single expressions.
     def evaluate(values: Mapping[str, Number]) -> Number:
         try:
             return closure(values)
@@ -217,7 +218,7 @@ def _operation(op: str, arguments: list[Closure]) -> Closure:
         return lambda values: any(argument(values) for argument in arguments)
     if op in OPERATIONS:
         raise ExpressionError(f"{op} does not take {count} arguments")
-    raise ExpressionError(f"{op!r} is no operation")
+    raise ExpressionError(f"{op!r} is not an operation")
 
 
 def _fold(binary: Callable[[Number, Number], Number], arguments: list[Closure]) -> Closure:

@@ -1,8 +1,8 @@
-"""PTX of any compiler, without a header: an entry launched on arrays and numbers in the order of its parameters.
+"""PTX of any compiler, without a header: an entry is launched on arrays and numbers in the order of its parameters.
 
-The caller says the grid, what the text does not say itself, and the arguments. A parameter that is an address takes an
-array (or 0, the null pointer), a number by value a number, a struct by value an array of as many bytes, and one of the
-128 bytes of a tensor map a `MapOf`.
+The caller gives the grid, the arguments, and everything that the text does not state itself. An address parameter takes
+an array (or 0, the null pointer), a number by value a number, a struct by value an array of equal size in bytes, and a
+struct of the 128 bytes of a tensor map a `MapOf`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 Extents = tuple[int, int, int]
 FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 BITS = {"b32": "<f", "b64": "<d"}
-"""What a number with a fraction is where the text says bits alone."""
+"""Formats of a number with a fraction where the text only states the number of bits."""
 VARIABLE = r"^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.global\b[^=;{\n]*?[ \t]([\w$%]+)(?:\[[^\n;={]*)?[ \t]*[=;]"
-"""A variable of a module in global memory: its name."""
+"""Matches a module's variable in global memory: its name."""
 MOST_ALIGNMENT = 1 << 16
-"""Bytes that a text may ask for (`dsl/runtime/emulator/limits.py`), and more than any driver is known to give."""
+"""Largest alignment, in bytes, that a text may request (`dsl/runtime/emulator/limits.py`); no known driver gives
+more."""
 ALIGNED = "--shared 49152,1024: drivers align it to 1024 bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """How an entry is launched: blocks of the grid, threads of a block and blocks of a cluster along x, y and z; bytes
-    of dynamic shared memory, and what a driver is known to align them to beyond what the text declares."""
+    """The launch of an entry: blocks of the grid, threads of a block and blocks of a cluster along x, y and z; bytes of
+    dynamic shared memory, and the alignment that the driver is known to give beyond what the text declares."""
 
     grid: Extents
     block: Extents
@@ -50,20 +51,21 @@ class LaunchShape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapOf:
-    """An argument that is a tensor map of a row-major array. box: elements along its axes that one copy moves;
-    swizzle: 0, 32, 64 or 128 bytes."""
+    """An argument that is a tensor map of a row-major array. box: elements along its axes that one copy moves; swizzle:
+    0, 32, 64 or 128 bytes."""
 
     array: Any
     box: tuple[int, ...]
     swizzle: int = 0
 
     def map(self, name: str) -> TensorMap:
-        """Raises LaunchError for an array, or a box, that no copy takes."""
+        """The tensor map. LaunchError for an array, or a TMA box, that no copy can move."""
         array = describe(self.array)
         if len(self.box) != len(array.shape):
             raise LaunchError("shape", f"{name} has {len(array.shape)} axes, its box {len(self.box)}")
         if self.swizzle not in SWIZZLES:
             raise LaunchError("call", f"a swizzle spans {', '.join(map(str, SWIZZLES))} bytes, not {self.swizzle}")
+        # A driver's maps list the innermost axis first.
         axes = tuple(reversed(range(len(self.box))))
         if fault := box_fault(self.box[-1] * array.itemsize, self.swizzle):
             raise LaunchError("shape", f"the box of {name} {fault}")
@@ -73,7 +75,7 @@ class MapOf:
 
 @dataclass(slots=True)
 class ForeignResult:
-    """A launch on the emulator: its Result, and who wrote what of the arrays. With a finding, or of a part of the
+    """A launch on the emulator: its Result, and the writers of the arrays. After a finding, or with a part of the
     blocks, nothing is written back."""
 
     result: Any
@@ -81,11 +83,11 @@ class ForeignResult:
 
 
 class ForeignKernel:
-    """An entry of a PTX text. Raises LaunchError `ptx` where the text has none of this name, or several and none is
+    """An entry of a PTX text. Raises LaunchError `ptx` if the text lacks the named entry, or has several and none is
     named."""
 
     def __init__(self, ptx: str, entry: str | None = None):
-        self.ptx = ptx = ptx.removeprefix("\ufeff")  # a mark of the byte order, which ptxas and the driver refuse
+        self.ptx = ptx = ptx.removeprefix("\ufeff")  # a byte order mark, which ptxas and the driver refuse
         self.signature = self._select(signatures(ptx), entry)
         self.entry = self.signature.name
         self.target = target_of(ptx) or "sm_90a"
@@ -116,9 +118,9 @@ class ForeignKernel:
         cluster: Extents | None = None,
         shared: tuple[int, int] = (0, 0),
     ) -> LaunchShape:
-        """A launch. What the text requires of block and cluster need not be said again, and must not be contradicted.
-        shared: dynamic bytes, and what they are aligned to, a power of two, or 0 for what the text declares. Raises
-        LaunchError `grid`."""
+        """The launch shape. Block and cluster that the text requires may be left out, and must not be contradicted.
+        shared: dynamic bytes, and their alignment, a power of two, or 0 for the text's own. Raises LaunchError
+        `grid`."""
         says = self.signature
         for name, required, wanted in (("block", says.block, block), ("cluster", says.cluster, cluster)):
             if required and wanted and required != wanted:
@@ -157,14 +159,15 @@ class ForeignKernel:
     def emulate(
         self, shape: LaunchShape, arguments: Sequence[Any], names: Sequence[str], **options: Any
     ) -> ForeignResult:
-        """Launches on the emulator and writes the arrays back. names: of the arguments, for messages;
-        `options` go to `emulate`. Raises FindingError, LaunchError or DeviceError."""
+        """Launches on the emulator and writes the arrays back. names: of the arguments, for messages; `options` go to
+        `emulate`. Raises FindingError, LaunchError or DeviceError."""
         from dsl.runtime.emulator import Memory, TensorMapArgument
 
         memory = Memory()
         copies: dict[int, EmulatedCopy] = {}
 
         def pointer(array: Any, name: str) -> Any:
+            # An array that is passed twice is one in the emulator, too: aliases must be seen.
             if id(array) not in copies:
                 copies[id(array)] = EmulatedCopy(memory, name, describe(array))
             return copies[id(array)].pointer
@@ -200,12 +203,12 @@ class ForeignKernel:
     # ---- a GPU ----
 
     def load(self, shape: LaunchShape, arguments: Sequence[Any], names: Sequence[str], ordinal: int) -> CudaForeign:
-        """A launch on a GPU, its arrays copied there. Raises LaunchError or DeviceError."""
+        """A launch on a GPU, with the arrays copied there. Raises LaunchError or DeviceError."""
         return CudaForeign(self, shape, arguments, names, ordinal)
 
 
 class CudaForeign:
-    """A launch of an entry on a GPU: the arrays are copied there once, and back where the caller asks."""
+    """A launch of an entry on a GPU: the arrays are copied there once, and back on request."""
 
     def __init__(
         self, kernel: ForeignKernel, shape: LaunchShape, arguments: Sequence[Any], names: Sequence[str], ordinal: int
@@ -249,7 +252,8 @@ class CudaForeign:
         return attributes_of(self.context, self.function, self)
 
     def memory(self) -> list[tuple[int, int]]:
-        """Addresses of all that a launch may change: the arrays, and the text's own variables that the driver finds."""
+        """Addresses of all memory that a launch may change: the arrays, and the text's own variables that the driver
+        finds."""
         from dsl.runtime.cuda.module import variable
 
         found = [(copy.array.pointer, copy.allocation.size) for _, copy in self.copies.values()]
@@ -257,7 +261,7 @@ class CudaForeign:
         return [(start, start + size) for start, size in found if size]
 
     def copy_back(self) -> None:
-        """Waits, and writes what the kernel made of the arrays to those of the caller."""
+        """Waits, and copies the kernel's results to the caller's arrays."""
         self.context.synchronize()
         for host, copy in self.copies.values():
             copy.allocation.copy_out(host.ctypes.data, host.nbytes)
@@ -271,6 +275,7 @@ def _prepared(launch: CudaForeign, images: Sequence[bytes]) -> Callable[[], None
     from dsl.runtime.cuda.module import launch_config
 
     cuda, shape, context = driver.bindings(), launch.shape, launch.context
+    # Whole u64: the driver may read an argument with its natural alignment, up to 8 bytes.
     sizes = [-(-len(each) // 8) for each in images]
     buffers = [(ctypes.c_uint64 * size).from_buffer_copy(each.ljust(8 * size, b"\0"))
                for each, size in zip(images, sizes, strict=True)]  # fmt: skip
@@ -278,6 +283,7 @@ def _prepared(launch: CudaForeign, images: Sequence[bytes]) -> Callable[[], None
     config = launch_config(shape.grid, shape.block, shape.shared_bytes, shape.cluster)
     arguments = (config, launch.function, ctypes.addressof(addresses), 0)
 
+    # A default argument keeps the buffers alive as long as the function.
     def submit(read_at_each_launch: Any = (buffers, addresses)) -> None:
         with context.current():
             context.call(cuda.cuLaunchKernelEx, *arguments)
@@ -297,7 +303,7 @@ def alignment_fault(alignment: int) -> str | None:
 
 
 def is_map(parameter: SignatureParameter) -> bool:
-    """Whether it may be a tensor map: it has the size of one."""
+    """Whether it may be a tensor map, by its size."""
     return parameter.is_array and parameter.bytes == MAP_BYTES
 
 
@@ -330,7 +336,7 @@ def _is_whole(value: float) -> bool:
 
 
 def image(parameter: SignatureParameter, value: Any) -> bytes:
-    """The bytes of an argument that is no address and no map, for one without a fault."""
+    """The bytes of an argument without a fault that is neither an address nor a map."""
     if hasattr(value, "tobytes"):
         return value.tobytes()
     code = FLOATS.get(parameter.type) or (BITS.get(parameter.type) if type(value) is float else None)

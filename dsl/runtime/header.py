@@ -1,10 +1,9 @@
-"""The header: what a launch needs to know of a kernel, as `//dsl ` lines of JSON before `.version`.
+"""The header: the facts of a kernel that a launch needs, as `//dsl ` lines of JSON before `.version`.
 
-docs/architecture.md has the table of its keys. `read` takes it out of PTX text, `write` makes the line. A header is
+docs/architecture.md has the table of its keys. `read` takes it from PTX text, `write` makes the line. A header is
 untrusted input: `read` checks the schema version, every type and size (msgspec does, by the annotations below), and
-that it fits the `.entry` it names, and raises LaunchError `ptx` naming the field. The body of the PTX is not covered:
-editing it by hand is legal.
-"""
+that it fits the `.entry` that it names, and raises LaunchError `ptx` with the name of the field. The body of the PTX is
+not covered: editing it by hand is legal."""
 
 from __future__ import annotations
 
@@ -41,17 +40,18 @@ PREFIX = "//dsl "
 MOST_OF_AXES = 64
 MAX_LINE = 1 << 20
 ADDRESSES = ("pointer", "workspace", "record", "timeline")
-"""Kinds of arguments that are an address."""
+"""Kinds of arguments that are addresses."""
 NAMELESS = ("record", "timeline")
-"""Kinds of which a kernel has one at most."""
+"""Kinds of arguments without a name: a kernel has at most one of each."""
 FIRST_WITH_MAPS = 90
-"""The first compute capability, times ten, that copies by tensor maps (PTX ISA, "cp.async.bulk.tensor")."""
+"""The first compute capability, times ten, with copies by tensor maps (PTX ISA, "cp.async.bulk.tensor")."""
 FIRST_THAT_OVERLAPS = 90
-"""The same, of launches that start before those in front have ended (PTX ISA, "griddepcontrol")."""
+"""The first compute capability, times ten, whose launches may overlap (PTX ISA, "griddepcontrol")."""
 RECORD_WORDS = 8
 """u32 words of an assert record: flag, `.tile` line, block x, y, z, thread, two spare."""
 
 MISSING = re.compile(r"Object missing required field `(\w+)`")
+# Bounds the time and memory that an untrusted header costs.
 MOST_OF_ROWS = 1024
 Row = TypeVar("Row")
 Text = Annotated[str, Meta(max_length=4096)]
@@ -72,8 +72,8 @@ class SourceRecord:
 
 @dataclass(frozen=True, slots=True)
 class HeaderTensor:
-    """An array parameter. `dims`: a name or an int an axis; `access`: r, w or rw; `align`: bytes, of its pointer;
-    `present`: False when this variant was compiled without an optional one."""
+    """An array parameter. `dims`: for each axis a name or an int; `access`: r, w or rw; `align`: alignment of its
+    pointer in bytes; `present`: False if this variant was compiled without the optional tensor."""
 
     name: Name
     dtype: str
@@ -91,7 +91,7 @@ class HeaderTensor:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number passed by value."""
+    """A number, passed by value."""
 
     name: Name
     dtype: str
@@ -109,7 +109,7 @@ class HeaderTable:
 @dataclass(frozen=True, slots=True)
 class HeaderWorkspace:
     """Memory that each launch provides, not the caller: `each` elements for a block of its grid. One with `zero` holds
-    zeros at each launch, which leaves it so."""
+    zeros before each launch, which leaves zeros."""
 
     name: Name
     dtype: str
@@ -119,8 +119,9 @@ class HeaderWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class HeaderPipeline:
-    """Barriers between roles of warps: `stages` that say that a stage is full and as many that it is free, 8 bytes
-    each, `at` bytes behind the start of the dynamic shared memory. Boxes of the tensors `of` go through."""
+    """Barriers between producer and consumer warps: `stages` barriers for full stages, then as many for empty ones, 8
+    bytes each, `at` bytes behind the start of dynamic shared memory. TMA boxes of the tensors `of` go through the
+    pipeline."""
 
     at: Offset
     stages: Annotated[int, Meta(ge=1, le=1 << 10)]
@@ -129,8 +130,8 @@ class HeaderPipeline:
 
 @dataclass(frozen=True, slots=True)
 class HeaderMark:
-    """What warps note the begin and the end of, at a line of the `.tile` file (0: none): `life` of a warp, `empty`,
-    which is nothing, `barriers`, `loops` or `lines`."""
+    """A mark at whose begin and end warps record the time, with its line of the `.tile` file (0: none): `life` of a
+    warp, `empty` (nothing between), `barriers`, `loops` or `lines`."""
 
     kind: Literal["life", "empty", "barriers", "loops", "lines"]
     name: Text
@@ -140,19 +141,18 @@ class HeaderMark:
 Param = HeaderTensor | Scalar | HeaderTable
 if TYPE_CHECKING:
     Params = tuple[Param, ...]
-else:  # a union of dataclasses is none of msgspec's types: `_param` reads them
+else:  # msgspec has no unions of untagged dataclasses: `_param` reads them
     Params = Several[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One `.param` of the entry. `of` is the tensor, scalar, table, dim or workspace that it comes from; none for a
+    """One `.param` of the entry. `of` is the tensor, scalar, table, dim or workspace that it comes from; empty for a
     record and a timeline.
 
-    Of a map, a tensor map for copies by TMA: `axes` of its tensor, the innermost first, of a contiguous one without
-    those that are joined to the next one; `box`, elements along each of them that one copy moves; `swizzle`, 0 or bytes
-    (see `TensorMap`). With a `window`, for im2col copies, `box` is channels and pixels.
-    """
+    For a tensor map: `axes` of the tensor, innermost first; of a contiguous tensor without axes that are joined to the
+    next one; `box`, elements along each axis that one TMA copy moves; `swizzle`, 0 or bytes (see `TensorMap`). With a
+    `window`, for im2col copies, `box` is channels and pixels."""
 
     kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record", "timeline", "map"]
     of: Text = ""
@@ -165,7 +165,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition of this variant: its text, line and hint as the `.tile` file has them."""
+    """A condition of this variant, with its text, line and hint in the `.tile` file."""
 
     expr: Tree
     text: Text
@@ -175,7 +175,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """All that a launch needs of one `.entry`. Sizes in bytes; `grid`, `moves` and `computes` are expressions;
+    """Everything that a launch of one `.entry` needs. Sizes in bytes; `grid`, `moves` and `computes` are expressions;
     `overlaps`: right behind the launches in front of it in its call, it may start before they have ended; `in_place`:
     pairs of an output and an input that may be one array."""
 
@@ -205,7 +205,7 @@ class Header:
 
     @property
     def label(self) -> str:
-        """The kernel as messages call it: `softmax_rows with lanes`."""
+        """The kernel's name in messages: `softmax_rows with lanes`."""
         return self.kernel if self.schedule is None else f"{self.kernel} with {self.schedule}"
 
     @property
@@ -214,7 +214,7 @@ class Header:
         return tuple(param for param in self.params if isinstance(param, HeaderTensor) and param.present)
 
     def argument_bytes(self, argument: Argument) -> int:
-        """Size in the parameter space."""
+        """Size in parameter space, in bytes."""
         if argument.kind in ADDRESSES:
             return 8
         if argument.kind in ("stride", "dim"):
@@ -225,7 +225,7 @@ class Header:
         return DTYPES[param.dtype].bytes * (param.length if isinstance(param, HeaderTable) else 1)
 
     def argument_dtype(self, argument: Argument) -> str:
-        """Element type in the parameter space; indices are signed, a map is bytes."""
+        """Element type in parameter space; indices are signed, a map is bytes."""
         if argument.kind in ADDRESSES:
             return "u64"
         if argument.kind == "map":
@@ -273,7 +273,7 @@ def write(header: Header) -> str:
 
 
 def read(ptx: str) -> dict[str, Header]:
-    """The headers in `ptx` by entry name; empty when it has none. Raises LaunchError `ptx` naming the field."""
+    """The headers in `ptx` by entry name; empty if it has none. Raises LaunchError `ptx` with the name of the field."""
     signatures = entries(ptx)
     headers: dict[str, Header] = {}
     for number, line in enumerate(ptx.splitlines(), 1):
@@ -302,6 +302,7 @@ def _json(line: str, number: int) -> Any:
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         record = dict(pairs)
+        # json.loads takes the last of equal keys: two readers could see two headers.
         if len(record) != len(pairs):
             fail("repeats a key")
         return record
@@ -312,6 +313,7 @@ def _json(line: str, number: int) -> Any:
         fail("is not ASCII")
     try:
         text = line.removeprefix(PREFIX)
+        # Infinity and NaN are no JSON; a header writes them as words.
         return json.loads(text, object_pairs_hook=unique, parse_constant=lambda word: fail(f"contains {word}"))
     except RecursionError:
         fail("is nested too deeply")
@@ -324,7 +326,7 @@ def _json(line: str, number: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _HeaderRows:
-    """A header whose parameters and arguments, which are of several kinds, are read one by one."""
+    """A header whose parameters and arguments are read one by one, since they are of several kinds."""
 
     schema: int
     params: Several[dict[str, Any]]
@@ -333,7 +335,7 @@ class _HeaderRows:
 
 
 def parse(record: Any) -> Header:
-    """The header of a JSON object, checked by itself (`read` also checks it against the `.entry`)."""
+    """The header of a JSON object, checked alone (`read` also checks it against the `.entry`)."""
     rows = _read(record, _HeaderRows)
     if rows.schema != SCHEMA:
         fail("schema", f"is {rows.schema}, this runtime reads {SCHEMA}")
@@ -346,7 +348,7 @@ def parse(record: Any) -> Header:
     tensors = {tensor.name: tensor for tensor in header.tensors}
     for y, x in header.in_place:
         if y not in tensors or x not in tensors or not tensors[y].written:
-            fail("in_place", f"has {y} and {x}, which are no tensor that is written and another one")
+            fail("in_place", f"has {y} and {x}, not a written tensor and another tensor")
     for index, workspace in enumerate(header.workspaces):
         _check_dtype(workspace.dtype, f"workspaces[{index}]")
     _check_names(header)
@@ -354,7 +356,7 @@ def parse(record: Any) -> Header:
 
 
 def _read(record: Any, kind: type[Row], path: str = "") -> Row:
-    """An object of the header as what it is. LaunchError `ptx` for one that is not."""
+    """An object of the header, converted to `kind`. LaunchError `ptx` if it is malformed."""
     try:
         return msgspec.convert(record, kind)
     except msgspec.ValidationError as error:
@@ -366,8 +368,8 @@ def _read(record: Any, kind: type[Row], path: str = "") -> Row:
 
 
 def _check_known(given: Any, known: Any, path: str) -> None:
-    """LaunchError `ptx` for a field that is none, and for one that is missing. known: what is written of what was read;
-    what is empty may be left out there."""
+    """LaunchError `ptx` for unknown and for missing fields. known: the fields that were read, as they would be written;
+    empty ones may be left out."""
     if isinstance(given, dict):
         for key, value in {**dict.fromkeys(known), **given}.items():
             where = f"{path}.{key}"[:64].removeprefix(".")
@@ -395,7 +397,7 @@ def _param(row: dict[str, Any], where: str) -> Param:
     _check_dtype(param.dtype, where)
     if isinstance(param, HeaderTensor):
         if param.align & (param.align - 1):
-            fail(f"{where}.align", f"is no power of two: {param.align}")
+            fail(f"{where}.align", f"is not a power of two: {param.align}")
         if not param.optional and not param.present:
             fail(f"{where}.present", "is false for a tensor that is not optional")
     return param
@@ -413,7 +415,7 @@ def _argument(written: dict[str, Any], where: str) -> Argument:
 
 
 def _check_extents(argument: Argument, where: str) -> None:
-    """What a map says of its axes, one by one."""
+    """Checks the axes, the box and the window of a map."""
 
     def check(key: str, values: tuple[int, ...], counts: range, low: int, high: int) -> None:
         if len(values) not in counts:
@@ -442,7 +444,7 @@ def _check_extents(argument: Argument, where: str) -> None:
 
 
 def stride_name(tensor: str, axis: int) -> str:
-    """The stride of a strided tensor, in elements, as expressions name it."""
+    """The name of a stride of a strided tensor in expressions; its value counts elements."""
     return f"{tensor}.stride{axis}"
 
 
@@ -519,5 +521,5 @@ def _check_map(header: Header, argument: Argument, tensor: HeaderTensor, where: 
         fail(f"{where}.box", f"has {len(argument.box)} extents for the {len(axes)} axes of {tensor.name}")
     if (fault := box_fault(argument.box[0] * DTYPES[tensor.dtype].bytes, argument.swizzle)) is not None:
         fail(f"{where}.box", fault)
-    if tensor.align % MAP_POINTER:  # what is aligned less is then refused with each call's pointers
+    if tensor.align % MAP_POINTER:  # with it, each call's pointers are checked for that alignment
         fail(where, f"is a map of {tensor.name}, whose align is {tensor.align}, not a multiple of {MAP_POINTER}")

@@ -20,7 +20,7 @@ def fail(where: str, why: str) -> NoReturn:
 
 
 def check_expression(where: str, tree: Tree, known: Collection[str]) -> None:
-    """Raises LaunchError `ptx` when `tree` is no expression over the `known` names."""
+    """Raises LaunchError `ptx` unless `tree` is an expression over the `known` names."""
     try:
         unknown = sorted(compile_expression(tree).names - set(known))
     except ExpressionError as error:
@@ -40,6 +40,7 @@ def check_signature(
         has = f"{parameter.name}: .{parameter.type}, {parameter.bytes} bytes"
         is_float = DTYPES[dtype].is_float
         letter = parameter.type[0]
+        # Integers may be declared as any integer or .b type; a float must not be.
         clash = not is_float if letter == "f" else is_float and letter in "us" and size > 2
         # LLVM writes a scalar of 16-bit floats as two bytes.
         is_half = kind == "scalar" and is_float and size == 2 and parameter.type == "b8"

@@ -1,8 +1,7 @@
-"""`Kernel`: PTX text with a header → something to call with arrays, on a GPU or on the emulator.
+"""`Kernel`: PTX text with a header, called with arrays on a GPU or on the emulator.
 
-A call is checked against the header once for each class (types, shapes, strides, devices); calls of the class then
-check pointers only, pack and launch. One code path finds arguments, grid and threads; a back end launches.
-"""
+A call is checked against the header once for each class (types, shapes, strides, devices); later calls of the class
+only check pointers, pack and launch. One code path finds arguments, grid and threads; a back end launches."""
 
 from __future__ import annotations
 
@@ -36,24 +35,24 @@ if TYPE_CHECKING:
 
 Launch = Union["CudaLaunch", EmulatedLaunch, "EmptyLaunch"]
 MAX_CLASSES = 1024
-"""Prepared launches that a kernel keeps: shapes may change with every call."""
+"""Most prepared launches that a kernel keeps: shapes may change with every call."""
 OPTIONS = ("grid", "stream")
 EMULATION = ("seed", "budget", "time_limit", "on_finding", "writers", "blocks", "from_middle", "ptx_lines")
-"""Options of `Kernel.run` that are the emulator's."""
+"""Options of `Kernel.run` for the emulator."""
 
 
 class Kernel:
-    """One entry of `ptx`, which may be left out where the text has one header.
+    """One entry of `ptx`; `entry` may be left out if the text has one header.
 
     `device`: `auto` (where the arrays are; for host arrays GPU 0, else the emulator), `cuda`, `cuda:1` or `emulator`.
-    Host arrays are copied to a GPU and back, and the call waits; with device arrays it does not.
+    Host arrays are copied to a GPU and back, and the call waits; with device arrays it does not wait.
 
-    A call takes the parameters in the order of `header.params` or by name; an optional tensor that this variant does
-    not have is None or left out. It raises LaunchError before anything is launched, and returns nothing.
+    A call takes the parameters in the order of `header.params` or by name; an optional tensor that this variant lacks
+    is None or left out. It raises LaunchError before anything is launched, and returns nothing.
 
-    overlaps: each launch starts before the one in front of it in its stream has ended, where the header allows it. It
-    must be that of the kernel for which this one was compiled: what it reads at once, another may write.
-    """
+    overlaps: each launch may start before the launch in front of it in its stream has ended, if the header allows it.
+    The launch in front must be the one for which this kernel was compiled: others may write what this one reads at
+    once."""
 
     def __init__(self, ptx: str, entry: str | None = None, device: str = "auto", overlaps: bool = False) -> None:
         self.ptx = ptx
@@ -66,6 +65,7 @@ class Kernel:
         self._tensors = [i for i, param in enumerate(params) if isinstance(param, HeaderTensor) and param.present]
         self._absent = [i for i, param in enumerate(params) if isinstance(param, HeaderTensor) and not param.present]
         self._only_tensors = len(self._tensors) == len(params)
+        # A scalar that decides the grid or a condition makes a class for each of its values.
         self._keyed = [
             index
             for index, param in enumerate(params)
@@ -77,7 +77,7 @@ class Kernel:
         self._ways = self._classes.ways
         nothing: Any = None
         self._last: tuple[list[Any], Launch, Recogniser] = ([], nothing, unrecognised)
-        """The signature of the last call, its launch, and what recognises the arrays of its class."""
+        """The signature of the last call, its launch, and the recogniser of its class."""
 
     def __repr__(self) -> str:
         return f"<Kernel {self.header.label} for {self.header.arch} on {self.device}>"
@@ -85,6 +85,7 @@ class Kernel:
     def __call__(self, *arguments: Any, **named: Any) -> None:
         """Launches, and does not wait for device arrays. `grid=` (x, y, z) and `stream=` (raw handle) override."""
         if not named:
+            # A way recognises the arrays and launches at once: no Python work beyond one frame.
             for way in self._ways:
                 if way(arguments):
                     return
@@ -97,7 +98,7 @@ class Kernel:
             launch.changed(self._written_of(launch, arguments))
 
     def _written_of(self, launch: Launch, arguments: Sequence[Any]) -> list[Any]:
-        """The tensors that a launch tells to have written."""
+        """The tensors that a launch reports as written."""
         tensors = self._tensors_of(arguments)
         return [tensors[place] for place in launch.places]
 
@@ -106,17 +107,18 @@ class Kernel:
 
     @cached_property
     def overlapping(self) -> Kernel:
-        """The same, for launches right behind those that its call puts in front."""
+        """The same kernel, for launches right behind those in front of it in its call."""
         if not self.header.overlaps:
             return self
         made = Kernel(self.ptx, self.header.entry, self.device, True)
+        # The module is the same: the driver would load the text again.
         made._loaded = self._loaded
         return made
 
     def bind(self, *arguments: Any, **named: Any) -> Bound:
-        """The launch with these arguments, checked now: a callable without arguments that keeps the arrays alive. With
-        `timeline=` (events of a warp, blocks or None) on a GPU its warps record at marks, for nobody: what that costs.
-        """
+        """The launch with these arguments, checked now: a callable without arguments, which keeps the arrays alive.
+        With `timeline=` (events of a warp, blocks or None) its warps record at marks on a GPU, to measure the cost of
+        marks."""
         asked: tuple[int, int | None] | None = named.pop("timeline", None)
         arguments, grid, stream = self._order(arguments, named)
         launch, values = self._prepare(arguments, grid)
@@ -130,24 +132,23 @@ class Kernel:
         return self._prepare(arguments, None)[0].call.grid
 
     def check_numbers(self, arguments: Sequence[Any]) -> None:
-        """LaunchError for a scalar or table that is none, or does not fit."""
+        """LaunchError for a scalar or table that is malformed or does not fit."""
         for index, convert in self._layout.converters:
             convert(arguments[index])
 
     def repeated(self, arguments: Sequence[Any]) -> Again:
-        """What launches with other arrays of the class of these arguments, and their scalars and tables."""
+        """A function that launches with other arrays of these arguments' class, and with their scalars and tables."""
         launch, values = self._prepare(arguments, None)
         return launch.again(values[len(self._tensors) :])
 
     def run(self, *arguments: Any, counters: bool = False, time: bool = False, **named: Any) -> LaunchResult:
-        """Launches, waits, and tells about it.
+        """Launches, waits, and returns a LaunchResult.
 
-        `time` measures on a GPU; `counters` insists on the emulator's. `seed=`, `budget=` (instructions),
-        `time_limit=` (seconds), `on_finding=`, `writers=` (keep who wrote each byte of the arrays),
-        `blocks=` (run so many of the first ones), `from_middle=` (or of the middle) and `ptx_lines=` (count by line of
-        the PTX) go to the emulator. `timeline=` (events of a warp, blocks or None) keeps what warps record at the
-        kernel's marks. Raises DeviceError and DeviceAssertError for what failed.
-        """
+        `time` measures on a GPU; `counters` requires the emulator. `seed=`, `budget=` (instructions), `time_limit=`
+        (seconds), `on_finding=`, `writers=` (keep who wrote each byte of the arrays), `blocks=` (run only the first N),
+        `from_middle=` (or N from the middle) and `ptx_lines=` (count by line of the PTX) go to the emulator.
+        `timeline=` (events of a warp, blocks or None) keeps the warps' records at the kernel's marks. Raises
+        DeviceError and DeviceAssertError for failures."""
         asked: tuple[int, int | None] | None = named.pop("timeline", None)
         emulation = {key: named.pop(key) for key in EMULATION if key in named}
         arguments, grid, stream = self._order(arguments, named)
@@ -162,6 +163,7 @@ class Kernel:
         )
         if isinstance(launch, EmptyLaunch):
             return about
+        # Before the launch: an error after it leaves the arrays written all the same.
         if launch.changed is not None:
             launch.changed(self._written_of(launch, arguments))
         space = None if asked is None else space_for(self.header, call.grid, *asked)
@@ -178,6 +180,7 @@ class Kernel:
         if counters or emulation:
             raise LaunchError("device", f"counters, {', '.join(EMULATION)} are the emulator's", "device=emulator")
         microseconds = None
+        # A launch with records has no meaningful time.
         if space is not None:
             launch = launch.recording(space)
             launch.launch(values, arguments, stream)
@@ -190,7 +193,7 @@ class Kernel:
         return replace(about, time_us=microseconds)
 
     def attributes(self, device: int = 0) -> Attributes:
-        """Registers, spills, shared bytes and occupancy on a GPU. Raises DeviceError without one."""
+        """Registers, spills, shared bytes and occupancy on a GPU. Raises DeviceError without a GPU."""
         return self._load(device).attributes()
 
     def _order(
@@ -213,15 +216,13 @@ class Kernel:
         return tuple(ordered), _three(grid), stream
 
     def _prepare(self, arguments: Sequence[Any], grid: tuple[int, int, int] | None) -> tuple[Launch, list[Any]]:
-        """The prepared launch of the class of `arguments`, and the values to pack (see `ParamLayout`).
-
-        What a class does not settle, the pointers, its launch checks.
-        """
+        """The prepared launch of the class of `arguments`, and the values to pack (see `ParamLayout`). The launch
+        itself checks the pointers, which are not part of a class."""
         tensors = self._tensors_of(arguments)
         _, launch, recognise = self._last
         try:
             known = grid is None and recognise(*tensors)
-        except (TypeError, AttributeError):  # a recogniser takes arrays of its own framework only
+        except (TypeError, AttributeError):  # a recogniser accepts only arrays of its own framework
             known = False
         if known:
             values = [*map(launch.pointer, tensors)]
@@ -234,12 +235,13 @@ class Kernel:
     def _look_up(
         self, tensors: Sequence[Any], arguments: Sequence[Any], grid: tuple[int, int, int] | None
     ) -> tuple[Launch, list[Any]]:
-        """The prepared launch by the signatures of the tensors, made if the class is new, and their pointers."""
+        """The prepared launch by the signatures of the tensors, made for a new class, and the tensors' pointers."""
         values: list[Any] = []
         key: list[Any] = [grid]
         try:
             self._read(tensors, values, key)
         except (AttributeError, TypeError, RuntimeError, ValueError):
+            # The reader of other frameworks' arrays failed half-way: its lists are discarded.
             values, key = [], [grid]
             self._read_anew(tensors, values, key)
         for index in self._keyed:
@@ -249,13 +251,13 @@ class Kernel:
             signature = tuple(key)
             found = self._classes.find(signature)
             launch = found or self._classes.keep(signature, self._new_class(tensors, arguments, grid), MAX_CLASSES)
-            is_open = bool(self._keyed) or grid is not None  # more than the arrays makes the class
+            is_open = bool(self._keyed) or grid is not None  # scalars or a grid belong to the class, too
             self._last = (key, launch, unrecognised if is_open else launch.recognise)
             self._classes.remember(never if is_open or not self._only_tensors else launch.again(), 1)
         return launch, values
 
     def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> None:
-        """Chooses the reader by the frameworks of these arrays, and reads. Raises LaunchError for what is no array."""
+        """Chooses the reader for the frameworks of these arrays, and reads. Raises LaunchError for anything else."""
         for x, tensor in zip(tensors, self.header.tensors, strict=True):
             if x is None:
                 raise LaunchError("call", f"{self.header.label} misses {tensor.name}")
@@ -329,21 +331,22 @@ class Kernel:
 
 
 class EmptyLaunch(Repeated):
-    """Launches of a class whose grid has no blocks: nothing happens."""
+    """Launches of a class whose grid has no blocks: they do nothing."""
 
     def __init__(self, call: CallClass, ordinal: int | None) -> None:
         self.call = call
         self.ordinal = ordinal
 
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
-        """Nothing."""
+        """Does nothing: the driver refuses a grid without blocks."""
 
     def bind(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None) -> Callable[[], None]:
         return lambda: None
 
 
 class Bound:
-    """A launch with fixed arguments: call it. It holds the arrays. changed: is told of those that were `written`."""
+    """A launch with fixed arguments, to be called. It keeps the arrays alive. changed: gets the arrays that were
+    `written`."""
 
     __slots__ = ("_changed", "_submit", "_written", "arguments")
 
@@ -389,7 +392,7 @@ def _three(grid: Any) -> tuple[int, int, int] | None:
 
 
 def _number(value: Any, name: str) -> Number:
-    """A Python number of a Python or numpy one."""
+    """The Python number of a Python or numpy number."""
     found = item_of(value)
     if isinstance(found, (Rational, Decimal)) and not isinstance(found, int):
         found = as_float(found)

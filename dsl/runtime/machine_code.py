@@ -1,8 +1,7 @@
-"""What the machine code of a kernel has, as nvdisasm prints it: how many instructions, and how many in its loops.
+"""Facts of a kernel's machine code, as nvdisasm prints it: how many instructions it has, and how many in its loops.
 
-The emulator counts how often the PTX runs. How often the machine code runs is not known from that: ptxas unrolls loops,
-moves instructions out of them and makes branches into predicates. What is counted here is the text, as it stands.
-"""
+The emulator counts how often the PTX runs. That does not say how often the machine code runs, since ptxas unrolls
+loops, moves instructions out of them and turns branches into predicates. This module counts the text as it stands."""
 
 from __future__ import annotations
 
@@ -28,15 +27,15 @@ WITH_LINES = "--print-line-info-ptx"
 
 @lru_cache(maxsize=16)
 def _printed(cubin: bytes, *options: str) -> str:
-    """What nvdisasm prints. It takes 0.3 s of any code, and what counts, lists and compares the same code asks soon
-    after one another."""
+    """The output of nvdisasm, cached: it takes 0.3 s for any code, and counting, listing and comparing the same code
+    follow shortly after each other."""
     return sass(cubin, *options)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """`instructions`, without the filling at the end; `loop`, those of them in the longest inner loop: 0 without a
-    loop, None where branches are computed."""
+    """`instructions`: without the padding at the end; `loop`: those in the longest inner loop, 0 without a loop, None
+    if branches are computed."""
 
     instructions: int
     loop: int | None
@@ -50,15 +49,15 @@ class _Block:
 
 @lru_cache(maxsize=256)
 def machine_code(cubin: bytes, entry: str) -> MachineCode:
-    """Counts the code of one entry, once a process: rows of a bench or points of a search often have the same code.
-    Raises DeviceError `tool` where nvdisasm is missing or fails."""
+    """Counts the code of one entry, cached: rows of a bench or points of a search often have the same code. Raises
+    DeviceError `tool` if nvdisasm is missing or fails."""
     return counted(_printed(cubin, WITH_LINES), entry)
 
 
 @dataclass(slots=True)
 class ListedInstruction:
-    """An instruction of the machine code, or a label, which has no address. ptx_line: of the text that was assembled,
-    None where the assembler says none. opcode: `LDS.128` of `@!P0 LDS.128 R4, [R8]`."""
+    """An instruction of the machine code, or a label, which has no address. ptx_line: of the assembled text, None if
+    the assembler gives none. opcode: `LDS.128` of `@!P0 LDS.128 R4, [R8]`."""
 
     text: str
     address: int | None = None
@@ -70,9 +69,8 @@ class ListedInstruction:
 
 @dataclass(slots=True)
 class ListedBlock:
-    """Instructions that are issued one after the other. behind: the instruction in front, if that is a branch which may
-    lead around them. function: 0, or where the function begins that they are of, which others call; calls: the
-    functions that they call."""
+    """Instructions that are issued one after another. behind: the instruction in front, if it is a branch around them.
+    function: 0, or the start of the called function to which they belong; calls: the functions that they call."""
 
     instructions: list[ListedInstruction]
     behind: ListedInstruction | None
@@ -81,8 +79,8 @@ class ListedBlock:
 
 
 class _Code:
-    """The code of one entry in what nvdisasm prints with lines of PTX, without the filling at the end: a branch to
-    itself, then instructions that do nothing. listing: with labels; labels: at which of the instructions they stand."""
+    """The code of one entry in nvdisasm's output with lines of PTX, without the padding at the end: a branch to itself,
+    then NOPs. listing: with labels; labels: the index of the instruction behind each label."""
 
     def __init__(self, text: str, entry: str):
         self.listing: list[ListedInstruction] = []
@@ -94,7 +92,7 @@ class _Code:
                 line = int(found[1])
             elif found := INSTRUCTION.match(row):
                 address, condition, name, operands = found.groups(default="")
-                # A branch has its condition before it or as its first operand.
+                # A branch has its condition in front of it or as its first operand.
                 conditional = condition not in ("", "PT") or (name.startswith("BRA") and operands[:1] != "`")
                 code = row.partition("*/")[2].partition(";")[0].strip()
                 self.rows.append(ListedInstruction(code, int(address, 16), line, conditional, name, operands))
@@ -116,12 +114,12 @@ class _Code:
 
 
 def listed_blocks(cubin: bytes, entry: str) -> list[ListedBlock]:
-    """The code of one entry block by block. Raises DeviceError `tool` as `machine_code` does."""
+    """The code of one entry, block by block. Raises DeviceError `tool` as `machine_code` does."""
     return blocks_in(_printed(cubin, WITH_LINES), entry)
 
 
 def blocks_in(text: str, entry: str) -> list[ListedBlock]:
-    """The code of one entry in what nvdisasm prints with lines of PTX."""
+    """The code of one entry in nvdisasm's output with lines of PTX, block by block."""
     code = _Code(text, entry)
     called = {at: target for at, row in enumerate(code.rows)
               if row.opcode.startswith("CALL") and (target := code.goes_to(row)) is not None}  # fmt: skip
@@ -138,24 +136,24 @@ def blocks_in(text: str, entry: str) -> list[ListedBlock]:
 
 
 def listing(cubin: bytes, entry: str) -> list[ListedInstruction]:
-    """The code of one entry, without the filling at the end. Raises DeviceError `tool` as `machine_code` does."""
+    """The code of one entry, without the padding at the end. Raises DeviceError `tool` as `machine_code` does."""
     return _Code(_printed(cubin, WITH_LINES), entry).listing
 
 
 def live_registers(cubin: bytes, entry: str) -> dict[int, dict[str, int]]:
-    """How many registers hold something needed at each address, by kind (GPR, PRED, UGPR), as nvdisasm tells it. Raises
-    DeviceError `tool` where it does not: before 13.3 it does not for kernels with 255 registers."""
+    """How many registers are live at each address, by kind (GPR, PRED, UGPR), as nvdisasm reports it. Raises
+    DeviceError `tool` if it does not: versions before 13.3 refuse kernels with 255 registers."""
     try:
         return _live(_printed(cubin, "--life-range-mode", "count"), entry)
     except DeviceError as error:
         if "Invalid register count" not in error.message:
             raise
-        said = f"nvdisasm {version_of('nvdisasm')} tells no live registers of a kernel with 255 of them"
+        said = f"nvdisasm {version_of('nvdisasm')} reports no live registers of a kernel with 255 registers"
         raise DeviceError("tool", said, "13.3 does: pip install 'nvidia-cuda-nvdisasm>=13.3'") from None
 
 
 def _live(text: str, entry: str) -> dict[int, dict[str, int]]:
-    """Live registers by kind at each address, where nvdisasm tells them."""
+    """Live registers by kind at each address, in nvdisasm's output."""
     out: dict[int, dict[str, int]] = {}
     kinds: list[str] = []
     for row in _section(text, entry).splitlines():
@@ -168,14 +166,15 @@ def _live(text: str, entry: str) -> dict[int, dict[str, int]]:
 
 
 def _section(text: str, entry: str) -> str:
-    """The code of one entry in what nvdisasm prints."""
+    """The code of one entry in nvdisasm's output."""
     sections = re.split(r"^\s*\.section\s+\.text\.([^,\s]+).*$", text, flags=re.M)
     return dict(zip(sections[1::2], sections[2::2], strict=True))[entry]
 
 
 def counted(text: str, entry: str) -> MachineCode:
-    """Counts the code of one entry in what nvdisasm prints."""
+    """Counts the code of one entry in nvdisasm's output."""
     code = _Code(text, entry)
+    # A computed branch may go anywhere: its loops are unknown.
     if any(row.opcode.split(".")[0] in INDIRECT for row in code.rows):
         return MachineCode(len(code.rows), None)
     blocks, entries = _blocks(code)
@@ -184,7 +183,7 @@ def counted(text: str, entry: str) -> MachineCode:
 
 
 def _blocks(code: _Code) -> tuple[list[_Block], list[int]]:
-    """Instructions in a row with what may follow them, and the blocks that begin the code and what it calls."""
+    """Basic blocks with their successors, and the blocks that begin the code and the functions that it calls."""
     starts, called = {0}, {0}
     for at, row in enumerate(code.rows):
         target = code.goes_to(row)
@@ -210,15 +209,15 @@ def _blocks(code: _Code) -> tuple[list[_Block], list[int]]:
 
 
 def _inner(blocks: list[_Block], entries: list[int]) -> list[set[int]]:
-    """The loops that have no loop inside, each as its blocks.
+    """The loops without a loop inside, each as its set of blocks.
 
-    A loop is what comes to a branch back without passing where that leads, which every way to the branch passes: code
-    that is taken out of the way and comes back is none.
-    """
+    A natural loop: the blocks that reach a back edge without passing its target, which dominates the edge. Code that is
+    moved out of line and jumps back is no loop."""
     before: list[list[int]] = [[] for _ in blocks]
     for i, block in enumerate(blocks):
         for j in block.following:
             before[j].append(i)
+    # Dominators as bit sets, refined until nothing changes.
     every = (1 << len(blocks)) - 1
     passed = [1 << i if i in entries else every for i in range(len(blocks))]  # blocks on every way to a block
     changed = True
@@ -235,7 +234,7 @@ def _inner(blocks: list[_Block], entries: list[int]) -> list[set[int]]:
             passed[i] = found
     loops: dict[int, set[int]] = {}
     for i, block in enumerate(blocks):
-        if passed[i] == every and i not in entries and len(blocks) > 1:  # nothing leads there
+        if passed[i] == every and i not in entries and len(blocks) > 1:  # unreachable
             continue
         for head in block.following:
             if passed[i] >> head & 1:

@@ -1,4 +1,4 @@
-"""When two numbers are one: what a cache or a condition of a launch may take for the other."""
+"""Equality of numbers: which numbers a cache or a condition of a launch may take for each other."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from dsl.runtime.recorded import refuse_recorded
 
 NOT_FINITE = {name: float(name) for name in ("inf", "-inf", "nan")}
-"""Numbers that JSON has none for, as a header writes them."""
+"""Numbers that JSON lacks, as a header writes them."""
 
 
 def exact_key(value: Any) -> Hashable:
-    """Hashable, and equal for what no program tells apart alone: numbers of one type, value and sign, and NaN of one
-    type. In Python 1, 1.0 and True are equal, 0.0 and -0.0 are, and NaN is equal to nothing.
+    """A hashable key, equal only for values that no program can tell apart: numbers of one type, value and sign, and
+    NaNs of one type. In Python 1, 1.0 and True are equal, 0.0 and -0.0 are equal, and NaN equals nothing.
 
     >>> exact_key(1) == exact_key(1.0), exact_key(0.0) == exact_key(-0.0), exact_key((1, 2)) == exact_key([1, 2])
     (False, False, True)
@@ -32,16 +32,16 @@ def exact_key(value: Any) -> Hashable:
         return kind, exact_key(plain(value))
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         return kind, exact_key(item_of(value))
-    return kind, value if isinstance(value, Hashable) else id(value)  # no number, which its user tells
+    return kind, value if isinstance(value, Hashable) else id(value)  # not a number: its user reports that
 
 
 def same_number(a: Any, b: Any) -> bool:
-    """Whether two numbers, of whatever types, are one value: zeros of one sign, and NaN is one with itself."""
+    """Whether two numbers of any types have one value: zeros must have one sign, and NaN equals NaN."""
     return (a == b and copysign(1, a) == copysign(1, b)) or (a != a and b != b)
 
 
 def plain(value: bool | int | float) -> bool | int | float:
-    """A number of a type that is derived from Python's, as Python's."""
+    """A number of a subclass of Python's types, as a number of the base type."""
     kind = type(value)
     if kind is bool or kind is int or kind is float:
         return value
@@ -49,13 +49,13 @@ def plain(value: bool | int | float) -> bool | int | float:
 
 
 def is_masked(x: object) -> bool:
-    """True of numpy's arrays with a mask, and of their elements."""
+    """True for numpy's masked arrays, and for their elements."""
     return any(base.__module__.startswith("numpy.ma") for base in type(x).__mro__)
 
 
 def item_of(value: Any) -> Any:
-    """The Python number of a numpy one, or of an array without axes; anything else as it is. LaunchError for a tensor
-    that a framework records: the number would have no gradient."""
+    """The Python number of a numpy number or of an array without axes; other values unchanged. LaunchError for a tensor
+    that a framework records: the number would lose its gradient."""
     if not hasattr(value, "item") or getattr(value, "ndim", None) != 0 or is_masked(value):
         return value
     refuse_recorded(value)
@@ -63,7 +63,7 @@ def item_of(value: Any) -> Any:
 
 
 def as_float(value: Any) -> float | None:
-    """The double of a Fraction, a Decimal and the like; None of what is none, or too large for one."""
+    """The double of a Fraction, a Decimal and the like; None if it is no number, or too large for a double."""
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -72,7 +72,7 @@ def as_float(value: Any) -> float | None:
 
 
 def in_json(value: Any) -> Any:
-    """A number, or a tree of a header, as JSON has it: a number that is not finite is a word."""
+    """A number, or a tree of a header, as JSON: numbers that are not finite become words."""
     if isinstance(value, list | tuple):
         return [in_json(each) for each in value]
     return str(value) if isinstance(value, float) and value - value != 0 else value

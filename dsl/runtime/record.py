@@ -1,4 +1,4 @@
-"""What a failed `assert` of a kernel leaves behind: 8 u32 words, see docs/architecture.md."""
+"""The record of a failed `assert` of a kernel: 8 u32 words, see docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dsl.runtime.errors import DeviceAssertError
 
 
 def assert_error(kernel: str, record: bytes) -> DeviceAssertError | None:
-    """The error that an assert record tells of, None when no assert failed.
+    """The error of an assert record; None if no assert failed.
 
     The flag is 1 for an assertion of the kernel, 2 + axis for an index that the checks of bounds found outside.
     """

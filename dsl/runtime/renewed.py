@@ -1,7 +1,7 @@
-"""Launches that are made again and again: what they change of what they read is put back before each.
+"""Launches that are repeated: memory that they read and change is restored before each.
 
-A kernel that takes numbers from a ticket, adds to a sum or works in place finds at its second launch what the first has
-left: it does other work then, or waits for ever.
+A kernel that takes numbers from a ticket, adds to a sum or works in place finds the results of the first launch at its
+second: it would do other work, or wait for ever.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """A launch to be repeated. renew: queues what must be done before each on the legacy default stream; who measures
-    calls it outside of the measured interval."""
+    """A launch to be repeated. renew: queues what must precede each launch, on the legacy default stream; callers that
+    measure call it outside the measured interval."""
 
     launch: Callable[[], object]
     renew: Callable[[], None]
@@ -34,8 +34,8 @@ class Renewed:
 
 
 class KeptMemory:
-    """The contents of some memory of a device, of the host for None, as it is now. Raises DeviceError where a device
-    has no room for them."""
+    """A copy of the present contents of some memory, of a device or of the host (None). DeviceError if a device has no
+    room for it."""
 
     def __init__(self, spans: Sequence[Span], ordinal: int | None) -> None:
         self.context: Any = None
@@ -46,7 +46,7 @@ class KeptMemory:
         self.copies = [(start, self._copied(start, end - start)) for start, end in spans]
 
     def put_back(self) -> None:
-        """On a device it queues the copies on the legacy default stream, and waits for nothing."""
+        """Restores the memory. On a device it queues the copies on the legacy default stream, without waiting."""
         for start, copy in self.copies:
             if isinstance(copy, bytes):
                 ctypes.memmove(start, copy, len(copy))
@@ -54,7 +54,7 @@ class KeptMemory:
                 self._move(start, copy.pointer, copy.size)
 
     def before(self, launch: Callable[[], object]) -> Callable[[], object]:
-        """`launch`, for who repeats it: with this memory as it was kept."""
+        """`launch` for callers that repeat it: with this memory restored before each."""
         return Renewed(launch, self.put_back) if self.copies else launch
 
     def _copied(self, start: int, size: int) -> Allocation | bytes:
@@ -75,7 +75,7 @@ class KeptMemory:
 
 
 def in_a_row(launches: Sequence[Callable[[], object]]) -> Callable[[], object]:
-    """All of them as one launch: what they renew, then one right behind the other."""
+    """All launches as one: first everything that they restore, then the launches, right behind each other."""
     if len(launches) == 1:
         return launches[0]
 
@@ -95,8 +95,8 @@ def in_a_row(launches: Sequence[Callable[[], object]]) -> Callable[[], object]:
 def changed_spans(
     launches: Sequence[tuple[Header, Sequence[Any]]], read_by: Sequence[tuple[Header, Sequence[Any]]] | None = None
 ) -> list[Span]:
-    """The memory that launches write and that some of them read, or some of `read_by`: each with its header and its
-    arguments. Of two tensors in one memory one may be the reader."""
+    """The memory that launches write and that some of them, or of `read_by`, read: each with its header and its
+    arguments. Two tensors may share memory: one may be written, and the other read."""
     written, read = (
         _spans(each, way) for each, way in ((launches, "w"), (launches if read_by is None else read_by, "r"))
     )
@@ -117,7 +117,8 @@ def _spans(launches: Sequence[tuple[Header, Sequence[Any]]], way: str) -> list[S
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """The same memory, each byte once, in order. Spans that only meet may be of two allocations, and stay two."""
+    """The same memory with each byte once, in order. Spans that only touch may belong to two allocations, and stay
+    two."""
     out: list[Span] = []
     for start, end in sorted(spans):
         if out and start < out[-1][1]:

@@ -1,4 +1,4 @@
-"""A launch with arguments of the class of the last one: the shortest way from a call to the driver."""
+"""Repeated launches of one class of arguments: the shortest path from a call to the driver."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from dsl.runtime.frameworks import Framework, Recogniser, unrecognised
 
 Again = Callable[[Sequence[Any]], bool]
-"""(arrays) → whether they were of its class, and are launched; else nothing was done."""
+"""(arrays) → whether they belong to its class, and were launched; else nothing was done."""
 
 
 Changed = Callable[[list[Any]], object]
-"""(the arrays that were written) → nothing."""
+"""(the written arrays) → nothing."""
 
 
 def never(arguments: Sequence[Any]) -> bool:
-    """The Again of what has none."""
+    """The `Again` of a class without one."""
     return False
 
 
@@ -26,28 +26,28 @@ def unread(x: Any) -> int:
 
 
 class Repeated:
-    """The launches of a class. recognise: arrays of it; pointer: the address of one that was recognised."""
+    """The launches of a class. recognise: whether arrays belong to it; pointer: the address of a recognised array."""
 
     recognise: Recogniser = staticmethod(unrecognised)
     pointer: Callable[[Any], int] = staticmethod(unread)
     changed: Changed | None = None
-    """Tells a framework which arrays were written; None where it need not know."""
+    """Reports written arrays to a framework; None if the framework need not know."""
     places: tuple[int, ...] = ()
-    """Which of a launch's tensors those are."""
+    """The positions of these arrays among a launch's tensors."""
 
     def again(self, rest: Sequence[Any] = ()) -> Again:
-        """What checks, packs and launches arrays of the class, and no others: `never` where there is no short way.
-        `rest`: the values of scalars and tables, as `ParamLayout` packs them."""
+        """A function that checks, packs and launches arrays of the class, and no others; `never` if there is no short
+        path. `rest`: the values of scalars and tables, as `ParamLayout` packs them."""
         return never
 
     def recognises(self, framework: Framework, tensors: Sequence[Any]) -> None:
-        """Its arrays are all of one framework: those of the first call are `tensors`."""
+        """Takes the recogniser of a framework whose arrays are all arguments; `tensors` are those of the first call."""
         self.recognise = framework.recogniser(tensors)
         if self.recognise is not unrecognised:
             self.pointer = framework.pointer()
 
     def tells(self, frameworks: Sequence[Framework], written: Sequence[bool]) -> None:
-        """Its launches tell of what they have written. frameworks: that of each tensor; written: whether the kernel
+        """Makes its launches report the arrays that they write. frameworks: of each tensor; written: whether the kernel
         writes it."""
         told = [(each.changed(), i) for i, (each, is_one) in enumerate(zip(frameworks, written, strict=True)) if is_one]
         known = {changed: None for changed, _ in told if changed is not None}

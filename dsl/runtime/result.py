@@ -1,4 +1,4 @@
-"""What `Kernel.run` gives back."""
+"""The result of `Kernel.run`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from dsl.runtime.timeline import WarpRecord
 class LaunchResult:
     """One finished launch.
 
-    `device`: `cuda:0` … or `emulator`; `time_us`: microseconds between two events around the launch, None unless asked
-    for; `counters`, `findings`, `output`: the emulator's (None and empty on a GPU); `writers`: who wrote
-    each byte of the arrays that the kernel writes, where that was asked for.
-    `timeline`: what warps recorded at marks, where that was asked for (`WarpRecord`).
-    `moves` and `computes`: bytes and operations of the launch, where the header has them.
+    `device`: `cuda:0` … or `emulator`; `time_us`: microseconds between two events around the launch, None unless
+    requested; `counters`, `findings`, `output`: of the emulator (None and empty on a GPU); `writers`: who wrote each
+    byte of the written arrays, if requested.
+
+    `timeline`: the warps' records at marks, if requested (`WarpRecord`).
+
+    `moves` and `computes`: bytes and operations of the launch, if the header has them.
     """
 
     device: str

@@ -1,4 +1,5 @@
-"""Workspaces in host memory: what a call's launches share beside its arguments, and what they must leave there."""
+"""Workspaces in host memory: shared by a call's launches, beside its arguments, and what they must contain at its
+end."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from dsl.runtime.errors import FindingError
 
 
 class ScratchArray(np.ndarray):
-    """A workspace; `scratch` is what the emulator keeps of it from launch to launch of a call."""
+    """A workspace; `scratch` is what the emulator remembers of it between the launches of a call."""
 
     scratch: Scratch
 
     def check_zero(self, name: str, text: str, location: Location | None) -> None:
-        """Raises FindingError if an element is not zero. `text` and `location`: of the workspace in the file."""
+        """Raises FindingError if an element is not zero. `text` and `location`: the workspace's line in the file."""
         values = self.view(np.ndarray).reshape(-1)
         if values.dtype.names:
             values = values[values.dtype.names[0]]
@@ -49,8 +50,8 @@ def make_scratch(
     is_zeroed: bool | None = None,
     strides: tuple[int, ...] | None = None,
 ) -> ScratchArray:
-    """A workspace in host memory, zeroed where it must be zero after each call, or is zeroed before each; row-major, or
-    with these strides, in elements."""
+    """A workspace in host memory, row-major or with these strides in elements. It is zeroed if it must be zero after
+    each call, or is zeroed before each."""
     is_zeroed = must_be_zero if is_zeroed is None else is_zeroed
     count = prod(shape) if strides is None else occupied(shape, strides)
     memory = (np.zeros if is_zeroed else np.empty)(count, dtype)

@@ -1,4 +1,4 @@
-"""Reads what each `.entry` of a PTX text declares: its parameters and how it is to be launched (PTX ISA, "Kernel
+"""Reads the declarations of each `.entry` of a PTX text: its parameters and launch requirements (PTX ISA, "Kernel
 Function Parameters" and "Performance-Tuning Directives")."""
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PARAMETER = re.compile(
     rf"(?P<pointer>\.ptr\b(?:\s*(?:{SPACES}|{ALIGN}))*)?\s*"
     rf"(?P<name>[A-Za-z_$%][\w$]*)\s*(?:\[\s*(?P<count>{NUMBER})\s*\])?"
 )
-"""What stands between the words of a parameter may be missing, as in `.param.u64.ptr.global.align 16 x`."""
+"""Blanks between the words of a parameter may be missing, as in `.param.u64.ptr.global.align 16 x`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignatureParameter:
-    """One `.param`: its fundamental `type` (`u64`, `b8`, …), its size in `bytes`, arrays included, and the bytes that
-    it is aligned to. is_pointer: the text declares that, as not all compilers do; start, end: where it stands there."""
+    """One `.param`: its fundamental `type` (`u64`, `b8`, …), its size and alignment in bytes, arrays included.
+    is_pointer: declared by the text, which not all compilers do; start, end: its position in the text."""
 
     name: str
     type: str
@@ -41,9 +41,8 @@ class SignatureParameter:
 
 @dataclass(frozen=True, slots=True)
 class EntrySignature:
-    """One `.entry`: its parameters; threads of a block and blocks of a cluster along x, y, z where it requires them;
-    the most registers of a thread; whether it says that it is launched in clusters; start, end: where its name
-    stands."""
+    """One `.entry`: its parameters; threads of a block and blocks of a cluster along x, y, z if it requires them; the
+    most registers of a thread; whether it declares to be launched in clusters; start, end: the position of its name."""
 
     name: str
     parameters: tuple[SignatureParameter, ...]
@@ -56,24 +55,24 @@ class EntrySignature:
 
 
 def entries(ptx: str) -> dict[str, tuple[SignatureParameter, ...]]:
-    """The parameters of each entry, in order. Raises LaunchError `ptx` for a parameter that is no legal PTX."""
+    """The parameters of each entry, in order. Raises LaunchError `ptx` for a malformed parameter."""
     return {name: signature.parameters for name, signature in signatures(ptx).items()}
 
 
 def signatures(ptx: str) -> dict[str, EntrySignature]:
-    """All that each entry declares. Raises LaunchError `ptx` for a parameter that is no legal PTX."""
-    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)  # so that places stay what they are
+    """The declarations of each entry. Raises LaunchError `ptx` for a malformed parameter."""
+    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)  # equal lengths keep all positions
     return {match[1]: _signature(match) for match in ENTRY.finditer(code)}
 
 
 def target_of(ptx: str) -> str | None:
-    """The target that a text is compiled for, `sm_90a`; None where it says none."""
+    """The target of a text, `sm_90a`; None if it has none."""
     found = TARGET.search(NOT_CODE.sub(" ", ptx))
     return found and found[1]
 
 
 def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
-    """The parameters that an entry's text declares as pointers, or makes addresses of global memory from."""
+    """The parameters that an entry's text declares as pointers, or converts to addresses of global memory."""
     body = _body(ptx, signature)
     made = set(re.findall(r"\bcvta\.to\.global\.u64\s+%\w+\s*,\s*(%\w+)", body))
     loads = re.findall(r"\bld\.param\.[ub]64\s+(%\w+)\s*,\s*\[\s*([\w$%]+)\s*\]", body)
@@ -82,13 +81,13 @@ def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
 
 
 def waits_with_a_barrier(ptx: str, signature: EntrySignature) -> int:
-    """How many `barrier.cluster.wait` of an entry ptxas puts a barrier of the block beside, and branches around both:
-    all, where the text does not say `.explicitcluster` (seen in the code of ptxas 12.8 to 13.5)."""
+    """The number of `barrier.cluster.wait` of an entry beside which ptxas puts a barrier of the block, and branches
+    around both: all, unless the text declares `.explicitcluster` (seen in the code of ptxas 12.8 to 13.5)."""
     return 0 if signature.is_explicit_cluster else len(re.findall(r"\bbarrier\.cluster\.wait\b", _body(ptx, signature)))
 
 
 def _body(ptx: str, signature: EntrySignature) -> str:
-    """What stands between an entry's name and the next one's."""
+    """The text between an entry's name and the next entry or function."""
     code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)
     end = BODY_END.search(code, signature.end)
     return code[signature.end : end.start() if end else len(code)]
@@ -113,7 +112,7 @@ def _signature(match: re.Match[str]) -> EntrySignature:
 
 
 def _extents(directive: str, text: str) -> tuple[int, int, int] | None:
-    """What a directive says along x, y, z; 1 where it says nothing of an axis."""
+    """The extents of a directive along x, y, z; 1 for an axis that it does not name."""
     found = re.search(rf"\.{directive}{EXTENTS}", text)
     return found and (_number(found[1]), _number(found[2] or "1"), _number(found[3] or "1"))
 
@@ -127,7 +126,7 @@ def _number(text: str) -> int:
 def _parameter(text: str, entry: str, at: int) -> SignatureParameter:
     match = PARAMETER.fullmatch(text.strip())
     if match is None:
-        raise LaunchError("ptx", f"entry {entry}: {' '.join(text.split())!r} is no parameter")
+        raise LaunchError("ptx", f"entry {entry}: {' '.join(text.split())!r} is not a parameter")
     width = int(match["type"].lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
     count, start = match["count"], at + len(text) - len(text.lstrip())
     return SignatureParameter(

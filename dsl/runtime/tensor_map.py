@@ -1,4 +1,4 @@
-"""What a copy by TMA knows of an array: a tensor map (PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and
+"""Tensor maps: how a TMA copy sees an array (PTX ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and
 cuTensorMapEncodeIm2col)."""
 
 from __future__ import annotations
@@ -14,38 +14,37 @@ from dsl.runtime.errors import LaunchError
 MAP_BYTES = 128
 """Size of an encoded map, which a kernel gets by value."""
 MAP_ALIGNMENT = 64
-"""Bytes that a map in the parameter space is aligned to."""
+"""Alignment of a map in parameter space, in bytes."""
 MAP_RANKS = range(1, 6)
-"""How many axes a map may have."""
+"""Numbers of axes that a map may have."""
 MAP_PIECE = 16
-"""Bytes: the strides of a map, and a row of its box, are multiples of it."""
+"""Bytes: strides of a map, and rows of its box, are multiples of it."""
 MAP_POINTER = 16
-"""Bytes that the address of a map's array is a multiple of."""
+"""Alignment of the address of a map's array, in bytes."""
 MOST_OF_STRIDE = 1 << 40
-"""Bytes: every stride is less."""
+"""Bytes: every stride is below it."""
 MOST_OF_EXTENT = 1 << 31
-"""Elements along an axis: the driver takes twice as many, which coordinates of 32 bits with a sign do not reach."""
+"""Most elements along an axis. The driver accepts twice as many, which signed 32-bit coordinates do not reach."""
 MOST_OF_BOX = 256
-"""Elements of a box along an axis."""
+"""Most elements of a TMA box along an axis."""
 MOST_OF_PIXELS = 1024
-"""Pixels of a box of a map with a window; channels are those of a box along an axis."""
+"""Most pixels of a box of a map with a window; its channels have the limit of a box along an axis."""
 CORNERS = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}
-"""Axes of a map with a window → the least and the most that its corners are."""
+"""Number of axes of a map with a window → the least and the greatest value of its corners."""
 MOST_OF_STEP = 8
-"""Elements from one pixel to the next along a spatial axis."""
+"""Most elements from one pixel to the next along a spatial axis."""
 MAP_TYPES = {"u8", "u16", "u32", "u64", "s32", "s64", "f16", "bf16", "f32", "f64"}
-"""Types of elements that a map may say; those of others are bits."""
+"""Element types that a map may name; other types are copied as bits."""
 SWIZZLES = (0, 32, 64, 128)
-"""Bytes of a row of the box within which 16-byte pieces change places; none for 0."""
+"""Bytes of a row of the box within which the swizzle permutes 16-byte pieces; 0: no swizzle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where the base pixels of a map lie along its spatial axes, 1 to rank - 2, the innermost first.
+    """The base pixels of a map along its spatial axes, 1 to rank - 2, the innermost first.
 
-    Along axis i of so many elements they lie at lower, lower + step, … up to extent - 1 + upper (PTX ISA, "im2col
-    mode"). Paddings are negative lowers; a filter of several taps takes its reach from the uppers.
-    """
+    Along axis i they lie at lower, lower + step, … up to extent - 1 + upper (PTX ISA, "im2col mode"). Padding makes
+    lower negative; the reach of a filter with several taps is subtracted from upper."""
 
     lower: tuple[int, ...]
     upper: tuple[int, ...]
@@ -54,14 +53,17 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """Of an array with one to five axes, the innermost first, whose elements lie side by side along axis 0.
+    """A tensor map of an array with one to five axes, the innermost first, whose elements are adjacent along axis 0.
 
-    element_bytes: 1, 2, 4 or 8. extents: elements an axis. strides: bytes from one element to the next along axes 1
-    and on. box: elements an axis that one copy moves; those outside of the array are read as zeros, and not written.
-    swizzle: 0, or the 32, 64 or 128 bytes of a row of the box within which 16-byte pieces change places.
-    window: of a map for im2col copies of 3 to 5 axes: channels, one to three spatial ones, images. Then box is
-    (channels, pixels), and pixels are those of the window one after the other, through images, too.
-    type: one of MAP_TYPES, which reductions ask for; empty for bits, which copies move.
+    element_bytes: 1, 2, 4 or 8. extents: elements along each axis. strides: bytes from one element to the next along
+    axis 1 and later ones. box: elements along each axis that one TMA copy moves; elements outside the array are read as
+    zeros, and not written. swizzle: 0, or the 32, 64 or 128 bytes of a row of the box within which 16-byte pieces are
+    permuted.
+
+    window: for im2col copies of maps with 3 to 5 axes: channels, one to three spatial axes, images. Then box is
+    (channels, pixels), and pixels are consecutive pixels of the window, also across images.
+
+    type: one of MAP_TYPES, which reductions need; empty for bits, which copies move.
     """
 
     element_bytes: int
@@ -80,7 +82,8 @@ class TensorMap:
 
 
 class MapArgument(Protocol):
-    """What a header says of a map, in an `Argument`: the header asks this module, so this one does not know it."""
+    """The parts of a header's `Argument` that describe a map. The header imports this module, so a protocol stands for
+    it."""
 
     @property
     def of(self) -> str: ...
@@ -95,7 +98,7 @@ class MapArgument(Protocol):
 
 
 def box_fault(row_bytes: int, swizzle: int) -> str | None:
-    """What is wrong with a box whose rows, along the innermost axis, have so many bytes; None when nothing is."""
+    """What is wrong with a box whose rows, along the innermost axis, have `row_bytes` bytes; None if nothing is."""
     if row_bytes % MAP_PIECE:
         return f"has rows of {row_bytes} bytes, not a multiple of {MAP_PIECE}"
     if swizzle and row_bytes > swizzle:
@@ -104,13 +107,11 @@ def box_fault(row_bytes: int, swizzle: int) -> str | None:
 
 
 def of_array(array: Array, argument: MapArgument, stored: bool = False) -> TensorMap:
-    """The map of `argument` (a map of the tensor that `array` is for). Raises LaunchError for an array that has none.
+    """The map of `argument`, for the array of its tensor. Raises LaunchError for an array without a legal map.
 
-    stored: what goes by it is stored, in whole 16 bytes: rows that end in the middle of such are refused.
-
-    An axis that it does not name is joined to the next one: the array is contiguous then, as the header asks.
-    An axis of one element has any stride: the map gets one that is legal, as nothing is ever that far away.
-    """
+    stored: the map is for stores, which write whole 16 bytes: rows that end within 16 bytes are refused. An axis that
+    the map does not name is joined to the next one: the array is contiguous then, as the header requires. An axis of
+    one element may have any stride: the map gets a legal one, which no address uses."""
     name, size = argument.of, array.itemsize
     if array.pointer % MAP_POINTER:
         message = f"{name} is aligned to {array.pointer & -array.pointer} bytes, a tensor map takes {MAP_POINTER}"
@@ -120,7 +121,8 @@ def of_array(array: Array, argument: MapArgument, stored: bool = False) -> Tenso
     strides = [_stride(array, own[axis]) * size for axis in argument.axes]
     names = {axis: f"axis {axis} of {name}" for axis in argument.axes}
     names |= {axis: f"{names[axis]}, joined from {own[axis][0]} on," for axis in names if len(own[axis]) > 1}
-    for axis, extent in zip(argument.axes, extents, strict=True):  # before strides, which mean nothing if one has none
+    # Before strides, which are meaningless for an empty axis.
+    for axis, extent in zip(argument.axes, extents, strict=True):
         if not 1 <= extent <= MOST_OF_EXTENT:
             message = f"{names[axis]} has {extent} elements, a tensor map takes 1 to {MOST_OF_EXTENT}"
             raise LaunchError("shape", message, f"a schedule without 'stage {name}: tma'")
@@ -128,8 +130,8 @@ def of_array(array: Array, argument: MapArgument, stored: bool = False) -> Tenso
         if extent > 1:
             _check_stride(names[axis], stride, size, innermost=axis == argument.axes[0])
     if stored and extents[0] * size % MAP_PIECE:
-        message = f"{names[argument.axes[0]]} has {extents[0]} elements of {size} bytes, and boxes are stored in whole "
-        message += f"{MAP_PIECE} bytes: what lies behind them would be overwritten"
+        message = f"{names[argument.axes[0]]} has {extents[0]} elements of {size} bytes, and TMA stores write whole "
+        message += f"{MAP_PIECE} bytes: bytes behind them would be overwritten"
         raise LaunchError(
             "shape", message, f"a schedule without 'stage {name}: tma', or a whole array and a copy of it"
         )
@@ -140,12 +142,12 @@ def of_array(array: Array, argument: MapArgument, stored: bool = False) -> Tenso
 
 
 def own_axes(axes: tuple[int, ...]) -> dict[int, range]:
-    """By axis of a map, the axes of its array that it is: itself, and those ahead of it that the map does not name."""
+    """For each axis of a map, the axes of its array: itself, and the axes in front of it that the map does not name."""
     return {axis: range(before + 1, axis + 1) for before, axis in pairwise([-1, *sorted(axes)])}
 
 
 def _stride(array: Array, axes: range) -> int:
-    """From an element to the next one along axes that are joined: those of one element have any stride."""
+    """The stride from an element to the next one along joined axes; an axis of one element may have any stride."""
     return array.strides[next((axis for axis in reversed(axes) if array.shape[axis] > 1), axes[-1])]
 
 
@@ -159,7 +161,7 @@ def _check_window(name: str, axes: tuple[int, ...], extents: tuple[int, ...], wi
 
 
 def _check_stride(where: str, stride: int, size: int, innermost: bool) -> None:
-    """Raises LaunchError for a stride in bytes that no map has, of elements of `size` bytes."""
+    """Raises LaunchError for a stride, in bytes, that no map can have, of elements of `size` bytes."""
     if innermost and stride != size:
         message = f"{where} has a stride of {stride} bytes, a tensor map takes {size} there"
         raise LaunchError("array", message, "pass a copy whose elements lie side by side along this axis")

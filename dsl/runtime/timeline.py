@@ -1,4 +1,4 @@
-"""What the marks of a kernel leave behind: records of warps, see docs/architecture.md."""
+"""Records of warps at the marks of a kernel, see docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from dsl.runtime.errors import LaunchError
 from dsl.runtime.header import Header
 
 HEAD = struct.Struct("<II8x")
-"""Ahead of all records: how many of the first blocks record, and how many events of each of their warps."""
+"""In front of all records: how many of the first blocks record, and the number of events of each of their warps."""
 RECORD = struct.Struct("<I4xQQQQI20x")
-"""Ahead of a warp's events: %smid; %globaltimer and %clock64 at its begin, and at its end; bytes from here to where the
-next event would go."""
+"""In front of a warp's events: %smid; %globaltimer and %clock64 at its begin, and at its end; bytes from here to the
+place of the next event."""
 EVENT_BYTES = 8
-"""Of an event, u32 each: twice the number of its mark, and one more for the end; %clock."""
+"""Size of an event, two u32: twice the number of its mark, plus one for the end; %clock."""
 NO_RECORDS = HEAD.pack(0, 0)
 MOST_BYTES = 256 << 20
 MOST_BLOCKS = 128
-"""Blocks that record, where nothing says how many: what a page still shows."""
+"""Default number of blocks that record: as many as a page can show."""
 WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSpace:
-    """Memory for the records of the first `blocks` blocks: `events` of each of their `warps`."""
+    """Memory for the records of the first `blocks` blocks: `events` events for each of their `warps`."""
 
     blocks: int
     events: int
@@ -44,7 +44,7 @@ class TimelineSpace:
 
     @property
     def head(self) -> bytes:
-        """What stands there at the launch; zeros behind it."""
+        """The first bytes of the memory at the launch; zeros follow."""
         return HEAD.pack(self.blocks, self.events)
 
 
@@ -63,7 +63,7 @@ class WarpRecord:
 
 
 def space_for(header: Header, grid: tuple[int, int, int], events: int, blocks: int | None = None) -> TimelineSpace:
-    """The memory for a launch. blocks: of the grid, from the first on; without it MOST_BLOCKS, or fewer that fit.
+    """The memory for a launch. blocks: number of the grid's first blocks; by default MOST_BLOCKS, or as many as fit.
     Raises LaunchError `limit` for more than MOST_BYTES."""
     if not header.timeline:
         raise LaunchError("call", f"{header.label} has no marks", "compile it with marks")
@@ -78,7 +78,7 @@ def space_for(header: Header, grid: tuple[int, int, int], events: int, blocks: i
 
 
 def records(space: TimelineSpace, raw: Any) -> list[WarpRecord]:
-    """The records in the memory of a launch, by blocks and warps; none of warps that did not begin."""
+    """The records in the memory of a launch, by blocks and warps, without warps that did not begin."""
     memory = memoryview(raw).cast("B")
     every = range(space.blocks * space.warps)
     found = (_record(space, number, memory[HEAD.size + number * space.stride :]) for number in every)
@@ -98,8 +98,8 @@ def _record(space: TimelineSpace, number: int, memory: memoryview) -> WarpRecord
 
 
 def _events(words: memoryview, count: int, begin: int, ended: bool) -> Iterator[tuple[int, bool, int]]:
-    """Clocks of 32 bits go on from the begin: no two events of a warp are 2^32 cycles apart. Of a warp that has not
-    ended, events up to the first that was not written."""
+    """The events of a warp. 32-bit clocks are continued from the begin: no two events of a warp are 2^32 cycles apart.
+    A warp that has not ended has events up to the first unwritten one."""
     clock = begin
     for i in range(count):
         what, low = words[2 * i], words[2 * i + 1]

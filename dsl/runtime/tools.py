@@ -1,4 +1,4 @@
-"""The CUDA toolkit's programs: `ptxas` assembles PTX (and says what it costs), `nvdisasm` shows machine code."""
+"""The CUDA toolkit's programs: `ptxas` assembles PTX and reports resources, `nvdisasm` prints machine code."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from subprocess import PIPE
 from dsl.runtime.errors import DeviceError, LaunchError, MissingToolError
 
 TIME_LIMIT = 60.0
-"""Seconds for one run of a program: a kernel of 240 KB of PTX takes ptxas 0.4 s."""
+"""Most seconds for one run of a program: a kernel of 240 KB of PTX takes ptxas 0.4 s."""
 MEMORY_LIMIT = 1 << 30
-"""Bytes of addresses that one may take: that kernel takes a tenth of it. Some texts that are wrong make ptxas take all
+"""Most bytes of address space for a program: that kernel takes a tenth of it. Some malformed texts make ptxas take all
 memory of a machine."""
 NO_MEMORY = re.compile(
     r"(?i)memory allocation failure|out of memory|memory exhausted|cannot allocate|bad_alloc|memoryerror"
 )
-"""What programs say that get no more."""
+"""The messages of programs that run out of memory."""
 WHEELS = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
 """The PyPI package that has each program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """What `ptxas -v` says of one entry, and the machine code.
+    """The figures of `ptxas -v` for one entry, and the machine code.
 
     `registers` a thread; `spill_stores`, `spill_loads` and `stack` in bytes a thread; `shared` static bytes a block.
     """
@@ -48,14 +48,15 @@ class Assembly:
 
 @cache
 def find(program: str) -> Path:
-    """The path of `ptxas` or `nvdisasm`. Raises DeviceError `tool` when it is not installed."""
+    """The path of `ptxas` or `nvdisasm`. Raises DeviceError `tool` if it is not installed."""
     try:
         from cuda.pathfinder import find_nvidia_binary_utility
-    except ModuleNotFoundError:  # without cuda-bindings, as on macOS, a program may still be on the PATH
+    except ModuleNotFoundError:  # without cuda-bindings (macOS) it may still be on the PATH
         found = shutil.which(program)
     else:
         found = find_nvidia_binary_utility(program)
     candidates = [Path(found)] if found else []
+    # The wheels put their programs into nvidia/cu13/bin, which the finder may not know.
     wheels = importlib.util.find_spec("nvidia")
     for folder in wheels.submodule_search_locations or () if wheels else ():
         candidates.append(Path(folder) / "cu13" / "bin" / program)
@@ -66,11 +67,10 @@ def find(program: str) -> Path:
 
 
 def assemble(ptx: str, arch: str, entry: str | None = None, maxnreg: int | None = None) -> Assembly:
-    """Assembles `ptx` for `arch` (`sm_90a`); the figures are those of `entry`, else of the first one.
+    """Assembles `ptx` for `arch` (`sm_90a`); the figures are those of `entry`, by default of the first one.
 
-    Raises LaunchError `ptx` with the log, which names the PTX lines, when it is not legal; DeviceError `tool` where
-    ptxas fails, or takes more than TIME_LIMIT or MEMORY_LIMIT.
-    """
+    Raises LaunchError `ptx` with the log, which names the PTX lines, for illegal PTX; DeviceError `tool` if ptxas
+    fails, or takes more than TIME_LIMIT or MEMORY_LIMIT."""
     with tempfile.TemporaryDirectory(prefix="dsl-ptxas-") as folder:
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
@@ -79,6 +79,7 @@ def assemble(ptx: str, arch: str, entry: str | None = None, maxnreg: int | None 
             command.append(f"-maxrregcount={maxnreg}")
         done = _run(command)
         log = (done.stderr + done.stdout).replace(str(source), "kernel.ptx").strip()
+        # A signal is no verdict on the text.
         if done.returncode < 0:
             raise DeviceError("tool", f"ptxas was killed by signal {-done.returncode}", "is there enough memory?")
         if done.returncode:
@@ -88,8 +89,9 @@ def assemble(ptx: str, arch: str, entry: str | None = None, maxnreg: int | None 
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end. Raises DeviceError `tool` when it takes too long or too much memory."""
+    """Runs a program to its end. Raises DeviceError `tool` if it takes too long or too much memory."""
     name = Path(command[0]).name
+    # A session of its own, so that its children can be stopped with it.
     with subprocess.Popen(
         command, stdout=PIPE, stderr=PIPE, text=True, errors="replace", start_new_session=True
     ) as process:
@@ -108,28 +110,29 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _limit_memory(pid: int) -> None:
-    """From outside, so that Python need not run code in a copy of itself, which takes 0.04 s where it is large."""
+    """Limits the memory from outside, so that Python need not run code in a fork of itself, which takes 0.04 s if it is
+    large."""
     try:
         from resource import RLIMIT_AS, prlimit
-    except ImportError:  # not on this system, where the time alone is limited
+    except ImportError:  # not on this system: only the time is limited
         return
-    with suppress(ProcessLookupError):  # it has ended
+    with suppress(ProcessLookupError):  # it has already ended
         prlimit(pid, RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """With what it has started."""
+    """Stops a program and all processes that it has started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _limited(program: str, how: str) -> DeviceError:
-    hint = "divide the kernel into smaller ones; if it is small, something in it is more than the program copes with"
+    hint = "divide the kernel into smaller ones; if it is small, one construct in it is too much for the program"
     return DeviceError("tool", f"{program} {how} for this text and was stopped", hint)
 
 
 def _figures(log: str, entry: str | None) -> dict[str, int]:
-    """The numbers of one entry: its part of the log begins with "Compiling entry function 'name'"."""
+    """The figures of one entry: its part of the log begins with "Compiling entry function 'name'"."""
     sections = re.split(r"Compiling entry function '([^']+)'", log)
     parts = dict(zip(sections[1::2], sections[2::2], strict=True))
     if entry is not None and entry not in parts:
@@ -150,8 +153,8 @@ def _figures(log: str, entry: str | None) -> dict[str, int]:
 
 
 def sass(cubin: bytes, *options: str) -> str:
-    """The machine code as text, by `nvdisasm`, with `.tile` lines unless `options` ask for something else. Raises
-    DeviceError `tool` where it is missing or fails."""
+    """The machine code as text, from `nvdisasm`, with `.tile` lines unless `options` request something else. Raises
+    DeviceError `tool` if it is missing or fails."""
     with tempfile.NamedTemporaryFile(prefix="dsl-", suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -164,9 +167,9 @@ def sass(cubin: bytes, *options: str) -> str:
 
 @cache
 def version_of(program: str) -> str:
-    """The version of `ptxas` or `nvdisasm`, as `13.5.34`. Raises DeviceError `tool` where it is missing or fails."""
+    """The version of `ptxas` or `nvdisasm`, as `13.5.34`. Raises DeviceError `tool` if it is missing or fails."""
     done = _run([str(find(program)), "--version"])
     found = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
     if done.returncode or found is None:
-        raise DeviceError("tool", f"{program} --version does not tell its version")
+        raise DeviceError("tool", f"{program} --version prints no version")
     return found[1]

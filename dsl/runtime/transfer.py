@@ -11,8 +11,8 @@ from dsl.runtime.frameworks import describe
 
 
 def to_device(x: Any, device: int = 0) -> DeviceArray:
-    """Copies a host array (numpy, torch on the CPU, …) to a new DeviceArray. It is row-major, or would be with its axes
-    in another order, as `x.T`: the copy lies as it does."""
+    """Copies a host array (numpy, torch on the CPU, …) to a new DeviceArray. The array is row-major, or would be with
+    its axes in another order, as `x.T`: the copy has the same strides."""
     array = describe(x)
     axes = sorted(range(len(array.shape)), key=lambda axis: -array.strides[axis])
     shape, strides = (tuple(of[axis] for axis in axes) for of in (array.shape, array.strides))

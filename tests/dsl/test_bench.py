@@ -254,7 +254,7 @@ def test_a_schedule_that_no_branch_names_is_a_row(scale: str) -> None:
     rows = told(scale, "--example", "dispatched", "--schedule", "spare")
     assert [(row["schedules"], row["passed"]) for row in rows] == [(["spare"], True)]
     result = dsl(scale, "--example", "dispatched", "--schedule", "spare", "--schedule", "spar")
-    assert result.exit_code != 0 and "can be given 'spar'" in result.stderr and "'spare'" in result.stderr
+    assert result.exit_code != 0 and "can use 'spar'" in result.stderr and "'spare'" in result.stderr
 
 
 def edited(scale: str, folder: Path, name: str, emit: Sequence[str], change: tuple[str, str]) -> str:

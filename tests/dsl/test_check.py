@@ -121,7 +121,7 @@ def test_a_launch_that_is_not_planned_is_told(tmp_path: Path) -> None:
         [sys.executable, "-m", "dsl", "check", str(path)], capture_output=True, text=True, cwd=ROOT, timeout=60
     )
     assert done.returncode == 0 and "no errors" in done.stdout
-    assert "a.tile:14:5: note: this launch is not planned: 'x' only a run can tell" in done.stderr
+    assert "a.tile:14:5: note: this launch is not planned: only a run computes 'x'" in done.stderr
     done = subprocess.run(
         [sys.executable, "-m", "dsl", "check", "--json", str(path)],
         capture_output=True,

@@ -332,7 +332,7 @@ MISTAKES = {
     "a grid for two of three texts": (
         [SOFTMAX[0], SOFTMAX[0], SOFTMAX[0], "--grid", "1", "--grid", "2", *VALUES], "2 times for 3 PTX texts",
     ),
-    "a value that is no NAME=VALUE": ([*SOFTMAX, *ARGS, *VALUES, "7"], "not NAME=VALUE"),
+    "a value that is no NAME=VALUE": ([*SOFTMAX, *ARGS, *VALUES, "7"], "nor NAME=VALUE"),
     "no file": ([*SOFTMAX, *ARGS, "x=missing.npy"], "missing.npy"),
     "no text": (["n=1"], "no PTX text"),
     "a box of other axes": (
@@ -340,7 +340,7 @@ MISTAKES = {
          "tensor_map(x, [32]), tensor_map(x, [32, 32]), 32"], "2 axes, its box 1",
     ),
     "another target of ours": (["OURS", "--arch", "sm_100"], "--arch is for texts without a header"),
-    "a grid of ours": (["OURS", "--grid", "1"], "they have a header"),
+    "a grid of ours": (["OURS", "--grid", "1"], "these texts have a header"),
     "no array of ours by its name": (["OURS", "x=randn(f16[6, 1000])"], "has no value for 'y'"),
     "an alignment of 3": ([*SOFTMAX, *VALUES, *ARGS, "--shared", "48,3"], "a power of two from 1 to 65536, not to 3"),
     "an alignment of 0": ([*SOFTMAX, *VALUES, *ARGS, "--shared", "48,0"], "a power of two from 1 to 65536, not to 0"),

@@ -120,8 +120,8 @@ def test_the_row_of_a_peer_says_that_nothing_was_measured(files: SimpleNamespace
 
 
 FAULTS = {
-    "larger": "it makes f32[600] of y, which is f32[300]",
-    "wider": "it makes f64[300] of y",
+    "larger": "it returns y as f32[600]; the launch's is f32[300]",
+    "wider": "it returns y as f64[300]",
     "several": "it returns 2 arrays; the launch writes y",
     "silent": "it neither takes nor returns y",
     "stranger": "it returns z; the launch writes y",

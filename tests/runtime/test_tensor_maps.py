@@ -233,7 +233,7 @@ def test_boxes_are_stored_to_rows_of_whole_16_bytes() -> None:
         of_array(array((30, columns), strides=(64, 1)), argument, stored=True)
     cut = array((30, 37), strides=(64, 1))
     assert of_array(cut, argument).extents == (37, 30)
-    with pytest.raises(LaunchError, match="axis 1 of a has 37 elements of 4 bytes, and boxes are stored in whole 16"):
+    with pytest.raises(LaunchError, match="axis 1 of a has 37 elements of 4 bytes, and TMA stores write whole 16"):
         of_array(cut, argument, stored=True)
 
 

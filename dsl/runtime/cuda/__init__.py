@@ -1,1 +1,1 @@
-"""Launches on NVIDIA GPUs through the CUDA driver API. Nothing here is loaded before it is needed."""
+"""Launches on NVIDIA GPUs through the CUDA driver API. Nothing here is imported before the first launch."""

@@ -1,11 +1,11 @@
-"""The primary context of each device: made current and restored, its facts, and what was launched in it.
+"""The primary context of each device: made current and restored, its facts, and the kernels launched in it.
 
 An illegal access poisons a context until the process ends, and the driver reports it at some later call. So a context
-remembers the kernels launched since the last synchronisation: the error can name them, and refuses more.
+remembers the kernels launched since the last synchronisation: the error can name them, and further launches are
+refused.
 
-Nothing can stop a kernel that never ends but the end of its process. Within `time_limit` whoever waits for a device is
-told of it, and the context is poisoned.
-"""
+Only the end of its process stops a kernel that never ends. Within `time_limit`, waiting for a device raises an error,
+and the context is poisoned."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _limit: ContextVar[float | None] = ContextVar("time_limit", default=None)
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Within it, what is queued on a device must end in so many seconds from when it is waited for, None: whenever.
-    Else DeviceError `time-limit`: the device then works on, and nothing more runs there in this process."""
+    """Within it, queued work must end within `seconds` of the beginning of a wait (None: no limit). Else DeviceError
+    `time-limit`: the device works on, and nothing more runs there in this process."""
     token = _limit.set(seconds)
     try:
         yield
@@ -43,9 +43,10 @@ class Context:
         cuda = driver.bindings()
         self.ordinal = ordinal
         self.device = driver.call(cuda.cuDeviceGet, ordinal)
+        # The primary context is the one that torch, CuPy and JAX use: their arrays are valid in it.
         self.cu_context = driver.call(cuda.cuDevicePrimaryCtxRetain, self.device)
         self.facts = _facts(self.device)
-        self.launched: dict[str, None] = {}  # a set; a dict takes a name with no call
+        self.launched: dict[str, None] = {}  # used as a set: a dict takes a name without a call
         self.records: list[tuple[str, int]] = []
         self.poison: DeviceError | None = None
 
@@ -61,7 +62,7 @@ class Context:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Makes the context current for a block and restores what was."""
+        """Makes the context current for a block, and restores the one before."""
         self.make_current()
         try:
             yield
@@ -70,6 +71,7 @@ class Context:
 
     def check(self, code: Any, doing: str) -> None:
         """Raises DeviceError unless `code` is success; remembers an error that poisons the context."""
+        # The driver would report the old error again, for a kernel that is not at fault.
         if self.poison is not None:
             raise self.poison
         if code == 0:
@@ -86,13 +88,13 @@ class Context:
         raise error
 
     def call(self, function: Any, *arguments: Any) -> Any:
-        """Calls a driver function in this context (which must be current) and unpacks its result."""
+        """Calls a driver function in this context (which must be current), and unpacks its result."""
         code, *values = function(*arguments)
         self.check(code, function.__name__)
         return values[0] if len(values) == 1 else tuple(values)
 
     def add_record(self, kernel: str) -> int:
-        """Allocates the zeroed record that a failed `assert` of `kernel` writes; its address."""
+        """Allocates the zeroed record that a failed `assert` of `kernel` writes; returns its address."""
         cuda = driver.bindings()
         with self.current():
             pointer = int(self.call(cuda.cuMemAlloc, 4 * RECORD_WORDS))
@@ -101,7 +103,7 @@ class Context:
         return pointer
 
     def add_constant(self, data: bytes) -> int:
-        """Allocates memory with these bytes, for as long as the context; its address."""
+        """Allocates memory with these bytes, which lives as long as the context; returns its address."""
         cuda = driver.bindings()
         with self.current():
             pointer = int(self.call(cuda.cuMemAlloc, len(data)))
@@ -109,12 +111,14 @@ class Context:
         return pointer
 
     def synchronize(self) -> None:
-        """Waits for the device. Raises DeviceError for what failed, or takes longer than the `time_limit`, and
-        DeviceAssertError for an `assert` that failed."""
+        """Waits for the device. Raises DeviceError for a failure, or a wait longer than the `time_limit`, and
+        DeviceAssertError for a failed `assert`."""
         self._wait(_limit.get())
         with self.current():
+            # Only records of launched kernels: reading one costs a copy from the device.
             records = [record for record in self.records if record[0] in self.launched]
             failed = [found for kernel, pointer in records if (found := self._failed(kernel, pointer))]
+        # In front of the raise: the failed assert must not be reported twice.
         self.launched.clear()
         if failed:
             raise failed[0]
@@ -136,7 +140,7 @@ class Context:
             finally:
                 ended.set()
 
-        threading.Thread(target=wait, daemon=True).start()  # the driver's own call has no limit
+        threading.Thread(target=wait, daemon=True).start()  # the driver's call itself has no limit
         if not ended.wait(seconds):
             names = ", ".join(sorted(self.launched)) or "what was queued"
             self.poison = DeviceError(
@@ -154,6 +158,7 @@ class Context:
         self.call(cuda.cuMemcpyDtoH, record, pointer, len(record))
         error = assert_error(kernel, bytes(record))
         if error is not None:
+            # The kernel may be launched again: its next failure needs a zeroed flag.
             self.call(cuda.cuMemsetD32, pointer, 0, RECORD_WORDS)
         return error
 
@@ -163,7 +168,7 @@ _lock = threading.Lock()
 
 
 def context(ordinal: int) -> Context:
-    """The context of a device, retained at the first use. Raises DeviceError `no-gpu` or `cuda`."""
+    """The context of a device, retained at first use. Raises DeviceError `no-gpu` or `cuda`."""
     if driver.forked():
         raise driver.after_fork_error()
     with _lock:
@@ -193,6 +198,7 @@ def _facts(device: Any) -> DeviceFacts:
         name=driver.call(cuda.cuDeviceGetName, 256, device).split(b"\0")[0].decode(),
         arch=f"sm_{major}{minor}",
         sms=get("MULTIPROCESSOR_COUNT"),
+        # OPTIN: more than 48 KiB of dynamic shared memory must be requested for a kernel, as `load_function` does.
         shared_per_block=get("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         shared_per_sm=get("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
         reserved_shared=get("RESERVED_SHARED_MEMORY_PER_BLOCK"),
@@ -201,6 +207,8 @@ def _facts(device: Any) -> DeviceFacts:
         blocks_per_sm=get("MAX_BLOCKS_PER_MULTIPROCESSOR"),
         l2_bytes=get("L2_CACHE_SIZE"),
         memory_bytes=driver.call(cuda.cuDeviceTotalMem, device),
-        memory_bandwidth=2 * kilohertz * 1e3 * bits / 8 if kilohertz and bits else None,  # two transfers a clock
+        memory_bandwidth=2 * kilohertz * 1e3 * bits / 8
+        if kilohertz and bits
+        else None,  # double data rate: two transfers a clock
         clock=clock * 1e3 if clock else None,
     )

@@ -1,4 +1,4 @@
-"""`cuda.bindings.driver`: loaded and initialised once, its error codes turned into DeviceError."""
+"""`cuda.bindings.driver`: imported and initialised once; its error codes become DeviceErrors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dsl.runtime.errors import DeviceError
 
 NOT_INITIALIZED = 3
 FIRST_WITH_CONFIGS = 11080
-"""The first CUDA version whose driver has `cuLaunchKernelEx`."""
+"""The first CUDA version whose driver has `cuLaunchKernelEx` (11.8)."""
 STICKY = frozenset([220, 700, 702, 710, 714, 715, 716, 717, 718, 719])
 """Codes after which every call in the context fails until the process ends (CUDA driver API, CUresult)."""
 
 
 @cache
 def bindings() -> Any:
-    """The module `cuda.bindings.driver`, imported at the first use (78 ms)."""
+    """The module `cuda.bindings.driver`, imported at first use (78 ms)."""
     from cuda.bindings import driver
 
     return driver
@@ -32,7 +32,7 @@ def _initialise() -> tuple[int, str | None]:
     try:
         cuda = bindings()
         (code,) = cuda.cuInit(0)
-    except Exception as error:  # without a driver the bindings raise errors of their own, which differ by version
+    except Exception as error:  # without a driver, by version of the bindings
         return os.getpid(), f"no CUDA driver: {' '.join(str(error).split())}"
     if code != 0:
         return os.getpid(), f"the CUDA driver does not start: {_describe(code)}"
@@ -41,20 +41,20 @@ def _initialise() -> tuple[int, str | None]:
 
 
 def unavailable() -> str | None:
-    """Why there is no GPU, None when there is one. The first call starts the driver."""
+    """Why there is no GPU; None if there is one. The first call starts the driver."""
     return _initialise()[1]
 
 
 @cache
 def device_count() -> int:
-    """The driver's devices; it must have been started."""
+    """The number of the driver's devices; it must have been started."""
     return call(bindings().cuDeviceGetCount)
 
 
 @cache
 def launch_configured() -> Callable[[int, int, int, int], int]:
-    """`cuLaunchKernelEx` of addresses: of a CUlaunchConfig (its `getPtr`), a function, the arguments' addresses, and 0.
-    The bindings' own makes a config of the caller's anew at each launch, which takes 50 us."""
+    """`cuLaunchKernelEx` by addresses: of a CUlaunchConfig (its `getPtr`), a function, the arguments' addresses, and 0.
+    The bindings' own function converts the caller's config at each launch, which takes 50 µs."""
     address, _ = call(bindings().cuGetProcAddress, b"cuLaunchKernelEx", FIRST_WITH_CONFIGS, 0)
     if not address:
         raise DeviceError("cuda", "the driver launches no kernels with attributes", "a driver of CUDA 12")
@@ -63,7 +63,7 @@ def launch_configured() -> Callable[[int, int, int, int], int]:
 
 
 def version() -> str:
-    """The CUDA version that the driver supports (13.0), and its own number where the kernel module tells it."""
+    """The CUDA version that the driver supports (13.0), and its own version if the kernel module reports it."""
     number = call(bindings().cuDriverGetVersion)
     module = Path("/sys/module/nvidia/version")
     own = f", driver {module.read_text().strip()}" if module.is_file() else ""
@@ -105,7 +105,8 @@ def _describe(code: Any) -> str:
 
 
 def error(code: Any, doing: str) -> DeviceError:
-    """The DeviceError of a driver's code; `doing` says what failed."""
+    """The DeviceError of a driver's code; `doing` names what failed."""
+    # After a fork the driver claims not to be initialised: the real cause is the fork.
     if int(code) == NOT_INITIALIZED and forked():
         return after_fork_error()
     return DeviceError("cuda", f"{doing} failed: {_describe(code)}")

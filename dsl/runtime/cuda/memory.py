@@ -1,4 +1,4 @@
-"""Device memory for callers without a GPU framework, and what the driver knows of a pointer or a stream."""
+"""Device memory for callers without a GPU framework, and the driver's facts on pointers and streams."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from dsl.runtime.dtypes import BIT_FIELDS, DTYPES, numpy_dtype
 
 
 class Allocation:
-    """`size` bytes of device memory, freed with the object. Uninitialised."""
+    """`size` bytes of uninitialised device memory, freed with the object."""
 
     def __init__(self, owner: Context, size: int) -> None:
         self.context = owner
         self.size = size
         self.pointer = 0
+        # The driver refuses an allocation of 0 bytes.
         if size:
             with owner.current():
                 self.pointer = int(owner.call(driver.bindings().cuMemAlloc, size))
@@ -37,7 +38,7 @@ class Allocation:
                 self.context.call(driver.bindings().cuMemcpyDtoH, host, self.pointer + offset, size)
 
     def copy_from(self, other: Allocation) -> None:
-        """Copies all of another allocation of the same device and of no more bytes, on the legacy default stream."""
+        """Copies all of another, not larger allocation of the same device, on the legacy default stream."""
         if other.size:
             with self.context.current():
                 self.context.call(driver.bindings().cuMemcpyDtoD, self.pointer, other.pointer, other.size)
@@ -50,16 +51,18 @@ class Allocation:
                 self.context.call(cuda.cuMemsetD8Async, self.pointer, 0, self.size, cuda.CUstream(0))
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Frees it, unless the interpreter ends: its modules are half gone then, and the driver frees all."""
+        """Frees the memory, unless the interpreter ends: its modules are half gone then, and the driver frees
+        everything."""
+        # In a poisoned context every call fails; in a forked child the driver is unusable.
         if not is_finalizing() and self.pointer and self.context.poison is None and not driver.forked():
             with self.context.current():
                 driver.bindings().cuMemFree(self.pointer)
 
 
 class HostCopy:
-    """A host array's bytes on the device for one launch, its address unchanged modulo HOST_ALIGNMENT.
+    """A host array's bytes on the device for one launch, at an address with the same remainder modulo HOST_ALIGNMENT.
 
-    `pointer` is what the kernel gets. `copy_back` writes the elements to the host array.
+    `pointer` is the kernel's argument. `copy_back` writes the elements to the host array.
     """
 
     def __init__(self, owner: Context, array: Array) -> None:
@@ -71,7 +74,7 @@ class HostCopy:
         self.pointer = self.allocation.pointer + self.offset - low
 
     def copy_back(self) -> None:
-        """Call it after the launch has ended. What lies between elements may be of another argument, and stays."""
+        """To be called after the launch has ended. Bytes between elements may belong to another argument, and stay."""
         if not self.array.has_gaps:
             self.allocation.copy_out(self.host, self.size, self.offset)
             return
@@ -118,7 +121,7 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3 of the interface; types that it does not have (BIT_FIELDS) as their bits."""
+        """Version 3 of the interface; types that it lacks (BIT_FIELDS) as their bits."""
         import numpy
 
         dtype = numpy.dtype(BIT_FIELDS.get(self.dtype) or numpy_dtype(self.dtype))
@@ -135,7 +138,7 @@ class DeviceArray:
         return tuple(stride * DTYPES[self.dtype].bytes for stride in self.array.strides)
 
     def numpy(self) -> Any:
-        """A numpy array with the contents (bf16, e4m3 and e5m2 are ml_dtypes')."""
+        """A numpy array with the contents (bf16, e4m3 and e5m2 as types of ml_dtypes)."""
         import numpy
 
         host = numpy.empty(self.array.size, numpy_dtype(self.dtype))
@@ -152,7 +155,7 @@ def device_of_pointer(pointer: int) -> int:
 
 
 def wait_for_stream(device: int, stream: int) -> None:
-    """Waits for the work in a raw stream handle."""
+    """Waits for the work in a stream, given by its raw handle."""
     owner = context(device)
     with owner.current():
         owner.call(driver.bindings().cuStreamSynchronize, driver.bindings().CUstream(stream))

@@ -1,4 +1,4 @@
-"""PTX text → a loaded kernel: modules cached by content, device and options; the JIT's errors; kernel attributes."""
+"""Loads PTX text: modules cached by content, device and options; errors of the driver's JIT; kernel attributes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dsl.runtime.timeline import NO_RECORDS
 
 LOG_BYTES = 1 << 14
 PORTABLE_CLUSTER = 8
-"""Blocks of a cluster beyond which a kernel must opt in (CUDA programming guide, "Thread block clusters")."""
+"""Largest cluster, in blocks, that needs no opt-in (CUDA programming guide, "Thread block clusters")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What the driver's compiler made of a kernel, and how many of its blocks a multiprocessor holds.
+    """The driver's facts on a compiled kernel, and how many of its blocks a multiprocessor holds.
 
     `registers` a thread; `local_bytes` a thread (spills and arrays in local memory); shared memory in bytes a block;
-    `occupancy` is active threads over the most that fit; `limited_by` names what allows the fewest blocks.
+    `occupancy`: active threads over the most that fit; `limited_by`: the resource that allows the fewest blocks.
     """
 
     registers: int
@@ -39,7 +39,7 @@ class Attributes:
 
 
 class LaunchedCode(Protocol):
-    """What loading an entry needs to know of it; a Header has it, and so has a launch of a text without one."""
+    """The facts on an entry that loading needs: of a Header, or of a text without one."""
 
     @property
     def entry(self) -> str: ...
@@ -66,17 +66,17 @@ class LoadedKernel:
     function: Any
     record: int
     says_cluster: bool
-    """Whether its text says how large its clusters are, if it has some, so that no launch need do so."""
+    """Whether the text itself states the size of its clusters, or has none: then launches need no attribute."""
     timeline: int = 0
-    """Where its warps record at marks: nothing, in launches that do not ask for it."""
+    """The memory in which its warps record at marks; without room in launches that request no records."""
 
     def attributes(self) -> Attributes:
-        """Asks the driver."""
+        """The driver's facts on this kernel."""
         return attributes_of(self.context, self.function, self.header)
 
 
 def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attributes:
-    """Asks the driver about a function that it has loaded."""
+    """The driver's facts on a loaded function."""
     cuda = driver.bindings()
     names = cuda.CUfunction_attribute
 
@@ -100,7 +100,8 @@ def attributes_of(context: Context, function: Any, code: LaunchedCode) -> Attrib
 
 
 def limiting_resource(facts: DeviceFacts, registers: int, threads: int, shared_bytes: int) -> str:
-    """`registers`, `shared memory`, `threads` or `blocks`: what allows the fewest blocks a multiprocessor."""
+    """`registers`, `shared memory`, `threads` or `blocks`: the resource that allows the fewest blocks a
+    multiprocessor."""
     return occupancy(facts, registers, threads, shared_bytes)[1]
 
 
@@ -122,13 +123,13 @@ def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
 
 
 def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
-    """The driver's function of an entry of `ptx`, which may take its shared memory and form its clusters.
+    """The driver's function of an entry of `ptx`, allowed to use its shared memory and to form its clusters.
 
-    Raises LaunchError `target` or `shared` when the device cannot run it, DeviceError `ptx` with the PTX line when the
-    driver refuses the text.
-    """
+    Raises LaunchError `target` or `shared` if the device cannot run it, DeviceError `ptx` with the PTX line if the
+    driver refuses the text."""
     _check_device(context.facts, code)
     cuda = driver.bindings()
+    # Not by the text itself: a digest is 64 bytes, a text may have 240 KB.
     key = (hashlib.sha256(ptx.encode()).hexdigest(), context.ordinal, code.maxnreg)
     with context.current():
         with _lock:
@@ -139,6 +140,7 @@ def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
         if code.shared_bytes:
             dynamic = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             context.call(cuda.cuFuncSetAttribute, function, dynamic, code.shared_bytes)
+        # More than 8 blocks are not portable to all devices.
         if code.cluster > PORTABLE_CLUSTER:
             wide = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             context.call(cuda.cuFuncSetAttribute, function, wide, 1)
@@ -146,7 +148,7 @@ def load_function(context: Context, ptx: str, code: LaunchedCode) -> Any:
 
 
 def variable(context: Context, function: Any, name: str) -> tuple[int, int]:
-    """(address, bytes) of a variable of the module of a function; no bytes where the driver knows none."""
+    """(address, bytes) of a variable of a function's module; 0 bytes if the driver does not know it."""
     cuda = driver.bindings()
     with context.current():
         code, *found = cuda.cuModuleGetGlobal(context.call(cuda.cuFuncGetModule, function), name.encode())
@@ -160,8 +162,8 @@ def launch_config(
     cluster: tuple[int, int, int],
     overlaps: bool = False,
 ) -> Any:
-    """The CUlaunchConfig of a launch in clusters, or of one that may start before the one in front of it has ended, on
-    the legacy default stream."""
+    """The CUlaunchConfig of a launch in clusters, or of one that may start before the launch in front of it has ended,
+    on the legacy default stream."""
     cuda = driver.bindings()
     names, attributes = cuda.CUlaunchAttributeID, []
 
@@ -170,6 +172,7 @@ def launch_config(
         attribute.id, attribute.value = name, value
         attributes.append(attribute)
 
+    # One block is no cluster: the attribute would turn clusters on.
     if cluster != (1, 1, 1):
         value = cuda.CUlaunchAttributeValue()
         value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster
@@ -188,7 +191,8 @@ def launch_config(
 
 
 def _check_device(facts: DeviceFacts, code: LaunchedCode) -> None:
-    """PTX runs on its own architecture and later ones, that of the `a` kind on its own only (PTX ISA, `.target`)."""
+    """PTX runs on its own architecture and later ones; with a letter `a` on its own only (PTX ISA, `.target`)."""
+    # `f` is for the family: the same tens, and no older member.
     number, has = int(re.sub(r"\D", "", code.arch)), int(re.sub(r"\D", "", facts.arch))
     fits = {"a": has == number, "f": has // 10 == number // 10 and has >= number}.get(code.arch[-1], has >= number)
     if not fits:
@@ -210,9 +214,11 @@ def _load_module(context: Context, ptx: str, maxnreg: int | None) -> Any:
     options = {option.CU_JIT_ERROR_LOG_BUFFER: log, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES}
     if maxnreg is not None:
         options[option.CU_JIT_MAX_REGISTERS] = maxnreg
+    # The driver reads a C string.
     image = ptx.encode() + b"\0"
     code, module = cuda.cuModuleLoadDataEx(image, len(options), list(options), list(options.values()))
     text = log.rstrip(b"\0").decode(errors="replace").strip()
+    # An error without a log is not one of the text.
     if code != 0 and text:
         raise jit_error(ptx, text)
     context.check(code, "loading the PTX")

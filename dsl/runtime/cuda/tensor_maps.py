@@ -11,34 +11,34 @@ from dsl.runtime.cuda.context import Context
 from dsl.runtime.tensor_map import MAP_PIECE, TensorMap
 
 DATA_TYPES = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
-"""Bytes of an element → the driver's word: a copy moves bits, and fills with zeros, which all types have as 0 bits."""
+"""Bytes of an element → the driver's type. A copy moves bits and fills with zeros, which have 0 bits in all types."""
 TYPES = {"s32": "INT32", "s64": "INT64", "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64"}
-"""Those that a map may say and that are not bits."""
+"""Types of elements that a map names because reductions compute with them."""
 SMALL = 1 << 17
-"""Bytes of an array below which drivers up to FAULTY set a bit that does not belong there."""
+"""Bytes of an array below which drivers up to FAULTY set a wrong bit."""
 FAULTY = 13010
 SMALL_BIT = 1 << 21
-"""Of the second word of a map."""
+"""The wrong bit, in the second word of a map."""
 
 
 MOST_OBJECTS = 1024
 _objects: dict[tuple[int, TensorMap], Any] = {}
-"""Of devices and maps, what the driver made last: for another array its address alone is replaced. Whoever has one has
-taken it out, so that no two threads have the same."""
+"""By device and map, the driver's latest object: for another array only its address is replaced. A thread that uses an
+object takes it out, so that no two threads have the same one."""
 
 
 def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
     """The 128 bytes of a map of the array at `pointer` on the context's device. Raises DeviceError."""
     cuda, key = driver.bindings(), (context.ordinal, tensor_map)
     made = _objects.pop(key, None)
-    with context.current():  # without one the driver refuses to replace an address, too
+    with context.current():  # without a context the driver even refuses to replace an address
         if made is None:
             made = _encoded(context, tensor_map, pointer)
-        else:  # 8 us where encoding takes 30
+        else:  # 8 µs; encoding takes 30 µs
             context.call(cuda.cuTensorMapReplaceAddress, made, pointer)
     words = [int(word) for word in made.opaque]
     if tensor_map.span < SMALL and driver_version() <= FAULTY:
-        # A fault of these drivers: they mark the maps of small arrays, and a copy of one may then go wrong.
+        # A fault of these drivers: they set this bit for small arrays, and copies by such maps may be wrong.
         words[1] &= ~SMALL_BIT
     if len(_objects) < MOST_OBJECTS:
         _objects[key] = made
@@ -46,20 +46,20 @@ def encode(context: Context, tensor_map: TensorMap, pointer: int) -> bytes:
 
 
 def driver_version() -> int:
-    """As the driver counts: 13010 of CUDA 13.1."""
+    """The driver's CUDA version as a number: 13010 for CUDA 13.1."""
     code, version = driver.bindings().cuDriverGetVersion()
     return int(version) if code == driver.bindings().CUresult.CUDA_SUCCESS else 0
 
 
 def _encoded(context: Context, tensor_map: TensorMap, pointer: int) -> Any:
-    """The driver's object."""
+    """The driver's object for a new map."""
     cuda, rank, window = driver.bindings(), len(tensor_map.extents), tensor_map.window
-    strides = tensor_map.strides or (MAP_PIECE,)  # of one axis there is none, and the driver refuses an empty list
+    strides = tensor_map.strides or (MAP_PIECE,)  # one axis has no stride, and the driver refuses an empty list
     swizzle = f"{tensor_map.swizzle}B" if tensor_map.swizzle else "NONE"
     encode, box = cuda.cuTensorMapEncodeTiled, _numbers(tensor_map.box)
     parts: tuple[Any, ...] = (box, _numbers((1,) * rank))
     if window is not None:
-        # The manual names the corners' parts D, H, W, and CUTLASS passes W, H, D: as all else, the innermost first.
+        # The manual lists the corners as D, H, W, but CUTLASS passes W, H, D: innermost first, like everything else.
         encode, parts = cuda.cuTensorMapEncodeIm2col, (list(window.lower), list(window.upper), *box)
         parts += (_numbers((1, *window.steps, 1)),)
     return context.call(
@@ -88,7 +88,7 @@ PREFIXES = {
     "L2promotion": "L2_PROMOTION",
     "FloatOOBfill": "FLOAT_OOB_FILL",
 }
-"""The driver's enumerations of a map → what their words begin with."""
+"""The driver's enumerations of a map → the prefixes of their members."""
 
 
 def _word(enumeration: str, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Device time of a launch, measured with events."""
+"""The device time of a launch, measured with events."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dsl.runtime.cuda.memory import Allocation
 from dsl.runtime.errors import DeviceError
 
 FLUSH_FACTOR = 3
-"""Times the L2's size that is overwritten between launches, so that they find it cold."""
+"""Multiple of the L2's size that is overwritten between launches, so that they find it cold."""
 QUEUED = 64
 """Launches that are queued before they are waited for."""
 AHEAD = 64
-"""Overwrites of the L2 queued before those, so that the device never waits for the host between two events."""
+"""Overwrites of the L2 that are queued in front, so that the device never waits for the host between two events."""
 
 
 def measure(
@@ -29,10 +29,9 @@ def measure(
 ) -> list[float]:
     """Microseconds of each of `repeats` calls of `launch`, which must launch on the raw handle `stream`.
 
-    Each stands between two events; all are queued before the first is waited for, so the host's time does not count
-    unless it exceeds the device's. What a launch `renew`s (`dsl.runtime.renewed`) is put back before each, ahead of
-    its first event.
-    """
+    Each launch stands between two events; all are queued before the first is waited for, so the host's time does not
+    count unless it exceeds the device's. Memory that a launch `renew`s (`dsl.runtime.renewed`) is restored before each
+    launch, in front of its first event."""
     return measure_rounds([launch], repeats, device=device, stream=stream, warmups=warmups, flush_l2=flush_l2)[0]
 
 
@@ -46,10 +45,10 @@ def measure_rounds(
     warmups: int = 3,
     flush_l2: bool = True,
 ) -> list[list[float]]:
-    """For each of `launches`, microseconds of each round; a round calls all of them, in an order that `order` shuffles
-    anew. As `measure`, QUEUED launches being queued before they are waited for.
+    """For each of `launches`, the microseconds of each round; a round calls all of them, in an order that `order`
+    shuffles anew. As `measure`, with QUEUED launches queued before they are waited for.
 
-    Absolute times drift with clocks and temperature; ratios of variants that take turns mean something.
+    Absolute times drift with clocks and temperature; ratios of launches within rounds do not.
     """
     cuda, owner = driver.bindings(), context(device)
     trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes if flush_l2 else 0)
@@ -64,6 +63,7 @@ def measure_rounds(
     with owner.current():
         events = [owner.call(cuda.cuEventCreate, 0) for _ in range(2 * min(QUEUED, len(in_turn)))]
         try:
+            # Warm-up: the first launches load code.
             for _ in range(warmups):
                 for index, launch in enumerate(launches):
                     renewals[index]()
@@ -91,16 +91,18 @@ def measure_rounds(
 
 
 def turns(count: int, rounds: int, order: Random | None) -> list[int]:
-    """The numbers of so many launches, round after round."""
+    """The numbers of `count` launches, round after round."""
     out = []
     for _ in range(rounds):
+        # Without `order` all keys are equal, and the sort is stable: 0, 1, 2, …
         keys = [0.0 if order is None else order.random() for _ in range(count)]
         out += sorted(range(count), key=keys.__getitem__)
     return out
 
 
 def renewal_of(launch: Callable[[], object], stream: int) -> Callable[[], None]:
-    """What must be done before a launch that is repeated. Raises DeviceError on a stream that does not wait for it."""
+    """The function that restores memory before a repeated launch. Raises DeviceError on a stream that does not wait for
+    it."""
     renewal: Callable[[], None] | None = getattr(launch, "renew", None)
     if renewal is None:
         return lambda: None
@@ -119,7 +121,7 @@ def flush_l2(device: int = 0) -> None:
 
 
 def measure_copy(size: int, device: int = 0, repeats: int = 20) -> list[float]:
-    """Microseconds of each of `repeats` copies of `size` bytes by the driver, the L2 cold before each."""
+    """Microseconds of each of `repeats` copies of `size` bytes by the driver, each with a cold L2."""
     cuda, owner = driver.bindings(), context(device)
     source, target = Allocation(owner, size), Allocation(owner, size)
     stream = cuda.CUstream(0)
@@ -131,7 +133,7 @@ def measure_copy(size: int, device: int = 0, repeats: int = 20) -> list[float]:
 
 
 def percentiles(times: list[float]) -> tuple[float, float, float]:
-    """The 20th percentile, the median and the 80th of measured times. Raises DeviceError `call` for none."""
+    """The 20th percentile, the median and the 80th percentile of times. Raises DeviceError `call` for an empty list."""
     if not times:
         raise DeviceError("call", "nothing was measured")
     ordered = sorted(times)

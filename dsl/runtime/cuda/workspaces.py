@@ -1,7 +1,7 @@
-"""Memory in which the blocks of a launch meet: of each stream, shared by all that is launched there, one after another.
+"""Memory that the blocks of a launch share: one for each stream, used by all its launches one after another.
 
-What must be zero at a launch is zeroed once: each launch leaves it so. What has been given is never taken back, since
-launches in flight and captured graphs know its address; a larger piece is twice as large at least.
+Memory that must be zero at a launch is zeroed once: each launch leaves zeros. Memory is never freed, since launches in
+flight and captured graphs know its address; a larger piece has at least twice the size.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dsl.runtime.header import Header
 
 ALIGNMENT = 256
 PER_THREAD = 2
-"""The handle that is another stream in each thread (CU_STREAM_PER_THREAD)."""
+"""The handle that means another stream in each thread (CU_STREAM_PER_THREAD)."""
 
 
 class StreamWorkspaces:
-    """The workspaces of one stream. pieces: address and bytes of what is given now, by whether it is zeroed."""
+    """The workspaces of one stream. pieces: address and size in bytes of the current piece, by whether it is zeroed."""
 
     def __init__(self, owner: Context) -> None:
         self.context = owner
@@ -30,7 +30,7 @@ class StreamWorkspaces:
         self.lock = threading.Lock()
 
     def addresses(self, header: Header, counts: Mapping[str, int]) -> dict[str, int]:
-        """Where the workspaces of a launch lie, by name."""
+        """The addresses of the workspaces of a launch, by name."""
         found: dict[str, int] = {}
         with self.lock:
             for zero in (True, False):
@@ -44,13 +44,14 @@ class StreamWorkspaces:
         return found
 
     def _piece(self, size: int, zero: bool) -> int:
-        """An address with so many bytes behind it."""
+        """The address of at least `size` bytes."""
         pointer, room = self.pieces.get(zero, (0, 0))
         if room < size:
+            # Doubling: a growing size leaves at most as much unused memory as is in use.
             cuda, call, room = driver.bindings(), self.context.call, max(size, 2 * room)
             with uncaptured(self.context):
                 pointer = int(call(cuda.cuMemAlloc, room))
-                if zero:  # on a stream of its own: no other one waits for it, and none is captured with it
+                if zero:  # on its own stream: no other waits for it or is captured with it
                     stream = call(cuda.cuStreamCreate, cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
                     call(cuda.cuMemsetD8Async, pointer, 0, room, stream)
                     call(cuda.cuStreamSynchronize, stream)
@@ -61,7 +62,7 @@ class StreamWorkspaces:
 
 @contextmanager
 def uncaptured(owner: Context) -> Iterator[None]:
-    """Meanwhile the context is current, and this thread may allocate memory, whatever streams are being captured."""
+    """Makes the context current, and lets this thread allocate memory even while streams are being captured."""
     cuda = driver.bindings()
     with owner.current():
         before = owner.call(

@@ -1,7 +1,7 @@
-"""The frameworks of arrays: one file each, which this folder's listing finds, and which of them an array is of.
+"""The frameworks of arrays: one file for each, found by listing this folder; and the framework of an array.
 
-torch, CuPy, JAX and numpy arrays are read by their own attributes; anything else by `__cuda_array_interface__` or
-DLPack. No framework is imported that the caller has not imported: they are told by the module of the type.
+torch, CuPy, JAX and numpy arrays are read by their own attributes; all others by `__cuda_array_interface__` or DLPack.
+No framework is imported that the caller has not imported: types are recognised by the names of their modules.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _found: dict[type, Framework | None] = {}
 
 @cache
 def frameworks() -> tuple[Framework, ...]:
-    """One of each class in this folder's files, those that know their types by name first."""
+    """One instance of each class in this folder's files; those that know their types by name come first."""
     found = []
     for file in iter_modules(__path__):
         members = vars(import_module(f"{__name__}.{file.name}")).values()
@@ -35,7 +35,8 @@ def frameworks() -> tuple[Framework, ...]:
 
 
 def find_framework(kind: type) -> Framework | None:
-    """The framework of a type, None for what is no array."""
+    """The framework of a type; None if it is no array."""
+    # Types are few, and looking one up walks its bases.
     if kind not in _found:
         _found[kind] = _look_up(kind)
     return _found[kind]
@@ -47,6 +48,7 @@ def _look_up(kind: type) -> Framework | None:
         framework = by_module.get(base.__module__.partition(".")[0])
         if framework is not None and base.__name__ in framework.types:
             return framework
+        # A masked array is derived from numpy's: its mask would be lost.
         if framework is not None and framework.closed:
             return None
     return next((f for f in frameworks() if f.attribute is not None and hasattr(kind, f.attribute)), None)
@@ -56,37 +58,37 @@ def framework_of(x: Any) -> Framework:
     """The framework of an array. Raises LaunchError `array` for anything else."""
     framework = find_framework(type(x))
     if framework is None:
-        raise LaunchError("array", f"{named(x)} is no array that a kernel takes", way_out(x))
+        raise LaunchError("array", f"{named(x)} is not an array that a kernel takes", way_out(x))
     return framework
 
 
 def describe(x: Any) -> Array:
-    """The Array of any supported array. Raises LaunchError `array` for what is none or cannot be passed."""
+    """The Array of any supported array. Raises LaunchError `array` for anything else, or an array that cannot be
+    passed."""
     return framework_of(x).describe(x)
 
 
 def is_array(x: Any) -> bool:
-    """Whether `describe` may take it (a number or a list is none)."""
+    """Whether `describe` may take it (not a number or a list)."""
     return find_framework(type(x)) is not None
 
 
 def finish_like(x: Any, made: Any) -> Any:
-    """What `empty_like(x, …)` made, once launches have written it, as an array of the framework of `x`."""
+    """The result of `empty_like(x, …)`, written by launches, as an array of the framework of `x`."""
     return framework_of(x).finish(made)
 
 
 def clear(x: Any) -> None:
-    """Zeroes what `empty_like` made, before what is launched next on the framework's stream."""
+    """Zeroes an array made by `empty_like`, before the next launch on the framework's stream."""
     framework_of(x).clear(x)
 
 
 def empty_like(x: Any, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None = None) -> Any:
-    """A new uninitialised array of the framework and device of `x`, for an output that was not given: row-major, or
-    with these strides, in elements.
+    """A new uninitialised array of the framework and device of `x`, for an output that was not passed: row-major, or
+    with these strides in elements.
 
-    JAX arrays cannot be written: for them it is a stand-in, until `finish_like`. Raises LaunchError `array` where
-    none can be made (interface only).
-    """
+    JAX arrays cannot be written: for them it is a stand-in until `finish_like`. Raises LaunchError `array` if none can
+    be made (interface only)."""
     if strides is None:
         return framework_of(x).empty(x, tuple(shape), dtype)
     memory = framework_of(x).empty(x, (occupied(shape, strides),), dtype)
@@ -102,14 +104,14 @@ def read_each(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any])
 
 
 def reader_of(arrays: Sequence[Any]) -> Reader:
-    """The quickest Reader for such arrays. Raises LaunchError `array` for what is none."""
+    """The fastest Reader for such arrays. Raises LaunchError `array` for anything else."""
     used = {framework_of(x) for x in arrays}
     own = used.pop().reader if len(used) == 1 else None
     return own or read_each
 
 
 def named(x: Any) -> str:
-    """What an argument is, in words: its type, and the value where that is short."""
+    """An argument in words: its type, and its value if that is short."""
     kind = type(x)
     if kind.__module__ == "builtins":
         text = repr(x)
@@ -118,9 +120,9 @@ def named(x: Any) -> str:
 
 
 def way_out(x: Any) -> str:
-    """What to pass in place of something that is no array."""
+    """What to pass instead of something that is not an array."""
     if is_masked(x):
-        return "kernels know no masks: x.filled(value)"
+        return "kernels ignore masks: pass x.filled(value)"
     if hasattr(x, "__array__") and not hasattr(x, "item"):
         return "pass numpy.asarray(x)"
     if any(base.__module__.partition(".")[0] == "numpy" for base in type(x).__mro__) and hasattr(x, "shape"):

@@ -31,6 +31,7 @@ class CudaArrayInterface(Framework):
         pointer, readonly = interface["data"]
         strides = interface.get("strides")
         elements = row_major(shape) if strides is None else element_strides(x, strides, width)
+        # A null pointer belongs to no device: an empty array.
         device = device_of_pointer(pointer) if pointer else 0
         return Array(self.name, pointer, shape, elements, dtype, device, bool(readonly))
 
@@ -42,7 +43,7 @@ class CudaArrayInterface(Framework):
             wait_for_stream(self.device_of(x), stream)
 
     def device_of(self, x: Any) -> int:
-        """The CUDA ordinal of an array that is known to lie on a device."""
+        """The CUDA ordinal of an array that must lie on a device."""
         device = self.describe(x).device
         if device is None:
             raise refuse(x, "lies in host memory")

@@ -29,7 +29,8 @@ class CuPy(Framework):
             signatures.append((x.dtype, x.shape, x.strides, memory.device_id))
 
     def recogniser(self, arrays: Sequence[Any]) -> Recogniser:
-        # One call in C for each array. CuPy makes a tuple of strides each time; with the shape a flag says the same.
+        # One call in C for each array. CuPy builds a tuple of strides at each access; for contiguous arrays a flag
+        # says the same.
         contiguous = all(getattr(x, "_c_contiguous", False) for x in arrays)
         signature = attrgetter("dtype", "shape", "_c_contiguous" if contiguous else "strides", "data.device_id")
         known = [*map(signature, arrays)]

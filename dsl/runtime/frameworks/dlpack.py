@@ -1,6 +1,6 @@
 """Arrays of frameworks that are not known by name, through DLPack.
 
-The layout of the structures is `dlpack.h`, versions 0.8 (`dltensor`) and 1.x (`dltensor_versioned`).
+The structures are laid out as in `dlpack.h`, versions 0.8 (`dltensor`) and 1.x (`dltensor_versioned`).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dsl.runtime.frameworks.framework import Framework, dtype_name, refuse
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 MAJOR = 1
-"""The version of the structure from which on others may lie otherwise, but for the version."""
+"""The major version of the structure: another one may have another layout, except for the version itself."""
 READ_ONLY, COPIED = 1, 2
-"""Flags. What was copied for the export goes with the capsule."""
+"""Flags. A copy that was made for the export dies with the capsule."""
 LEGACY_DEFAULT_STREAM = 1
-"""What a consumer on CUDA passes so that the producer makes the contents ready on that stream (DLPack, Python API)."""
+"""Passed by a consumer on CUDA, so that the producer makes the contents ready on that stream (DLPack, Python API)."""
 LETTERS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
 WHOLE_NAMES = {
     3: "an opaque handle", 6: "bool", 7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn",
     11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu", 15: "float6_e2m3fn",
     16: "float6_e3m2fn", 17: "float4_e2m1fn",
 }  # fmt: skip
-"""Codes whose types have no width in their names."""
+"""Codes of types whose names include their width."""
 
 
 class DLTensor(ctypes.Structure):
@@ -66,13 +66,14 @@ def _export(x: Any) -> Any:
     stream = {"stream": LEGACY_DEFAULT_STREAM} if on_device else {}
     try:
         return x.__dlpack__(**stream, max_version=(MAJOR, 0))
+    # A producer of DLPack 0.8 does not know `max_version`.
     except TypeError:
         return x.__dlpack__(**stream)
 
 
 def _exported(x: Any) -> Any:
-    """The capsule of `x`. Producers say by BufferError and others what they cannot export: what has a conjugate bit,
-    requires a gradient, is sparse, lies on no device."""
+    """The capsule of `x`. Producers refuse with BufferError and other exceptions: for tensors with a conjugate bit,
+    that require a gradient, that are sparse, or that lie on no device."""
     try:
         return _export(x)
     except (BufferError, RuntimeError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
@@ -80,7 +81,7 @@ def _exported(x: Any) -> Any:
 
 
 def read(x: Any) -> Array:
-    """The Array of `x`. The capsule is dropped at once: the caller's `x` keeps the memory."""
+    """The Array of `x`. The capsule is dropped at once: the caller's `x` keeps the memory alive."""
     capsule = _exported(x)
     readonly = False
     if (address := _capsule_pointer(capsule, b"dltensor_versioned")) is not None:
@@ -101,7 +102,7 @@ def read(x: Any) -> Array:
     letters = LETTERS.get(tensor.code, f"DLPack type {tensor.code} of bits ")
     name = WHOLE_NAMES.get(tensor.code) or f"{letters}{tensor.bits}"
     if tensor.lanes != 1:
-        hint = "view it as what has one element in a place, as uint8, if the kernel takes such"
+        hint = "view it as a type with one value in each element, such as uint8, if the kernel takes that"
         raise refuse(x, f"with {tensor.lanes} values of {name} in each element cannot be passed to a kernel", hint)
     dtype = dtype_name(x, name)
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))

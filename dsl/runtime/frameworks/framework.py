@@ -1,10 +1,9 @@
-"""What each array framework says: how to read an array, its stream, and how to make another like it.
+"""The interface of array frameworks: how to read an array, its stream, and how to make another like it.
 
-`probe` gives `(pointer, signature)`, where the hashable signature decides everything else that `describe` says. Two
-arrays with equal signatures differ in their addresses only, so a launch is checked once a signature. `read` does the
-same for all arrays of a call, and a `recogniser` tells faster whether they are those of the last call but for their
-addresses, which `pointer` reads: this is most of what a checked launch adds to a bare one.
-"""
+`probe` returns `(pointer, signature)`; the hashable signature decides everything else that `describe` returns. Arrays
+with equal signatures differ only in their addresses, so a launch is checked once for each signature. `read` does this
+for all arrays of a call. A `recogniser` decides faster whether they have the last call's signatures, and `pointer`
+reads their addresses: this is most of the time that a checked launch adds to a bare one."""
 
 from __future__ import annotations
 
@@ -16,20 +15,20 @@ from dsl.runtime.dtypes import DTYPES, NAME_OF_NUMPY
 from dsl.runtime.errors import LaunchError
 
 Reader = Callable[[Sequence[Any], list[Any], list[Any]], None]
-"""(arrays, pointers, signatures): appends to the lists. One that is made for one framework raises AttributeError for
-arrays of another."""
+"""(arrays, pointers, signatures): appends to the lists. A reader for one framework raises AttributeError for arrays of
+another."""
 Recogniser = Callable[..., bool]
-"""(*arrays) → whether they are certainly of the class that it was made for; False is no statement. It may raise
-TypeError or AttributeError for arrays of other frameworks."""
+"""(*arrays) → whether they certainly belong to its class; False decides nothing. It may raise TypeError or
+AttributeError for arrays of other frameworks."""
 
 
 def unread(arrays: Sequence[Any], pointers: list[Any], signatures: list[Any]) -> None:
-    """The Reader before the first arrays: it takes none, so that one is chosen."""
+    """The Reader before the first arrays: it accepts none, so that one is chosen."""
     raise AttributeError("no reader yet")
 
 
 def unrecognised(*arrays: Any) -> bool:
-    """The Recogniser of a class that has none."""
+    """The Recogniser of a class without one."""
     return False
 
 
@@ -39,22 +38,20 @@ def refuse(x: Any, why: str, hint: str | None = None) -> LaunchError:
 
 
 def dtype_name(x: Any, name: str) -> str:
-    """Our name of the element type that the framework calls `name`."""
+    """Our name for the framework's element type `name`."""
     if name not in NAME_OF_NUMPY:
         raise refuse(x, f"of {name} cannot be passed to a kernel", f"the element types are {', '.join(DTYPES)}")
     return NAME_OF_NUMPY[name]
 
 
 class Framework:
-    """Base; one instance of each class is made.
+    """Base class; one instance of each subclass is made.
 
-    modules, types: where its arrays' types are defined (`jax` for all of `jax.…`), and their names. closed: a type of
-    these modules with another name is no array, even if it is derived from one: numpy's arrays with masks.
-    attribute: in place of them, what all its arrays have. turn: those that go by an attribute are asked in this order.
-    foreign: it knows nothing of our stream: launches wait before (`settle`) and after.
-    immutable: its arrays cannot be written.
-    reader: a Reader for its arrays alone, where there is a quicker one than `probe` for each.
-    """
+    modules, types: the modules of its array types (`jax` for all of `jax.…`), and the names of these types. closed:
+    other types of these modules are no arrays, even if derived from one: numpy's masked arrays. attribute: instead of
+    these, an attribute that all its arrays have. turn: the order in which frameworks with an attribute are tried.
+    foreign: it ignores our stream: launches wait before (`settle`) and after. immutable: its arrays cannot be written.
+    reader: a Reader for its arrays only, if there is a faster one than `probe` for each."""
 
     name = ""
     modules: tuple[str, ...] = ()
@@ -74,15 +71,15 @@ class Framework:
         raise NotImplementedError
 
     def pointer(self) -> Callable[[Any], int]:
-        """A function from an array that is recognised to its address."""
+        """A function from a recognised array to its address."""
         raise NotImplementedError
 
     def recogniser(self, arrays: Sequence[Any]) -> Recogniser:
-        """A Recogniser of the class of these arrays, where the framework has a quick one."""
+        """A Recogniser of the class of these arrays, if the framework has a fast one."""
         return unrecognised
 
     def changed(self) -> Callable[[list[Any]], object] | None:
-        """A function that tells the framework which arrays were written; None where it need not know."""
+        """A function that reports written arrays to the framework; None if it need not know."""
         return None
 
     def current_stream(self) -> Callable[[int], int]:
@@ -90,14 +87,14 @@ class Framework:
         return lambda device: 0
 
     def settle(self, x: Any) -> None:
-        """Waits until the contents of `x` are there (foreign frameworks only)."""
+        """Waits until the contents of `x` are ready (foreign frameworks only)."""
 
     def finish(self, made: Any) -> Any:
-        """What `empty` made, written by launches, as an array of this framework."""
+        """The result of `empty`, written by launches, as an array of this framework."""
         return made
 
     def clear(self, x: Any) -> None:
-        """Zeroes an array that `empty` has made, before what is launched next."""
+        """Zeroes an array made by `empty`, before the next launch."""
         raise LaunchError("array", f"cannot zero a {type(x).__qualname__}")
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
@@ -109,7 +106,7 @@ class Framework:
 
 
 def element_strides(x: Any, strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Byte strides → element strides."""
+    """Byte strides as element strides. Raises LaunchError for strides within elements."""
     if any(stride % itemsize for stride in strides):
         raise refuse(x, f"with strides {tuple(strides)} that are no multiples of {itemsize} bytes cannot be passed")
     return tuple(stride // itemsize for stride in strides)

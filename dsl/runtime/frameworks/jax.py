@@ -33,7 +33,7 @@ class Jax(Framework):
         x.block_until_ready()
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
-        """JAX arrays cannot be written: a stand-in, which `finish` turns into one."""
+        """A stand-in for an output, which `finish` turns into a JAX array."""
         ordinal = self.describe(x).device
         if ordinal is None:
             import numpy
@@ -49,7 +49,8 @@ class Jax(Framework):
         if not hasattr(made, "allocation"):
             return jax.numpy.asarray(made)
         made.allocation.context.synchronize()
+        # copy=True: JAX would alias the stand-in's memory, which is freed with it.
         copied = jax.numpy.array(made, copy=True)
-        if made.dtype in BIT_FIELDS:  # the interface has no such type: its bits came
+        if made.dtype in BIT_FIELDS:  # the interface lacks this type: its bits were passed
             copied = jax.lax.bitcast_convert_type(copied, getattr(jax.numpy, DTYPES[made.dtype].numpy))
         return copied.block_until_ready()

@@ -21,7 +21,7 @@ class Numpy(Framework):
         return x.ctypes.data, (self.name, x.dtype, x.shape, x.strides, x.flags.writeable)
 
     def describe(self, x: Any) -> Array:
-        # What numpy has not is ml_dtypes' type, or bits in a field of its name, which needs no other package.
+        # Types that numpy lacks are types of ml_dtypes, or bits in a field of that name, which needs no other package.
         field = x.dtype.names[0] if x.dtype.names and len(x.dtype.names) == 1 else ""
         bits = field in BIT_FIELDS and x.dtype[0].name == BIT_FIELDS[field]
         dtype = field if bits else dtype_name(x, x.dtype.name)

@@ -1,4 +1,4 @@
-"""torch's tensors, and its own check of their class."""
+"""torch's tensors, and torch's own check of their class."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Torch(Framework):
     types = ("Tensor",)
 
     def probe(self, x: Any) -> tuple[int, Hashable]:
+        # `is_neg` and recording belong to the signature: `describe` refuses such tensors.
         return x.data_ptr(), (x.dtype, x.shape, x.stride(), x.get_device(), x.is_neg(), is_recorded(x))
 
     @staticmethod
@@ -34,7 +35,7 @@ class Torch(Framework):
         if not any(getattr(x, "requires_grad", False) for x in arrays):
             return guards
         records = sys.modules["torch"].is_grad_enabled
-        return lambda *tensors: not records() and guards(*tensors)  # guards do not know whether torch records
+        return lambda *tensors: not records() and guards(*tensors)  # guards ignore whether torch records
 
     def pointer(self) -> Callable[[Any], int]:
         return sys.modules["torch"].Tensor.data_ptr
@@ -80,21 +81,22 @@ class Torch(Framework):
 
 @cache
 def version_counter() -> Callable[[list[Any]], object] | None:
-    """What counts up the versions of tensors, by which torch finds that one was changed that a gradient needs. None
-    where this torch has no such function."""
+    """A function that increments the versions of tensors, by which torch detects that a tensor was changed that a
+    gradient needs. None if this torch has no such function."""
     torch = sys.modules["torch"]
     bump = getattr(torch._C, "_increment_version", None)
     if bump is None:
         return None
     try:
         bump([torch.zeros(1)])
-    except TypeError:  # one by one, before torch 2.6
+    except TypeError:  # before torch 2.6: one tensor at a time
         return lambda tensors: [bump(x) for x in tensors]
     return bump
 
 
 def address_of(x: Any) -> int:
-    """LaunchError of a tensor that stands for others while torch transforms a function (vmap, grad, jvp)."""
+    """The address of a tensor. LaunchError for one that stands for others while torch transforms a function (vmap,
+    grad, jvp)."""
     try:
         return x.data_ptr()
     except RuntimeError:
@@ -103,11 +105,10 @@ def address_of(x: Any) -> int:
 
 
 def tensor_guards(tensors: Sequence[Any]) -> Recogniser:
-    """torch's own check that tensors have the type, dtype, device, dispatch keys, sizes and strides of these.
+    """torch's own check that tensors have the types, dtypes, devices, dispatch keys, sizes and strides of these.
 
-    They tell apart tensors that require a gradient and others. It is what torch.compile guards its code with: one call
-    (150 ns for two tensors) in place of five attributes of each (1200 ns). It keeps no reference to the tensors.
-    """
+    It distinguishes tensors that require a gradient. torch.compile guards its code with it: one call (150 ns for two
+    tensors) instead of five attributes of each (1200 ns). It keeps no reference to the tensors."""
     guards = sys.modules["torch"]._C._dynamo.guards.TensorGuards
     sizes, strides = [list(x.shape) for x in tensors], [list(x.stride()) for x in tensors]
     return guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
@@ -115,7 +116,8 @@ def tensor_guards(tensors: Sequence[Any]) -> Recogniser:
 
 @cache
 def guards_work() -> bool:
-    """Whether this torch has such guards, and they tell apart all that `Torch.probe` does: they are not public."""
+    """Whether this torch has such guards, and they distinguish everything that `Torch.probe` does: they are not
+    public."""
     torch = sys.modules["torch"]
     try:
         x = torch.zeros(4, 6)

@@ -50,6 +50,7 @@ def take_plugins(context: click.Context, parameter: click.Parameter, files: tupl
 
     @cache
     def plugins() -> Plugins:
+        # Imported where it is used: `dsl --help` takes neither a grammar nor numpy.
         from dsl.kernels.plugin_files import load_plugins
 
         return load_plugins(files)
@@ -111,6 +112,7 @@ def print_version(context: click.Context, parameter: click.Parameter, value: boo
         try:
             click.echo(f"dsl {version('dsl')}")
         except PackageNotFoundError:
+            # A checkout runs by `python -m dsl` without being installed.
             click.echo("dsl of a source tree that is not installed")
         context.exit()
 
@@ -125,6 +127,7 @@ def open_outputs() -> None:
     """Replaces outputs that the caller has closed by /dev/null; else the next opened file would get their number."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
+            # Text mode: click and print write text.
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (as long as the process)
 
 
@@ -145,6 +148,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         status = stop.exit_code
+    # An exception that click would end the process for; here it goes through one exit.
     except click.ClickException as error:
         error.show()
         status = error.exit_code

@@ -67,7 +67,9 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     made: list[Ablation] = []
     with Bar() as bar:
         for experiment in found:
+            # The compiling processes of a launch end with it, before those of the next one start.
             with experiment:
+                # The number of rows is known only after planning, which the experiment has done.
                 bar.begin(experiment.call.name, len(flips_of(experiment, choice)))
                 made.append(ablated(experiment, choice, bar.advance))
             bar.clear()
@@ -76,6 +78,7 @@ def ablate(file: str, values: tuple[str, ...], as_json: bool, options: dict[str,
     if options["plot"] is not None:
         draw(made, Path(options["plot"]))
     launches = [record(each) for each in made]
+    # JSON has no NaN: `finite` writes null.
     return finite({"file": file, "launches": launches}), any(each.is_broken for each in made)
 
 
@@ -104,6 +107,7 @@ def shapley(file: str, values: tuple[str, ...], as_json: bool, options: dict[str
         with Bar() as bar:
             bar.begin(experiment.call.name, options["shapley"])
             made = shares_of(experiment, figure, options["shapley"], kinds, options["keys"], bar.advance)
+        # The bootstrap of the intervals is random, too: --seed repeats it.
         rows = made.rows(options["seed"])
         records.append({"call": experiment.call.name, "figure": figure, "orders": made.orders, "whole": made.whole})
         records[-1]["rows"] = rows

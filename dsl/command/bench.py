@@ -62,6 +62,7 @@ def command(file: str, device: str, json_file: str | None, time_limit: float, **
 def bench(file: str, device: str, time_limit: float, settings: dict[str, Any]) -> list[BenchRow]:
     """The rows: computed in this process on the emulator, in a child process on a GPU."""
     settings = {**settings, "choose": choices_of(settings["choose"], settings["skip_pass"])}
+    # Passes that are left out are choices by now: pass.NAME=off.
     del settings["skip_pass"]
     place, why = choose_device(device, False)
     # The rows come as JSON from both, so that there is one way to read them.
@@ -84,6 +85,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
     request = dict(request)
     rows = bench(load(request.pop("file")), request.pop("device"), request.pop("why"), **request)
+    # The inverse is `row_from_json`.
     return {"rows": [asdict(row) for row in rows]}
 
 

@@ -77,6 +77,7 @@ def decisions_from(experiment: Experiment, start: tuple[str, ...]) -> list[Decis
     from dsl.lab.bisect import given, plain
 
     if start in ((), (PLAIN,)):
+        # By default every choice starts plain: nothing need be known of the kernel.
         found = plain(experiment)
     else:
         assignment: dict[str, str] = {}
@@ -141,6 +142,7 @@ def between_commits(file: str, values: tuple[str, ...], as_json: bool, options: 
     asked = predicate(options["until"])
     root, name_there = file_in_repository(file)
     device = find_place(options["device"], options["arch"]).device
+    # Options of `dsl run` and of `dsl why`: an earlier compiler may refuse one that the other takes.
     run, why = [f"--device={device}", *(["--counters"] if device == "emulator" else [])], []
     for name in ("example", "schedule", "arch"):
         if options[name] is not None:

@@ -26,6 +26,7 @@ def command(files: tuple[str, ...], assemble: bool, as_json: bool) -> int:
     errors: list[TileError] = []
     records = []
     for file in files:
+        # Each file is checked by itself: an error in one hides nothing in another.
         found = check_file(file, assemble)
         errors += found.errors
         said = {"errors": [*map(record, found.sorted())], "notes": [*map(record, found.notes)]}

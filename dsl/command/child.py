@@ -40,11 +40,13 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
     time_limit: seconds that the process may wait for a GPU each time; without one, that it may take.
     """
     on_gpu = request.get("device") != "emulator"
+    # Files, since standard output and error belong to the kernel's prints.
     with tempfile.TemporaryDirectory(prefix="dsl-run-") as folder:
         asked, answered = Path(folder, "request.json"), Path(folder, "answer.json")
         limit = time_limit if on_gpu else None
         asked.write_text(json.dumps({"plugins": current().files, "request": request, "time_limit": limit}))
         command = [sys.executable, "-m", "dsl.command.child", module, str(asked), str(answered)]
+        # What this process has printed must come before the child's output.
         sys.stdout.flush()
         into = output if is_file(output) else subprocess.PIPE
         try:
@@ -53,8 +55,10 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
             text = f"the process of the launch did not end in {late.timeout:g} seconds and was stopped"
             raise failure("time-limit", text) from None
         if done.stdout:
+            # A notebook's stream is no file: the child's output is passed on here.
             (output or sys.stdout).write(done.stdout.decode(errors="replace"))
         if not answered.is_file():
+            # The child was killed, or its interpreter crashed: it wrote no answer.
             raise failure("device", f"the process of the launch ended with status {done.returncode}")
         said = json.loads(answered.read_text())
     if "errors" in said:

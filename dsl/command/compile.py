@@ -45,6 +45,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
         )
         if len(requests) == 1:  # each option has to be met
+            # With one kernel, an option that it lacks is its own located error.
             requests = [replace(requests[0], constants={**requests[0].constants, **asked.options})]
         else:
             requests = [replace(request, choices=asked.options) for request in requests]
@@ -61,6 +62,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
             else:
                 texts.append(level(program, request, emit, annotate, asked))
         if len(requests) > 1 and not options["after"]:
+            # With several kernels, each option must be met by one of them.
             asked.check()
         if output is not None:
             write_text(Path(output), texts[0])
@@ -80,6 +82,7 @@ def texts_after(program: Program, request: Request, names: Sequence[str], annota
     for name in names:
         text = printed(level_after(program, request, name))
         text = annotate_ir(text, Lines(program.source)) if annotate else text
+        # A single text stays as it is, so that `dsl opt` and --from read it.
         texts.append(f"// after {name}\n{text}" if len(names) > 1 else text)
     return "".join(texts)
 
@@ -168,6 +171,7 @@ def request_of(
 ) -> Request:
     """One kernel by its name, with what the example says of its dims."""
     known = schedules_of(program, kernel, schedule)
+    # The example's launch of this kernel gives dims and constants that the command line does not.
     near = next((request for request in planned if request.kernel == kernel.name), None)
     numbers = {**(examine(program, example, overrides).numbers if example else {}), **(near.dims if near else {})}
     numbers |= overrides.names
@@ -175,6 +179,7 @@ def request_of(
         if dim in overrides.names and type(numbers[dim]) is not int:
             raise TileError("option", None, f"'{dim}={numbers[dim]}': a dim is a count of elements")
     parameters = type_parameters([kernel])
+    # Without a launch the first type of each parameter.
     types = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
     return Request(
         kernel.name,

@@ -66,6 +66,7 @@ def is_text(word: str) -> bool:
 def count(words: Sequence[str], device: str, options: dict[str, Any], as_json: bool) -> list[CountedFile]:
     """Counts the texts that the words name, on the values that they give."""
     files = [word for word in words if is_text(word)]
+    # A PTX text without the suffix .ptx, most likely.
     if other := [word for word in words if not files and "=" not in word]:
         raise TileError("option", None, f"'{other[0]}' is no PTX text", "dsl compile FILE --emit ptx -o k.ptx")
     if not files:
@@ -99,6 +100,7 @@ def counted(request: dict[str, Any], as_json: bool) -> list[CountedFile]:
     else:
         from dsl.command.child import answer_of_child
 
+        # The child names its errors by `file`; a request has several.
         asked = {**request, "file": request["files"][0]}
         told = answer_of_child(__name__, asked, sys.stderr if as_json else None, request["time_limit"])
     return [file_from_json(each) for each in told["files"]]

@@ -76,6 +76,7 @@ def extents(shape: list[int]) -> str:
 
 def arguments(files: list[CountedFile]) -> str:
     """All values that are launched on, but for numbers that have no name."""
+    # Names of unnamed parameters: `2=VALUE` is parameter_2.
     told = {name.removeprefix("parameter_"): value for each in files for name, value in each.arguments.items()}
     is_number = {name: value[:1].isdigit() or value[:1] == "-" for name, value in told.items()}
     pairs = [f"{name} = {told[name]}" if is_number[name] else f"{name}: {told[name]}" for name in told]
@@ -109,6 +110,7 @@ def show_by(found: CountedFile, by: str | None) -> None:
     else:
         source = found_file(found.source or found.report.file, found.report.file)
         files = by_file(found.launch.by_line, source).items()
+        # A text that was copied here keeps the paths of the machine that compiled it.
         there = {file if file == source else found_file(file, found.report.file): lines for file, lines in files}
         show_counted({source: {}, **there}, source if Path(source).is_file() else None)
 
@@ -162,6 +164,7 @@ def table(files: list[CountedFile]) -> terminal.Table:
     terminal.add(made, ["result", *(word for each in files for word in (result(each), ""))])
     for column in (COLUMNS[name] for name in ROWS):
         values = [found.get(column.name) for found in figures]
+        # Rows that are 0 in all texts say nothing.
         if any(values):
             if column.name in GROUPS:
                 terminal.add(made, [])
@@ -200,6 +203,7 @@ def notes(files: list[CountedFile]) -> list[str]:
     part = [each for each in files if each.counted is not None and each.counted < each.launch.blocks]
     if part:
         found.append(f"counted in the first {max(each.counted or 0 for each in part)} blocks, times the grid")
+    # Each reason once.
     found += dict.fromkeys(f"{heading(each, files)}: {each.unassembled}" for each in files if each.unassembled)
     found += [f"{heading(e, files)}: {guess_in_words(e.report.guessed)}" for e in files if e.report.guessed]
     return found

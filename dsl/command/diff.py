@@ -70,6 +70,7 @@ def diff(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         if len(first) != len(second):
             message = f"A has {len(first)} launches, B {len(second)}"
             raise TileError("option", None, message, "--launch N, or launch=N on a side")
+        # Both sides in one contest: times of two runs differ by the clocks.
         contest = Contest(place.ordinal, options["rounds"] or ROUNDS, options["seed"])
         for pair in zip(first, second, strict=True):
             made.append(compared(*pair, options["context"], contest))
@@ -85,6 +86,7 @@ def known_level(name: str, made: dict[str, Any]) -> str:
     from dsl.lab.diff_levels import kind_of
 
     known = list(dict.fromkeys(one["level"] for each in made["kernels"] for one in each["levels"]))
+    # `ir` as of `dsl compile --emit ir`: the IR after the last pass.
     if name == "ir" and (passes := [each for each in known if kind_of(each) == "ir"]):
         return passes[-1]
     if name not in known:
@@ -253,6 +255,7 @@ def sides_at(words: SideWords, place: TuningPlace, stack: ExitStack) -> list[Sid
     commit = words.commit.removeprefix("@")
     root, name = file_in_repository(words.file)
     found = git(root, "rev-parse", "--verify", f"{commit}^{{commit}}")
+    # The worktree lives until both sides are compared.
     tree = stack.enter_context(worktree(root, found))
     # Before its compiler starts: a process of Python, and then an error that names no commit.
     if not (tree / name).is_file():

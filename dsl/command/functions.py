@@ -246,6 +246,7 @@ def tuned_row(outcome: Mapping[str, Any], point: Mapping[str, Any]) -> TunedRow:
     figures: dict[str, Any] = {}
     for name, fact in (*((each, each) for each in ("registers", "spills", "shared_bytes")), ("sass", "instructions")):
         known = [each[fact] for each in point.get("launches", ()) if each[fact] is not None]
+        # The most of its launches, as in the command's table.
         figures |= {name: max(known)} if known else {}
     if "median_us" in point:
         figures |= {"time": point["median_us"], "low": point["interval_us"][0], "high": point["interval_us"][1]}
@@ -267,6 +268,7 @@ def bench(source: Source, **options: Any) -> ResultTable[BenchedRow]:
     from dsl.examples.report import finite
 
     with asked("bench", source, options) as (file, given):
+        # The table has the same data.
         del given["json_file"]
         made = measured(given.pop("file"), given.pop("device"), given.pop("time_limit"), given)
     record = finite(as_json(file, made))
@@ -397,6 +399,7 @@ def trials(log: str | Path) -> ResultTable[Trial]:
     notes = found.notes()
     record = {"log": str(log), "unread": found.unread, "notes": notes, "trials": [asdict(row) for row in rows]}
     made = ResultTable(f"trials of {log}", rows, record, None, heads, flatten=trial_facts)
+    # Below the rows, as `dsl tune` prints them.
     made.text += "".join(f"\n{note}" for note in notes)
     return made
 

@@ -54,6 +54,7 @@ def launches(file: str, values: tuple[str, ...], options: dict[str, Any]) -> tup
     from dsl.text.program import load
 
     program = load(file)
+    # TileError for an unknown name, before the list below comes out empty.
     find_example(program, options["example"])
     wanted = [e for e in program.examples if options["example"] in (None, e.name)]
     found: list[Experiment] = []

@@ -49,6 +49,7 @@ def page_data(file: str, values: Sequence[str], options: dict[str, Any]) -> dict
     from dsl.studies.inspect.kernel import inspected
     from dsl.studies.inspect.rows import Places
 
+    # Shared by both variants: equal places have equal numbers, which the page compares.
     places = Places()
     given = [(values, options)]
     if options["vs"]:

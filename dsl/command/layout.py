@@ -56,6 +56,7 @@ def tiles_of(
     program = load(file)
     target(options["arch"])
     chosen = (options["kernel"], options["schedule"], options["arch"], options["example"])
+    # Lowered only: a picture needs neither LLVM nor ptxas.
     functions = [(r, lower(program, r).variant.function) for r in requests_for(program, list(values), *chosen)]
     return [(request, function, named_tiles(function)) for request, function in functions]
 

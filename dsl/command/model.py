@@ -57,6 +57,7 @@ def run(logs: list[Path], as_json: bool, name: str, of: str | None, device: str 
         message = f"nothing to learn: of {len(trials)} trials, no feature grows with {of}"
         hint = "trials of several points of a launch; on a GPU, dsl tune --counters has the emulator's counters"
         raise TileError("option", None, message, hint)
+    # The saved model is fitted to all trials; each kernel is judged by one that has not seen it.
     found = evaluate(lambda: model_named(name), trials, of)
     about: dict[str, Any] = {"device": trials[0].device, "trials": len(trials)}
     about |= {"kernels": [row.kernel for row in found.kernels], "notes": notes}

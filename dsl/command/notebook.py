@@ -41,6 +41,7 @@ class TileCells:
 
     def __init__(self, shell: Any):
         self.shell = shell
+        # Commands read files, so that a cell must be one.
         self.folder = tempfile.TemporaryDirectory(prefix="dsl-cells-")
         # Messages name the files in this folder without it: `table.shown`.
         CELLS.append(self.folder.name)
@@ -85,6 +86,7 @@ class TileCells:
 
 def run_cell(path: Path, words: list[str]) -> ResultTable[Any]:
     """Runs all examples of a file, or the one that the words name, as `dsl run` does."""
+    # A cell is a program of its own: all its examples are its tests.
     several = [] if "--example" in words else ["--all"]
     try:
         with command_of("run").make_context("%%tile --run", [str(path), *words, *several]) as context:

@@ -22,6 +22,7 @@ def command(file: str, passes: tuple[str, ...], output: str | None) -> int:
     """Read FILE, the IR of a kernel as `dsl compile --after PASS` writes it, run passes on it, and print the resulting
     IR. Without passes it is read, checked and printed."""
     try:
+        # The reader verifies the IR: malformed text ends here, with its line.
         level = read(read_text(Path(file), MAX_TEXT), file)
         # One at a time: the IR is verified after each pass, so that an error names its pass.
         for each in named(passes):

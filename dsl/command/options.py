@@ -22,6 +22,7 @@ WORDS = "dsl.command.words"
 
 def command_line() -> tuple[str, ...]:
     """The words of the running command, from `dsl` on; of a Python function the words of the equal command line."""
+    # silent: a Python caller may have no command at all.
     context = click.get_current_context(silent=True)
     return tuple(context.meta.get(WORDS, ())) if context is not None else ()
 
@@ -63,6 +64,7 @@ SHARED = {
     "schedule": option("--schedule", metavar="NAME", help="This schedule; without it, the dispatch's choice."),
     "example": option("--example", metavar="NAME", help="This example of the file; without it, the first."),
     "launch": option("--launch", type=click.IntRange(1), metavar="N", help="Only the example's N-th launch."),
+    # One seed for all: inputs of examples, orders of contests, searches.
     "seed": option("--seed", type=SEED, default=0, help="Seed of the random inputs, and of all orders."),
     "arch": option("--arch", default="sm_90", show_default=True, help="The target, for example sm_90a."),
     "arch_of_device": option(

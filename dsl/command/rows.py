@@ -196,6 +196,7 @@ def row_of(kind: type[Made], record: Mapping[str, Any], **more: Any) -> Made:
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     # `from` is a keyword of Python: the field is `from_`.
     known = {f"{name}_" if f"{name}_" in names else name: value for name, value in record.items()}
+    # Counters vary by kernel and device: they are no fields.
     figures = {name: value for name, value in known.items() if name not in names}
     if "figures" in names - known.keys():
         more["figures"] = figures

@@ -157,6 +157,7 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
     from dsl.text.program import load
 
     settings = {**options, "choose": choices_of(options["choose"], options["skip_pass"])}
+    # A roofline needs each launch's operations, which the emulator counts: seconds a launch.
     settings["bounds"] = options["roofline"] is not None
     if file.endswith(".ptx"):
         raise TileError("option", None, f"{file} is PTX text, not a .tile file", f"dsl count {file} launches it")
@@ -164,6 +165,7 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
     check_roofline(options["roofline"], options)
     run_all, time_limit, ncu = options["run_all"], options["time_limit"], options["ncu"]
     check_timeline(file, run_all, options)
+    # Counters are the emulator's: they choose it.
     place, why = choose_device(options["device"], options["counters"])
     settings = {name: value for name, value in settings.items() if name in CommandRequest.__slots__}
     for name in ("values", "device", "example"):
@@ -278,6 +280,7 @@ def repeated(request: CommandRequest) -> tuple[str, list[dict[str, Any]]]:
         report = execute(again)
     except Exception as error:
         text, status = render(error, request.file)
+        # For example, arrays that are too large for the emulator.
         if status == WRONG_INPUT:
             return f"The same launch was not repeated on the emulator: {text}", []
         return f"The same launch on the emulator:\n{text}", records(error, request.file)

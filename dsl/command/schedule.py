@@ -26,6 +26,7 @@ def command(file: str, values: tuple[str, ...], name: str, **options: Any) -> in
     # KERNEL comes before all NAME=VALUE.
     kernel = values[0] if values and "=" not in values[0] else None
     try:
+        # The same kernels, in the same variants, as `dsl why` shows.
         found = kernels(file, values[kernel is not None :], {**options, "kernel": kernel})
         for each in found:
             request = each.request

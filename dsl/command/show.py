@@ -80,6 +80,7 @@ def show_unjudged(report: Report) -> None:
 
 def show_check(check: Check) -> None:
     word = styled("passed", fg="green") if check.passed else styled("FAILED", fg="red", bold=True)
+    # An empty text at the end, so that there is always a first one.
     first, *rest = [*said_of_check(check), ""]
     line("expect", check.text + (f"  (line {check.line})" if check.line else ""))
     click.echo(f"  {'':<{LABEL}}{word}{': ' + first if first else ''}")
@@ -123,6 +124,7 @@ def show_time(report: Report) -> None:
     low, middle, high = report.times
     line("time", f"{middle:.1f} us (20% to 80%: {low:.1f} to {high:.1f}; 20 runs, L2 flushed)")
     if report.gbps is not None:
+        # Unknown where the device does not report its memory's clock.
         share = "" if report.share_of_limit is None else f", {report.share_of_limit:.0%} of the memory's bandwidth"
         line("rate", f"{number(report.gbps)} GB/s{share}")
     if report.tflops is not None:
@@ -149,6 +151,7 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         line("counters", f"{text}{amount(c.active_lanes, 'lane')} active {label}")
         excess = f" ({c.sectors_over_fewest:.2f} times the fewest)" if c.sectors_over_fewest else ""
         line("", f"{amount(c.sectors, 'sector')} of global memory{excess}")
+        # Kernels without shared memory or atomics have no such lines.
         if c.shared_wavefronts:
             conflicts = number(c.bank_conflicts)
             line("", f"{amount(c.shared_wavefronts, 'shared wavefront')}, {conflicts} by bank conflicts")

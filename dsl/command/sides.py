@@ -69,6 +69,7 @@ def side_words(file: str, values: Sequence[str], options: dict[str, Any], words:
     rest = []
     for word in words:
         if word.startswith("@"):
+            # A second commit would silently replace the first.
             once(side.commit, word)
             side.commit = word
         elif LOG.fullmatch(word):

@@ -47,6 +47,7 @@ class ResultTable(Sequence[Row], Generic[Row]):
     ):
         self.title, self.rows, self.record = shown(title), list(rows), record
         self.columns, self.base, self.flatten = columns, base, flatten
+        # HTML of reports names files, too.
         self.parts = [*map(shown, parts)]
         self.text = self._plain() if text is None else shown(text)
 

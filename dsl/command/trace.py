@@ -33,6 +33,7 @@ def write_trace(program: Program, request: Request, folder: Path) -> None:
         text = printed(level, names)
         label = f"{number:02}-{name}"
         write_text(folder / f"{label}.ir", text)
+        # Without rows that every pass renumbers.
         lines = ir_rows(text)
         said = f"{label:<28}{seconds * 1e3:8.1f} ms"
         if before:

@@ -41,6 +41,7 @@ def experiments(file: str, values: tuple[str, ...], options: dict[str, Any], wan
         raise error
     if not facts.launches:
         raise TileError("example", example.loc, "this example launches nothing")
+    # Launches count from 1 on the command line.
     numbers = range(len(facts.launches)) if options["launch"] is None else [options["launch"] - 1]
     blocks = options["blocks"] or FIRST_BLOCKS
     elsewhere = {"chosen": options.get("chosen"), "given": options.get("given", {}), "command": command_line()}
@@ -62,6 +63,7 @@ class Bar:
             TimeElapsedColumn(),
             TextColumn("{task.fields[last]}", markup=False),
             console=console,
+            # The bar disappears: only results stay on the terminal.
             transient=True,
             disable=not sys.stderr.isatty(),  # a notebook requests colours, but is not a terminal
         )

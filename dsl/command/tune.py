@@ -97,9 +97,11 @@ def tune(file: str, values: tuple[str, ...], as_json: bool, options: dict[str, A
         require_matplotlib(Path(options["plot"]))
     choose = choices_of(options["choose"], options["skip_pass"])
     check_options(options, choose)
+    # Options are checked first: they cost nothing.
     program = load(file)
     example = find_example(program, options["example"])
     ranges = parse_ranges(options["ranges"], {name for k in program.kernels.values() for name in dim_names(k)})
+    # Dims and types make cases, constants make points.
     overrides, domains = cases(program, example, values)
     settings = settings_of(options, domains, choose)
     # By default beside the file, so that the next run goes on from there.
@@ -260,8 +262,10 @@ def entry_of(outcome: Outcome, place: TuningPlace, ranges: dict[str, tuple[int |
     """The winner of an outcome as an entry of tuned data."""
     from dsl.calls.tuned import Entry, text_digest
 
+    # Code by hand cannot be written: --write and --from exclude each other.
     assert outcome.winner is not None and outcome.candidates[outcome.winner].edited is None
     trial, candidate = outcome.trials[outcome.winner], outcome.candidates[outcome.winner]
+    # The facts of the call, as dispatch will see them when it looks for an entry.
     facts = outcome.call.planner().facts()
     median, low, high = trial.interval
     is_timed = trial.status == "measured"

@@ -81,6 +81,7 @@ def kernels(path: str, values: tuple[str, ...], options: dict[str, Any]) -> Any:
     program = load(path)
     # An unknown target is an error before anything is planned.
     target(options["arch"])
+    # A forced option need not be of every kernel: it is checked over all of them.
     asked = Asked(choices_of(options["choose"], options["skip_pass"]))
     node = None if options["kernel"] is None else program.kernel(options["kernel"])
     example = find_example(program, options["example"]) if program.examples or options["example"] else None

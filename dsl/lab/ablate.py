@@ -94,6 +94,7 @@ def ceilings(found: Sequence[ChoiceGroup]) -> list[tuple[str, str, Assignment, b
 
 def ablate(experiment: Experiment, choice: AblationChoice, advance: Callable[[str], None]) -> Ablation:
     """Tries all rows, then measures those that can be launched, in one contest. Raises DeviceError, TileError."""
+    # First: all rows are compared with it, and its own findings are no row's fault.
     base = experiment.trial({})
     wanted = flips_of(experiment, choice)
     flips = []

@@ -147,6 +147,7 @@ def _labels(axes: Any, flips: list[Flip]) -> None:
 def _draw_times(axes: Any, flips: list[Flip]) -> None:
     rows = sorted(((f.ratio, f) for f in flips if f.ratio is not None), key=lambda row: -abs(row[0][0] - 1))
     for place, ((median, low, high), flip) in enumerate(rows):
+        # A wrong result may be fast: it must not look like a gain.
         colour = "C3" if flip.trial.verdict != "right" else "C0" if flip.differs else "grey"
         axes.errorbar([median], [place], xerr=[[median - low], [high - median]], fmt="o", markersize=3, color=colour)
     _labels(axes, [flip for _, flip in rows])

@@ -64,6 +64,7 @@ def plain_option(choice: Choice) -> str:
     for word in NOTHING:
         if word in safe:
             return word
+    # Costs that are computed on demand: only without an option that does nothing.
     costs = choice.costs
     if all(option in costs for option in safe):
         # Reversed: among equal costs the last one, as below.

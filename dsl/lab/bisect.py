@@ -84,6 +84,7 @@ def plain(experiment: Experiment, kinds: Sequence[str] = (), keys: Sequence[str]
 def given(experiment: Experiment, assignment: Assignment) -> list[Decision]:
     """The start with an assignment, a decision a key, in the order in which the choices are made."""
     made = experiment.made
+    # A key may name several choices: all that it covers are undone together.
     members = {key: [at for at, (name, c) in enumerate(made) if key in keys_of(name, c)] for key in assignment}
 
     def decision(key: str) -> Decision:

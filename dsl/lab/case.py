@@ -68,6 +68,7 @@ class Recorder(Launcher):
         written = written_names(bound)
         # A variant must start from what the launch found, and be compared with what it left.
         before = {name: copied(arrays[name]) for name in written}
+        # Launch lines run in the file's order.
         line = self.lines[len(self.launched)]
         launched = Launched(line, function, given, arrays, names, written, before)
         self.launched.append(launched)
@@ -152,6 +153,7 @@ class TuningCase:
             report = self.run.run()
         # With several launches `moves` counts the bytes of all of them.
         self.moves = report.moves if len(recorder.lines) == 1 else None
+        # Judges the dispatch's own choice, which bounds compare with.
         self.passed = {check.line: check.passed for check in report.checks}
         self.expectations: dict[int, list[ast.Assign | ast.Expect]] = {}
 
@@ -242,6 +244,7 @@ class TuningCase:
         from dsl.calls.api import load
         from dsl.runtime import to_device
 
+        # On the device: the host would take seconds.
         module = load(Path(__file__).with_name("agreement.tile"), self.place.device)
         ordinal = self.place.ordinal
         assert ordinal is not None

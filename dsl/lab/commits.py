@@ -115,6 +115,7 @@ def figures_of(said: Mapping[str, Any]) -> dict[str, Any]:
     from dsl.runtime.emulator import Counters
 
     if "error" in said:
+        # A finding's text names its kind; only races are no refusal and no fault of the device.
         codes = {row.get("code") for row in said.get("errors", [])}
         text = str(said["error"])
         # Status 2: the input is wrong, for this compiler.
@@ -157,6 +158,7 @@ def bisect_commits(
     # First parents: the history of the branch itself, one commit after another.
     listed = git(root, "rev-list", "--reverse", "--first-parent", f"{good}..{bad}").splitlines()
     commits = [git(root, "rev-parse", f"{good}^{{commit}}"), *listed]
+    # The two are one commit, or in the wrong order.
     if len(commits) < 2:
         raise TileError("option", None, f"no commit lies between '{good}' and '{bad}'", "--good COMMIT --bad COMMIT")
     known: dict[int, dict[str, Any]] = {}

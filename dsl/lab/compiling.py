@@ -74,6 +74,7 @@ class Compiler:
             return
         if not self.jobs and self.pool is None:
             self.futures[key] = Future()
+            # Without processes a request is compiled at once.
             self.futures[key].set_result(compile_request(self.task, request, self.code))
             return
         if self.pool is None:  # not forked: a GPU's driver does not survive it

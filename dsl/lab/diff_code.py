@@ -90,6 +90,7 @@ def kernels_in(tree: Path, asked: TreeQuestion, commit: str) -> dict[str, DiffKe
     if "error" in said:
         raise refused(commit, asked, str(said["error"]), [row.get("code") for row in said.get("errors", [])])
     names = [kernel_of(row) for row in said["kernels"]]
+    # PTX of two variants of a kernel could not be told apart by its name.
     if len({*names}) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         message = f"at {commit} the example launches several variants of '{twice}': it is unclear which one to compare"

@@ -32,6 +32,7 @@ class KernelTexts:
 def kernel_texts(program: Program, request: Request, compiled: Compiled) -> KernelTexts:
     """All levels of a compiled variant."""
     texts = {"ast": tree(program.kernels[request.kernel])}
+    # Values keep their names from level to level, so that only changes differ.
     names = PrintedNames()
     for name, _, level in levels_of(program, request):
         texts[name] = printed(level, names)

@@ -209,6 +209,7 @@ class Experiment:
         ready = self.run(trial, plan, made)
         attempt.ready = ready if self.is_timed else None
         if self.runner.budget is None and trial.counters:
+            # Set by the launch as chosen, which is tried first.
             self.runner.budget = int(BUDGET_FACTOR * trial.counters["thread_instructions"])
         return attempt
 
@@ -258,6 +259,7 @@ class Experiment:
         for mine, base in zip(self.attempts[id(trial)].taken, chosen, strict=True):
             # Code from elsewhere has no choices.
             names = dict.fromkeys([*base, *mine]) if mine else {}
+            # Choices of the assignment itself were meant to change.
             found |= {n: None for n in names if mine.get(n) != base.get(n) and not covered(n, assignment)}
         return list(found)
 

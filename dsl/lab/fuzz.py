@@ -65,6 +65,7 @@ def fuzz(
         elif trial.verdict not in FINE:
             # Any failure counts, not the same one: a smaller assignment may fail in another way.
             needed = reduced(assignment, lambda some, e=experiment: e.trial(some).verdict not in FINE)  # type: ignore[misc]
+            # The reduced assignment's own verdict: it may differ from the drawn one's.
             worst = experiment.trial(needed)
             made = FuzzFailure(number, experiment.example.name, worst.verdict, worst.reason, assignment, needed)
             found.failures.append(made)

@@ -55,6 +55,7 @@ class OwnProcess:
     def start(self) -> None:
         # spawn: the CUDA driver does not survive a fork
         self.pool = ProcessPoolExecutor(1, get_context("spawn"), begin_worker)
+        # An executor does not tell its process, which may have to be killed.
         self.number = self.pool.submit(os.getpid)
 
     def executor(self) -> Executor:

@@ -167,6 +167,7 @@ def load_model(text: str) -> Model:
         if not isinstance(record, dict) or not isinstance(record.get(name), kind):
             raise fault(f"'{name}' is missing or not {words}")
     made = model_named(record["model"])
+    # Before `restore`, which may depend on the figure.
     made.of = record["of"]
     try:
         # `restore` may be a plug-in's, and never end.

@@ -37,6 +37,7 @@ class LogLinear(Model):
         wanted = np.log(np.array(values))
         # The most negative weight is dropped, and the rest fitted again, until no weight is negative.
         while True:
+            # log(1 + x): counters may be 0.
             columns = [np.log1p([row[name] for row in rows]) for name in names]
             solved, *_ = np.linalg.lstsq(np.stack([np.ones(len(rows)), *columns], axis=1), wanted, rcond=None)
             least = min(range(len(names)), key=lambda at: solved[1 + at], default=None)

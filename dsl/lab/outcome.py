@@ -33,6 +33,7 @@ class Outcome:
         on other devices or days, are scaled by the reference point's time there."""
         measured = {index: trial for index, trial in self.trials.items() if trial.status == "measured"}
         of_contest = {t.contest: t.reference_us for t in measured.values() if t.reference_us}
+        # The median contest: one on a throttled device must not set the scale.
         usual = median(of_contest.values()) if of_contest else 1.0
         scales = {index: usual / trial.reference_us if trial.reference_us else 1.0 for index, trial in measured.items()}
         return {

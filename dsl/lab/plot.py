@@ -96,6 +96,7 @@ def _counters(axes: Any, outcome: Outcome, fine: list[int]) -> None:
     ranks = [outcome.trials[index].rank for index in fine]
     for name, counts in zip(RANK, zip(*ranks, strict=True), strict=True):
         least = min(counts)
+        # A counter that is 0 somewhere has no multiple of its least.
         if least:
             axes.plot(
                 range(len(fine)), [count / least for count in counts], "o-", markersize=4, label=COLUMNS[name].label

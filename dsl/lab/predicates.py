@@ -78,6 +78,7 @@ class Predicate:
     def holds(self, figures: Mapping[str, Any]) -> bool | None:
         """False if a term fails; None if no term fails, and one is undecided."""
         answers = [term.holds(figures) for term in self.terms]
+        # A term that fails decides, whatever the others are.
         return False if False in answers else None if None in answers else True
 
     def said(self, figures: Mapping[str, Any]) -> str:

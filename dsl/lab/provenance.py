@@ -50,6 +50,7 @@ def digests(root: Path) -> dict[str, str]:
     made = {"compiler": hashlib.sha256(), "runtime": hashlib.sha256()}
     for path in sorted((root / "dsl").rglob("*")):
         if path.suffix not in (".md", ".pyc") and path.is_file():
+            # The name is part of the digest: a moved file is another version.
             name = path.relative_to(root).as_posix()
             about = name.encode() + b"\0" + path.read_bytes() + b"\0"
             made["runtime" if name.startswith(f"{RUNTIME}/") else "compiler"].update(about)

@@ -102,6 +102,7 @@ class Runner:
     def attempt(self, trial: Trial, plan: Plan, made: Sequence[Made], run: bool = True) -> Ready | None:
         """Everything about a plan except its times: sets the trial's status and counters. None if it cannot be
         launched. Without `run` it is only compiled. Raises DeviceError after a fault that poisons the device."""
+        # A shared log has trials of many hosts.
         trial.where = f"{gethostname()} {self.place.device}"
         error = next((each.error for each in made if each.error is not None), None)
         if error is not None:

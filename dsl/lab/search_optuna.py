@@ -36,6 +36,7 @@ class ByOptuna(Search):
         self.open: dict[int, Any] = {}
         """optuna's trials without a result yet, by the point's index."""
         for point in points:
+            # The defaults first, as in every search: one of them is the reference.
             if point.is_default:
                 self.enqueue(point)
 

@@ -80,6 +80,7 @@ class Session:
 
     def blank(self, call: TuningCall, facts: CallFacts, values: dict[str, Any], candidate: Candidate) -> Trial:
         """The trial of a point before it runs. facts: of the call."""
+        # Code by hand is no trial of the schedule whose constants it has.
         made_from = {} if candidate.edited is None else {"from": candidate.edited.digest}
         return Trial(
             source=self.digest,

@@ -93,6 +93,7 @@ def shapley(
 def steps(experiment: Experiment, path: Sequence[Trial], figure: str) -> list[float] | None:
     """By how much the figure falls at each step of a path. Times come from one contest, and are compared within
     rounds."""
+    # A wrong variant on the way would have a figure, and no meaning.
     if any(trial.verdict not in ("right", "not run") for trial in path):
         return None
     if figure == "time":

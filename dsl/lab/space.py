@@ -241,9 +241,11 @@ def points(
     program = call.program
     kernel = program.kernels[step.kernel]
     settable = program.settable(step.kernel)
+    # A constant that the branch itself gives is no longer free.
     mine = {name: values for name, values in domains.items() if name in settable and name not in request.constants}
     types = {name: DTYPES[dtype] for name, dtype in request.types.items() if dtype in DTYPES}
     facts = target_facts(call.place.target, call.place.sms)
+    # Sets may depend on which tensors are given, and on their strides.
     facts |= tensor_names(kernel, request.absent, request.strides)
 
     def extend(chosen: dict[str, Any]) -> Iterator[dict[str, Any]]:

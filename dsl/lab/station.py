@@ -146,6 +146,7 @@ class Station:
         bound = {index: prepared(self.ready(each)) for index, each in launching.items()}
         index = None if reference is None else reference.index
         times, name = contest(bound, self.runner.rounds, self.seed, rungs, index), uuid4().hex[:12]
+        # To the nanosecond, as times in the log.
         base = None if index is None else round(median_interval(times[index])[0], 3)
         for each in racing.values():
             trial = each.trial

@@ -202,6 +202,7 @@ KEY = (*(f.name for f in fields(Trial)[:12]), "choices", "seed")
 
 def default_log(path: Path) -> Path:
     """The log of a `.tile` file in the user's cache folder."""
+    # The XDG base directory specification.
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     # Files of one name in two folders have two logs.
     place = hashlib.sha256(str(resolved(path)).encode()).hexdigest()[:8]
@@ -276,5 +277,6 @@ class Log:
     def add(self, trial: Trial) -> None:
         trial.made = trial.made or now()
         self.trials[trial.key] = trial
+        # A log names files and commands of the user: nobody else reads it.
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         append_line(self.path, json.dumps(asdict(trial)))

@@ -297,5 +297,6 @@ def in_order(points: Sequence[Point], seed: int, predicted: Mapping[int, float])
     """The defaults, then the others: by prediction, the least first, or shuffled."""
     first = [point for point in points if point.is_default]
     rest = [point for point in points if not point.is_default]
+    # A budget takes the first ones: in the file's order they would all be alike.
     Random(seed).shuffle(rest)
     return [*first, *sorted(rest, key=lambda point: predicted.get(point.index, math.inf))]

@@ -143,6 +143,7 @@ def station_of(launch: LaunchAtCase, device: str) -> Station:
         program, place = program_of(launch), find_place(device)
         example = program.examples[launch.example]
         overrides = Overrides(dict(launch.names), dict(launch.types), {}, dict(launch.options))
+        # All launches of an example share its arrays.
         case_key = json.dumps([asdict(replace(launch, call=0)), device])
         if case_key not in _cases:
             _cases.clear()

@@ -108,11 +108,13 @@ def describe(layout: Layout, spread: dict[Layout, DrawnFragment]) -> str:
     >>> describe(Layout.blocked((4, 256), (1, 8), (1, 32), (4, 1)), {})
     'vector [1, 8], lanes [1, 32], warps [4, 1]'
     """
+    # A reshape keeps the places, and changes the shape alone.
     other = next((o for o in spread if o.places == layout.places and prod(o.shape) == prod(layout.shape)), None)
     if layout in spread:
         text = fragment_words(layout, spread[layout])
     elif (blocked := blocked_form(layout)) is not None:
         text = blocked_words(*blocked)
+    # One axis: a schedule writes such a layout for a column.
     elif len(layout.shape) == 1 and (blocked := blocked_form(layout.reshape((*layout.shape, 1)))) is not None:
         text = f"as [{layout.shape[0]}, 1]: {blocked_words(*blocked)}"
     elif other is not None:
@@ -198,6 +200,7 @@ def _factors(rank: int, most: tuple[int, ...], product: int | None = None) -> It
     """All rows of powers of two up to `most` along each axis and with products up to `product`, small products
     first."""
     limit = prod(most) if product is None else product
+    # Small products first: the simplest description wins.
     size = 1
     while size <= limit:
         for row in _splits(size, rank):
@@ -211,6 +214,7 @@ def swizzle_words(type: SharedType) -> str:
     if not type.swizzle:
         return ""
     first, mask = type.swizzle[0]
+    # The usual form moves a run of bits by one distance: BITS, BASE, SHIFT.
     base = mask.bit_length() - 1
     if type.swizzle == tuple((first + i, 1 << base + i) for i in range(len(type.swizzle))):
         return f"swizzle {len(type.swizzle)}, {base}, {first - base}"

@@ -94,6 +94,7 @@ def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> R
     run = run_of(layout, inverse)
     corner = [max(extents) for extents in zip(reach(layout, run), box or (1,) * len(layout.shape), strict=True)]
     while prod(corner[:-1]) * -(-corner[-1] // (run * cells)) > MOST_LINES:
+        # Outer axes are cut first: rows stay whole.
         axis = next((i for i, extent in enumerate(corner[:-1]) if extent > 1), len(corner) - 1)
         corner[axis] //= 2
     return RegisterPicture(
@@ -114,6 +115,7 @@ def blocks(picture: RegisterPicture) -> list[list[tuple[str, int]]]:
     """The map of the corner's repeats, row by row: the place of the first element in words, and its warp. Ranks 1 and
     2."""
     layout, inverse = picture.layout, picture.layout.invert()
+    # A map of thousands of repeats would hide the picture.
     counts = [min(e // c, MOST_BLOCKS) for e, c in zip(layout.shape, picture.corner, strict=True)]
     rows, columns = (1, *counts)[-2:]
     out = []
@@ -199,5 +201,6 @@ def steps(layout: Layout, inverse: Layout, corner: tuple[int, ...]) -> Iterator[
             number = bits_of(lowest) + bit
             change = every[number]
             places = tuple((name, value) for name, value in reversed(split(layout, change).items()) if value)
+            # Bits that no other coordinate touches are added as they are.
             exact = not any(change & other for i, other in enumerate(every) if i != number)
             yield DrawnStep(axis, 1 << bit, places, exact)

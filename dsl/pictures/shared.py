@@ -60,7 +60,9 @@ class DrawnAccess:
                 # Lanes that read the same word are served together: one word counts once.
                 words.setdefault(byte, []).append(touch.lane)
         queue: dict[int, list[str]] = {}
+        # In the order of lanes: each pass reads as a row of the access.
         for byte, lanes in sorted(words.items(), key=lambda item: (item[1], item[0])):
+            # A bank serves one word a pass.
             queue.setdefault(byte % BANKS // WORD, []).append(ranges(lanes))
         deepest = max(map(len, queue.values()), default=0)
         return tuple(
@@ -183,6 +185,7 @@ def picture(function: Function, memory: Value) -> SharedPicture:
     every = tuple(accesses(function, memory))
     # A swizzle moves units whole: the lowest bit that it moves is the unit, at most 16 bytes.
     unit = min([16, *(mask & -mask for _, mask in type.swizzle)])
+    # An element is never split.
     unit = max(unit, type.dtype.bytes)
     made = SharedPicture(type, unit, (), every)
     return SharedPicture(type, unit, tuple(bank_lines(made)), every)
@@ -191,6 +194,7 @@ def picture(function: Function, memory: Value) -> SharedPicture:
 def bank_lines(picture: SharedPicture) -> Iterator[tuple[tuple[int, ...], ...]]:
     """The coordinates of the elements in the banks, 128 bytes a line, up to the swizzle's period."""
     type = picture.type
+    # Beyond the highest bit that a swizzle reads, the pattern repeats.
     period = max((2 << bit for bit, _ in type.swizzle), default=2 * BANKS)
     end = min(period, MOST_LINES * BANKS, picture.stage_bytes)
     for line in range(0, end, BANKS):

@@ -26,11 +26,13 @@ class Canvas:
         self.y = float(MARGIN)
 
     def text(self, x: float, y: float, text: str, size: int = 11, fill: str = INK, anchor: str = "start") -> None:
+        # Only titles are larger than 12.
         weight = ' font-weight="bold"' if size > 12 else ""
         self.elements.append(
             f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{fill}" text-anchor="{anchor}"{weight}>'
             f"{escape(text)}</text>"
         )
+        # An SVG has no layout: the width of text is estimated.
         reach = len(text) * LETTER * size / 11
         self.width = max(self.width, x + (reach if anchor == "start" else reach / 2 if anchor == "middle" else 0))
 
@@ -78,6 +80,7 @@ def sheet(pictures: list[tuple[str, str, RegisterPicture | SharedPicture]]) -> s
         else:
             draw_registers(canvas, picture)
         canvas.y += 2 * GAP
+    # Known only now: the document grows with its elements.
     width, height = round(canvas.width) + MARGIN, round(canvas.y)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
     head += 'font-family="ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace">'

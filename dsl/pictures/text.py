@@ -132,6 +132,7 @@ def access_lines(access: DrawnAccess, width: int) -> list[Text]:
     banks, label = list(access.heads), len("pass 32")
     size = max(len(text) for text in [*access.heads.values(), *(t for row in access.rows for t in row.values())])
     for part in parts(len(banks), size, width - label):
+        # Passes without lanes in this part of the banks are left out.
         rows = [(i, row) for i, row in enumerate(access.rows) if row.keys() & set(banks[part])]
         if not rows:
             continue
@@ -141,6 +142,7 @@ def access_lines(access: DrawnAccess, width: int) -> list[Text]:
             made = Text().append(f"{INDENT}{f'pass {i + 1}':<{label}} ", DIM)
             for bank in banks[part]:
                 lanes = row.get(bank)
+                # Lanes of a second pass are the conflict.
                 style = DIM if lanes is None else CONFLICT if i else background(first_lane(lanes))
                 made.append(f" {lanes or '·':>{size}} ", style)
             out.append(made)

@@ -34,6 +34,7 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
     words = (
         ["no bank conflicts" if not any(known) else f"up to {max(known) + 1} passes over the banks"] if known else []
     )
+    # A mask or data may decide the lanes: no number would be right.
     words += ["conflicts of some accesses unknown"] if None in beyond else []
     return "; ".join(filter(None, [swizzle_words(type), *words])) or "no accesses"
 

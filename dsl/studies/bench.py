@@ -314,9 +314,11 @@ def bench(
     row."""
     settings = LaunchSettings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
     made = Bench(program, device, why, settings)
+    # Requested schedules that no example could use are an error at the end.
     missing = dict.fromkeys(schedules)
     by_hand = {file: edited_from(file, choose or {}) for file in edited}
     unused = dict(by_hand)
+    # Before any row runs: a missing peer would be found minutes later.
     others = peers_of(peers, chosen_examples(program, examples, kernels))
     for example in chosen_examples(program, examples, kernels):
         overrides = resolve(program, example, values)
@@ -350,6 +352,7 @@ def bench(
         raise made.errors[0]
     for kernels_of in unused.values():
         raise kernels_of.not_launched(f"the rows launch {joined_names(made.rows)}")
+    # After the check that a row exists: counting takes seconds a launch.
     made.count()
     if device != "emulator":
         made.measure()

@@ -119,6 +119,7 @@ class _Check:
             facts = examine(self.program, example)
             for error in facts.errors:
                 self.found.add(error)
+            # Dims of the first example that has them.
             self.numbers = {**facts.numbers, **self.numbers}
             self.plans(facts)
             self.contracts.expected += facts.contracts
@@ -126,9 +127,11 @@ class _Check:
             schedules: list[str | None] = [*self.program.schedules_of(kernel.name)]
             for schedule in schedules or [None]:
                 self.kernel(kernel, schedule)
+            # Without a correct variant the body's names and calls were never all checked.
             if kernel.name not in self.built:
                 self.body(kernel)
         for request in self.others:
+            # One report is enough: each variant would cost as much.
             if request.kernel not in self.exhausted:
                 self.found.variants += 1
                 self.lower(request, False)

@@ -317,6 +317,7 @@ class Counter:
         if self.ordinal is not None:
             if array_bytes_of(launched) > COUNTED_BYTES:
                 return None
+            # A GPU's launch may be large: the first blocks stand for it.
             only = only or COUNTED_BLOCKS
         made = launched.count(only, self.request.arch, self.request.seed, self.request.time_limit)
         launch = found.launch
@@ -355,6 +356,7 @@ class Counter:
         if writers is None or (found.findings and self.ordinal is None):
             found.unjudged = found.unjudged or ("results are discarded after a finding" if found.findings else None)
             return
+        # A wrong result names the store that made it.
         run.launcher.written = writers
         run.empty.wrote_all()  # any parameter may be an output
         for line in self.given.expects:

@@ -294,6 +294,7 @@ class OwnText:
     def __init__(self, text: str, entry: str | None, names: Mapping[str, Any], device: str, seed: int):
         from dsl.runtime import Kernel, device_facts
 
+        # Checks the header; the device is chosen at the launch.
         self.kernel = Kernel(text, entry, "emulator")
         header = self.header = self.kernel.header
         self.ptx, self.entry, self.schedule = text, header.entry, header.schedule
@@ -347,6 +348,7 @@ class OwnText:
                 if host is not None and is_array(host):
                     arrays[name].allocation.copy_out(host.ctypes.data, host.nbytes)
 
+        # Only memory that is also read matters: pure outputs are overwritten.
         changed = changed_spans([(kernel.header, [*arrays.values()])])
         return OnGpu(kernel.bind(*arrays.values()), copy_back, lambda: kernel.attributes(ordinal), changed)
 

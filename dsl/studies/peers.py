@@ -73,6 +73,7 @@ def peer_of(text: str) -> Peer:
     if not callable(function):
         known = [key for key, value in vars(module).items() if inspect.isfunction(value) and key[0] != "_"]
         raise TileError("name", None, f"{home} has no function '{name}'", f"known: {', '.join(known) or 'none'}")
+    # A @triton.jit function is an object with the Python function in `fn`.
     if not inspect.isroutine(function) and hasattr(function, "fn"):
         message = f"{text} is a Triton kernel, which does not give its grid"
         raise TileError("option", None, message, "name a Python function that launches it")
@@ -258,6 +259,7 @@ class PeerLauncher(Launcher):
         frame = _framework(self.peer, self.ordinal)
         self.call = PeerCall(self.peer, self.roles, {name: frame(value) for name, value in arrays.items()})
         inputs = inputs_of(given, self.roles)
+        # On a GPU the peer gets copies of the host arrays, which stay as they are.
         before = {name: array.copy() for name, array in inputs.items()} if self.ordinal is None else inputs
         self.call.keep(self.ordinal)
         try:
@@ -332,6 +334,7 @@ def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
     if not found.is_contiguous:
         value = value.contiguous() if hasattr(value, "contiguous") else value.copy(order="C")
         found = describe(value)
+    # Through a buffer: the example's array may be strided.
     made = np.empty(array.shape, array.dtype)
     if ordinal is None:
         ctypes.memmove(made.ctypes.data, found.pointer, made.nbytes)

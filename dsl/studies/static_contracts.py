@@ -91,6 +91,7 @@ class StaticContracts:
 
     def judged_by(self, stated: StatedContract, kernels: list[Evidence]) -> None:
         row, judged = row_of(stated.contract), JudgedContracts()
+        # Registers and spills are ptxas's; without it these wait for a note at the end.
         if row.known == ASSEMBLED and not self.assemble:
             self.waiting.append(stated)
             return
@@ -126,6 +127,7 @@ class StaticContracts:
             if each.request == request:
                 return each
         try:
+            # A variant with the dims of another launch of the same schedule.
             self.known.append(self.emitted(lower(self.program, request)))
         except TileError:
             return None

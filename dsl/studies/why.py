@@ -80,6 +80,7 @@ def kernels_of(
         except TileError as error:
             raise at(error, launch.line) from None
         for step in plan.steps:
+            # Two launches may come to one variant.
             if step.request not in seen:
                 seen.append(step.request)
                 request = replace(step.request, choices=choose or {})
@@ -148,6 +149,7 @@ def grouped(found: Mapping[str, Choice], made: Mapping[str, Choice]) -> list[lis
     groups: dict[tuple, list[str]] = {}
     for name, choice in found.items():
         place = lines_of(choice.loc)[:1]
+        # Equal in all that a row shows.
         same = (choice.stem, *place, choice.options, choice.taken, choice.by, choice.because, *choice.costs.values())
         groups.setdefault(same, []).append(name)
     return list(groups.values())

@@ -240,7 +240,7 @@ def test_a_trial_of_a_log_is_made_again(turn: Path, tmp_path: Path) -> None:
     launch, _ = told(turn, "--vs", log)
     assert launch["kernels"][0]["constants"] == {"T": {"a": 32, "b": 16}}
     result = dsl(turn, "--vs", log, "--vs", "@HEAD")
-    assert result.exit_code == 2 and "a commit is not asked for a point" in result.stderr
+    assert result.exit_code == 2 and "a commit cannot repeat a point" in result.stderr
 
 
 def test_two_files(turn: Path, tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_two_commits_whose_compilers_tell_less_or_refuse(history: Path, monkeypa
     (kernel,) = launch["kernels"]
     assert ["exp: exact" in text for text in trees] == [False, True] and kernel["choices"] == []
     assert [row["level"] for row in kernel["levels"]] == ["ast", "ptx"] and kernel["first_difference"] is None
-    assert "no IR after each pass: @HEAD~1 tells none" in kernel["missing"]
+    assert "no IR after each pass: @HEAD~1 prints none" in kernel["missing"]
     told_of["kernels"][0]["kernel"] = "other with s"
     result = dsl(history, "--vs", "@HEAD", "--from", "@HEAD", "--device", "emulator")
     assert result.exit_code == 2 and "but the call here launches turn" in result.stderr
@@ -410,7 +410,7 @@ def test_a_known_effect_is_told_on_a_gpu(turn: Path) -> None:
         (["--vs", "launch=2"], "launch 2 is none of this example's 1"),
         (["--vs", "launch=two"], "launch=two: a launch is a number from 1 on"),
         (["--vs", "nothing.tile"], "cannot read nothing.tile"),
-        (["--vs", "nothing.ptx"], "'nothing.ptx' is no side, and no such file is there"),
+        (["--vs", "nothing.ptx"], "'nothing.ptx' is neither a side nor an existing file"),
         (["--vs", "nothing.jsonl:3"], "cannot read nothing.jsonl"),
         (["--vs", "@HEAD"], "not a git repository"),
         (["--vs", "@HEAD", "--vs", "@HEAD~1"], "a side has one commit"),

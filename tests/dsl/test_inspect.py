@@ -145,7 +145,7 @@ def test_every_machine_instruction_leads_to_the_source(which: str, request: pyte
     kernel = [line for file, line in reached if file == 0]
     assert len(set(kernel)) >= 4
     figures = int(sass["figures"].split()[0])
-    if "tells no live registers" in sass["figures"]:
+    if "reports no live registers" in sass["figures"]:
         assert figures == 255 and not sass["live"] and "13.3 does" in sass["figures"]
     else:
         assert 8 < max(sass["live"]["GPR"]) <= figures

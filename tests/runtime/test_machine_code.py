@@ -114,6 +114,6 @@ def test_live_registers_of_all_255_need_a_later_nvdisasm(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("dsl.runtime.machine_code.sass", refuses)
     monkeypatch.setattr("dsl.runtime.machine_code.version_of", lambda program: "13.2.51")
-    with pytest.raises(DeviceError, match=r"13\.2\.51 tells no live registers of a kernel with 255") as caught:
+    with pytest.raises(DeviceError, match=r"13\.2\.51 reports no live registers of a kernel with 255") as caught:
         live_registers(b"of 255", "k")
     assert caught.value.hint is not None and "nvidia-cuda-nvdisasm>=13.3" in caught.value.hint

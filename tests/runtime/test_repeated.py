@@ -80,7 +80,7 @@ def test_ranges_that_meet_are_looked_into(cuda: FakeCuda, framework: str) -> Non
 def test_elements_that_are_not_known_to_be_apart_are_refused(cuda: FakeCuda, monkeypatch: Any) -> None:
     kernel = cuda.kernel(hand_written.copy(params=STRIDED))
     monkeypatch.setattr("dsl.runtime.checks.share_memory", lambda a, b, distance: None)
-    with pytest.raises(LaunchError, match=r"y and x may share memory.* 10000 trials do not tell") as caught:
+    with pytest.raises(LaunchError, match=r"y and x may share memory.* 10000 trials do not decide") as caught:
         kernel(every_other("torch", POINTER), every_other("torch", POINTER + 4))
     assert caught.value.code == "overlap" and str(caught.value.hint).startswith("pass a copy of x")
 

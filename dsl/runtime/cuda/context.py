@@ -207,8 +207,7 @@ def _facts(device: Any) -> DeviceFacts:
         blocks_per_sm=get("MAX_BLOCKS_PER_MULTIPROCESSOR"),
         l2_bytes=get("L2_CACHE_SIZE"),
         memory_bytes=driver.call(cuda.cuDeviceTotalMem, device),
-        memory_bandwidth=2 * kilohertz * 1e3 * bits / 8
-        if kilohertz and bits
-        else None,  # double data rate: two transfers a clock
+        # Double data rate: two transfers a clock.
+        memory_bandwidth=2 * kilohertz * 1e3 * bits / 8 if kilohertz and bits else None,
         clock=clock * 1e3 if clock else None,
     )

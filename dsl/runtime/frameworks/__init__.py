@@ -58,7 +58,7 @@ def framework_of(x: Any) -> Framework:
     """The framework of an array. Raises LaunchError `array` for anything else."""
     framework = find_framework(type(x))
     if framework is None:
-        raise LaunchError("array", f"{named(x)} is not an array that a kernel takes", way_out(x))
+        raise LaunchError("array", f"{named(x)} is no array that a kernel takes", way_out(x))
     return framework
 
 

@@ -104,6 +104,7 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
     spilled = code.spill_stores + code.spill_loads
     kinds = dict.fromkeys(kind for each in live.values() for kind in each)
     at_each = [live.get(each.address, {}) if each.address is not None else {} for each in listed]
+    # Rows count from 0, lines of PTX from 1.
     ptx = [-1 if each.ptx_line is None or each.address is None else each.ptx_line - 1 for each in listed]
     return {
         "figures": f"{code.registers} registers, {spilled} bytes spilled{lacks}",
@@ -127,6 +128,7 @@ def counters(
     from dsl.runtime.emulator.counters import Counters
 
     header = compiled.ptx.count("\n") - compiled.body.count("\n")
+    # The page shows the PTX without its header.
     by_row = {line - 1 - header: found for line, found in counted.by_line.items()}
     by_line: dict[tuple[int, int], Counters] = {}
     for row, found in by_row.items():

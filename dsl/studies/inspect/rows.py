@@ -43,6 +43,7 @@ class Places:
 
     def read(self, text: str, files: Sequence[int]) -> int:
         """The number of a place in the IR's text: `1:6:3+8<4:9+4`."""
+        # From the outermost call inwards: each place names its caller's number.
         found = -1
         for part in reversed(text.split("<")):
             position, _, length = part.partition("+")

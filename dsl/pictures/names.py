@@ -81,6 +81,7 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
     """The layouts that the matrix products of a function require."""
     found: dict[Layout, DrawnFragment] = {}
     for op in walk(function.body):
+        # Only MMA instructions require layouts of their operands.
         if not op.spec.product:
             continue
         instruction, c = op.attrs["instruction"], op.result.tile.layout
@@ -147,6 +148,7 @@ def warps_of(layout: Layout) -> tuple[int, ...]:
 
 def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
     """The `contiguous` of an accumulator's layout, if it has one."""
+    # Only an accumulator's layout can be chosen.
     if fragment.operand != "C" or copies_of(layout) > 1:
         return ""
     (rows, columns), (along_m, along_n) = layout.shape, warps_of(layout)

@@ -93,6 +93,7 @@ def picture(layout: Layout, cells: int, box: tuple[int, ...] | None = None) -> R
     inverse = layout.invert()
     run = run_of(layout, inverse)
     corner = [max(extents) for extents in zip(reach(layout, run), box or (1,) * len(layout.shape), strict=True)]
+    # A tall tile would scroll away: the steps say how it continues.
     while prod(corner[:-1]) * -(-corner[-1] // (run * cells)) > MOST_LINES:
         # Outer axes are cut first: rows stay whole.
         axis = next((i for i, extent in enumerate(corner[:-1]) if extent > 1), len(corner) - 1)

@@ -115,6 +115,7 @@ def draw_registers(canvas: Canvas, picture: RegisterPicture) -> None:
     if picture.is_whole:
         return
     canvas.y += GAP
+    # A map of repeats is flat: tiles of more axes list the steps.
     if len(picture.corner) <= 2 and (found := blocks(picture)):
         canvas.line("repeats of this part: warp, first register")
         canvas.grid(

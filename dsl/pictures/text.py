@@ -24,6 +24,7 @@ def bit_table(picture: RegisterPicture) -> list[Text]:
     """One line for each axis: the bit of a place that is each bit of the coordinate."""
     most = max(map(len, picture.bits))
     cells = max((len(name) for names in picture.bits for name in names), default=1) + 2
+    # Columns line up with or without colours.
     label = max(map(len, (*picture.axes, "bit")))
     out = [Text(INDENT + "bit".ljust(label) + "".join(f"{i:>{cells}}" for i in reversed(range(most))), DIM)]
     for axis, names in zip(picture.axes, picture.bits, strict=True):
@@ -42,6 +43,7 @@ def corner(picture: RegisterPicture) -> list[Text]:
     start = slice(None, None if picture.wraps or len(picture.corner) == 1 else -1)
     labels = [", ".join(map(str, line.start[start])) for line in picture.lines]
     rows = [[cell_text(picture, cell) for cell in line.cells] for line in picture.lines]
+    # One width for all cells.
     size = max(len(text) for row in rows for text in row)
     head = ", ".join(picture.axes[start])
     label = max(map(len, (*labels, head)))
@@ -127,6 +129,7 @@ def access_lines(access: DrawnAccess, width: int) -> list[Text]:
     times = f", {access.count} times" if access.count > 1 else ""
     head = Text(f"{INDENT}line {access.line}: {access.name}, {access.bytes} bytes a lane{times}: ")
     out = [head.append(access.verdict, CONFLICT if access.beyond else TITLE)]
+    # Offsets that are data have no picture: the verdict says so.
     if not access.touches:
         return out
     banks, label = list(access.heads), len("pass 32")

@@ -51,6 +51,7 @@ class ParamLayout:
                     at[KINDS[kind], param.name] = struct.calcsize(f"={codes}")
                     length = param.length if isinstance(param, HeaderTable) else 1
                     codes += f"{length}{DTYPES[param.dtype].code}"
+                    # Made once: a converter knows the range of its type.
                     self.converters.append((position, _converter(param)))
         changing = struct.Struct(f"={codes}")
         numbers = [param for param in header.params if isinstance(param, Scalar | HeaderTable)]
@@ -68,6 +69,7 @@ class ParamLayout:
                 self.fixed.append(argument)
                 if is_map:
                     self.maps.append((offset, at["pointer", argument.of] // 8, argument))
+            # One for each `.param`, in the entry's order.
             self.offsets.append(offset)
         self._fixed = struct.Struct(f"={fixed_codes}")
         self._fixed_at = changing.size
@@ -147,6 +149,7 @@ class Buffer:
         self.bytes = bytearray(template)
         # A kernel without arguments needs an address, too.
         self._view = (ctypes.c_char * max(1, len(template))).from_buffer(self.bytes or bytearray(1))
+        # The driver reads addresses of values: the bytes must not move while it exists.
         base = ctypes.addressof(self._view)
         self._addresses = (ctypes.c_void_p * len(layout.offsets))(*(base + offset for offset in layout.offsets))
         self.address = ctypes.addressof(self._addresses)
@@ -163,6 +166,7 @@ def _converter(param: Scalar | HeaderTable) -> Callable[[Any], Sequence[Any]]:
     def table(values: Any) -> Sequence[Any]:
         if is_masked(values):
             raise LaunchError("type", f"{name} takes {length} elements of {param.dtype}, not masked ones")
+        # The numbers of a tensor in a table would lose their gradient.
         refuse_recorded(values)
         elements = values.tolist() if hasattr(values, "tolist") else values
         if not isinstance(elements, (list, tuple)) or len(elements) != length:

@@ -52,6 +52,7 @@ class Array:
         """The bytes that the elements occupy, relative to `pointer`: from (inclusive), to (exclusive)."""
         if not self.size:
             return 0, 0
+        # Negative strides reach in front of element (0, 0, …).
         low, high = ends(self.shape, self.strides)
         return low * self.itemsize, (high + 1) * self.itemsize
 
@@ -78,6 +79,7 @@ class Array:
         """Row-major without gaps. The stride of an axis with one element does not matter."""
         expected = 1
         for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            # Frameworks give any stride to an axis of one element.
             if extent != 1 and stride != expected and self.size:
                 return False
             expected *= extent
@@ -107,6 +109,7 @@ def share_memory(a: Array, b: Array, distance: int) -> bool | None:
     hard to decide. Reads no memory."""
     import numpy
 
+    # numpy decides by shapes and strides alone.
     first, second = _Placed(a, distance), _Placed(b, 0)
     try:
         return bool(numpy.shares_memory(first, second, max_work=MOST_TRIED))  # type: ignore[arg-type]

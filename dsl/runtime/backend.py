@@ -29,5 +29,6 @@ def choose(device: str | int = "auto") -> int | None:
     from dsl.runtime.cuda import driver
 
     ordinal = int(match[1] or 0)
+    # A missing GPU is an error here, not at the first launch.
     driver.require(ordinal)
     return ordinal

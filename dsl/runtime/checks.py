@@ -80,6 +80,7 @@ def pointer_test(
     """A test whether pointers are not null, aligned and apart, or equal if the pair is `in_place`. It is one Python
     expression, since loops over two arrays took twice as long in every launch with new addresses. The expression
     consists of numbers only, and of calls of `apart` of the overlaps, which run only where ranges meet."""
+    # Alignments are powers of two: a mask tests them.
     terms = [f"p[{number}] and not p[{number}] & {mask}" for number, mask in alignments]
     names: dict[str, Callable[[int], bool]] = {}
     for i, each in enumerate(overlaps):
@@ -91,6 +92,7 @@ def pointer_test(
             names[f"apart{i}"] = each.apart
             apart += f" or apart{i}(p[{a}] - p[{b}])"
         terms.append(f"({apart})")
+    # Only integers stand in the text, and names that are made here.
     test: Callable[[Sequence[int]], bool] = eval(f"lambda p: {' and '.join(terms) or True}", names)
     return test
 
@@ -125,6 +127,7 @@ class Checker:
             self._check_tensor(tensor, arrays[tensor.name])
         dims = self._bind_dims(arrays)
         names: dict[str, Number] = {"sms": sms, **self._as_kernel_has(scalars), **dims}
+        # Types and functions among the constants are no numbers.
         names |= {name: value for name, value in self.header.constants.items() if not isinstance(value, str)}
         names |= {
             stride_name(tensor.name, axis): stride
@@ -134,6 +137,7 @@ class Checker:
         }
         for expression, require in self.requires:
             if not self._evaluate(expression, names, "requires"):
+                # The message shows what the condition was evaluated with.
                 values = ", ".join(f"{name} = {names[name]}" for name in sorted(expression.names))
                 message = f"requires {require.text}" + (f" ({values})" if values else "")
                 raise self.fail("requires", message, require.hint, require.line)
@@ -218,9 +222,11 @@ class Checker:
             raise self.fail("array", message, "pass an output of torch or CuPy")
         if tensor.written and array.readonly:
             raise self.fail("array", f"{name} is written, and the array is read-only")
+        # Two threads would write one element, in any order.
         if tensor.written and array.may_overlap_itself:
             message = f"{name} is written, and its elements share memory (strides {array.strides})"
             raise self.fail("array", message, "pass a contiguous array")
+        # A contiguous array's offsets stay below its size.
         reach = array.reach if tensor.strided else max(array.size, *array.shape)
         if self.header.index_bits == 32 and reach > MOST_INT32:
             message = f"{name} reaches over {reach} elements, this variant counts up to {MOST_INT32} in 32 bits"
@@ -255,6 +261,7 @@ class Checker:
         if self.header.workspaces and blocks != own:
             message = f"{blocks} blocks: the last of the kernel's {own} to arrive finishes the work, and must run"
             raise self.fail("grid", message, "leave out grid=, or split nothing")
+        # The driver would refuse it, with an error that names no kernel.
         if blocks[0] % self.header.cluster:
             message = f"the grid has {blocks[0]} blocks along x, not a multiple of its clusters' {self.header.cluster}"
             raise self.fail("grid", message, "let the grid be a multiple of the schedule's 'cluster'")

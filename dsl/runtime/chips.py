@@ -44,9 +44,11 @@ def _row(
         name=f"emulated {name}",
         arch=arch,
         sms=sms,
+        # All but the driver's reserved KiB of a multiprocessor.
         shared_per_block=(shared_kib - 1) << 10,
         shared_per_sm=shared_kib << 10,
         reserved_shared=1 << 10,
+        # The same from sm_80 to sm_120.
         registers_per_sm=65536,
         threads_per_sm=threads,
         blocks_per_sm=blocks,

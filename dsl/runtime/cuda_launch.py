@@ -52,6 +52,7 @@ def common_stream(frameworks: Sequence[Framework]) -> Callable[[int], int]:
         handles = {name: current(ordinal) for name, current in currents.items()}
         if len(set(handles.values())) > 1:
             names = " and ".join(handles)
+            # One launch has one stream: the other framework's work would not be ordered.
             raise LaunchError("device", f"{names} have different current streams", "pass stream=, a raw handle")
         return next(iter(handles.values()))
 
@@ -265,6 +266,7 @@ class CudaLaunch(Repeated):
         buffer = self.buffer(of_stream(context, raw) if self.call.workspaces else None)
         self._pack(buffer, values)
         with context.current():
+            # Flags 0: events with times.
             start, end = (context.call(cuda.cuEventCreate, 0) for _ in range(2))
             try:
                 context.call(cuda.cuEventRecord, start, streams[raw])
@@ -287,6 +289,7 @@ class CudaLaunch(Repeated):
         other = shallow_copy(self)
         other.kernel, other.memory = replace(self.kernel, timeline=memory.pointer), memory
         other._template = b"" if self.call.workspaces else other._filled({})
+        # Buffers of the original have the other address of records.
         other._free, other._free_on = [], {}
         return other
 
@@ -324,6 +327,7 @@ class ForeignLaunch(CudaLaunch):
         for argument in arguments:
             framework = find_framework(type(argument))
             if framework is not None:
+                # JAX computes asynchronously on streams of its own.
                 framework.settle(argument)
 
 

@@ -82,7 +82,9 @@ def bf16_bits(value: float) -> int:
     bits, single = struct.unpack("<I", packed)[0], struct.unpack("<f", packed)[0]
     if single != value:
         bits = bits - (abs(single) > abs(value)) | 1
+    # Adds half of the last bit kept, one less where that bit is even.
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    # Rounding up to infinity, as `struct` refuses for f16 and f32.
     if rounded & 0x7FFF == 0x7F80 and value not in (float("inf"), float("-inf")):
         raise OverflowError("float too large for bf16")
     return rounded
@@ -93,6 +95,7 @@ def as_double(value: Any, bytes: int) -> float:
     neighbour whose last bit is 1, so that both roundings together round once. OverflowError beyond the largest
     double."""
     number = float(value)
+    # `float` turns a huge Decimal into infinity without an error.
     if isinstance(value, Decimal) and math.isinf(number) and value.is_finite():
         raise OverflowError("too large for a double")
     # A Python float is exact already.
@@ -133,6 +136,7 @@ def converter(dtype: str, name: str) -> Callable[[object], int | float | bool]:
     def integer(value: object) -> int:
         value = item_of(value)
         if isinstance(value, bool):
+            # True is an int of Python: as a number it would be a mistake unseen.
             raise refuse(value, "is a truth value")
         try:
             number = operator.index(value)  # type: ignore[arg-type]

@@ -33,6 +33,7 @@ touched_in_front: ContextVar[list[Touched] | None] = ContextVar("touched_in_fron
 @contextmanager
 def overlapping() -> Iterator[None]:
     """Around launches right behind each other, of which some start before those in front have ended."""
+    # A context variable: threads and tasks launch independently.
     token = touched_in_front.set([])
     try:
         yield
@@ -93,6 +94,7 @@ class EmulatedLaunch(Repeated):
         self._layout.pack_into(packed, 0, *values)
         memory = Memory()
         record = memory.allocate(numpy.zeros(RECORD_WORDS, numpy.uint32), "assert record")
+        # No index of the program is meant for the record: a fault near it names another array.
         memory.own.add(record.address)
         copies = self._copies(memory, values)
         for param, argument in zip(self.header.params, arguments, strict=True):

@@ -17,6 +17,7 @@ class RuntimeFault(Exception):
     caller: Any = None
 
     def __init__(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> None:
+        # All arguments go to the base: exceptions are pickled by them.
         super().__init__(code, message, hint, line)
         self.code = code
         self.message = message

@@ -50,12 +50,14 @@ def executed_in(blocks: Sequence[ListedBlock], runs: Mapping[int, int]) -> Execu
             if name in SPECIAL:
                 found.special += times
             elif name in SHARED and each.is_conditional:
+                # Issued by warps that did not run its line: the predicate left no lane.
                 found.idle_accesses += max(0, times - runs.get(each.ptx_line or 0, 0))
     return found
 
 
 def block_runs(instructions: Sequence[ListedInstruction], runs: Mapping[int, int]) -> int:
     """How many warps run a block."""
+    # Lines that no warp ran are missing.
     known = [each for each in instructions if each.ptx_line in runs]
     plain = [each for each in known if not each.is_conditional] or known
     ordered = sorted(runs[each.ptx_line] for each in plain if each.ptx_line is not None)

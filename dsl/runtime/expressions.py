@@ -88,6 +88,7 @@ def _log2(n: Number) -> Number:
 def _shift(name: str, left: bool) -> Callable[[Number, Number], Number]:
     def shift(a: Number, b: Number) -> Number:
         _integers(name, a, b)
+        # A shift by a large number would allocate its result before the check of 64 bits.
         if not 0 <= b < 64:
             raise ExpressionError(f"a shift by {b}")
         return int(a) << int(b) if left else int(a) >> int(b)
@@ -157,6 +158,7 @@ def compile_expression(tree: Tree) -> Expression:
 
     def build(node: Tree, depth: int) -> Closure:
         nonlocal nodes
+        # Counted while building: a header of 1 MiB must not make a million closures.
         nodes += 1
         if depth > MAX_DEPTH:
             raise ExpressionError(f"nested deeper than {MAX_DEPTH}")

@@ -150,6 +150,7 @@ class ForeignKernel:
         if parameter.is_array:
             fits = value.nbytes == parameter.bytes
             return None if fits else f"is {_struct(parameter)}; this array has {value.nbytes}"
+        # Addresses are 64 bits wide; compilers declare them as .u64 or .b64.
         if parameter.bytes != 8 or parameter.type[0] == "f":
             return f"is a number by value ({_type(parameter)}), no pointer"
         return None
@@ -257,6 +258,7 @@ class CudaForeign:
         from dsl.runtime.cuda.module import variable
 
         found = [(copy.array.pointer, copy.allocation.size) for _, copy in self.copies.values()]
+        # A counter of the module changes what the second launch does.
         found += [variable(self.context, self.function, name) for name in self.variables]
         return [(start, start + size) for start, size in found if size]
 
@@ -318,6 +320,7 @@ def _type(parameter: SignatureParameter) -> str:
 
 def _number_fault(parameter: SignatureParameter, value: bool | int | float) -> str | None:
     kind, bits = parameter.type, 8 * parameter.bytes
+    # `.b32` may be either: a number with a fraction is taken for a float.
     if kind in FLOATS or (kind in BITS and type(value) is float):
         try:
             struct.pack(FLOATS.get(kind) or BITS[kind], value)
@@ -326,6 +329,7 @@ def _number_fault(parameter: SignatureParameter, value: bool | int | float) -> s
         return None
     if type(value) is float:
         return f"is a .{kind}, which takes an integer" + (f", as {int(value)}" if _is_whole(value) else "")
+    # PTX's integers may be meant with or without a sign.
     if not -(1 << bits - 1) <= value < 1 << bits:
         return f"is a .{kind}, which has no {value}"
     return None

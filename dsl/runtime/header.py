@@ -309,6 +309,7 @@ def _json(line: str, number: int) -> Any:
 
     if len(line) > MAX_LINE:
         fail(f"is longer than {MAX_LINE} characters")
+    # `write` makes ASCII only.
     if not line.isascii():
         fail("is not ASCII")
     try:
@@ -342,6 +343,7 @@ def parse(record: Any) -> Header:
     params = tuple(_param(row, f"params[{index}]") for index, row in enumerate(rows.params))
     arguments = tuple(_argument(row, f"arguments[{index}]") for index, row in enumerate(rows.arguments))
     header = _read({**record, "params": [], "arguments": []}, Header)
+    # inf and nan are words in JSON.
     constants = {n: NOT_FINITE.get(v, v) if isinstance(v, str) else v for n, v in header.constants.items()}
     header = replace(header, constants=constants, params=params, arguments=arguments)
     _check_known(record, to_json(header), "")
@@ -351,6 +353,7 @@ def parse(record: Any) -> Header:
             fail("in_place", f"has {y} and {x}, not a written tensor and another tensor")
     for index, workspace in enumerate(header.workspaces):
         _check_dtype(workspace.dtype, f"workspaces[{index}]")
+    # Last: types are right by now.
     _check_names(header)
     return header
 
@@ -396,6 +399,7 @@ def _param(row: dict[str, Any], where: str) -> Param:
     param: Param = _read(row, kinds[row["kind"]], where)
     _check_dtype(param.dtype, where)
     if isinstance(param, HeaderTensor):
+        # Pointers are tested by a mask.
         if param.align & (param.align - 1):
             fail(f"{where}.align", f"is not a power of two: {param.align}")
         if not param.optional and not param.present:

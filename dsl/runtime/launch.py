@@ -285,6 +285,7 @@ class Kernel:
         keyed = [(self.header.params[index].name, arguments[index]) for index in self._keyed]
         scalars = {name: _number(value, name) for name, value in keyed}
         ordinal = self._place(arrays)
+        # The emulator is the chip that the PTX was compiled for.
         facts = emulated_facts(self.header.arch) if ordinal is None else device_facts(ordinal)
         call = self._checker.check(arrays, scalars, facts.sms, grid)
         launch = self._back_end(ordinal, call, list(dict.fromkeys(frameworks)))
@@ -302,6 +303,7 @@ class Kernel:
             raise LaunchError("device", f"{self.header.label}: the arrays are on different devices: {where}")
         device = next(iter(places), None)
         if device is None:
+            # Only host arrays, or none: the device is the caller's.
             return choose(self.device)
         if self.device == "emulator" or self.device not in ("auto", "cuda", f"cuda:{device}"):
             name = places[device]
@@ -325,7 +327,9 @@ class Kernel:
 
         is_host = any(array.device is None for array in call.arrays.values())
         is_foreign = any(framework.foreign for framework in frameworks)
+        # One foreign array makes the whole launch wait.
         kind = HostLaunch if is_host else ForeignLaunch if is_foreign else CudaLaunch
+        # Host arrays have no stream: the launch takes the default one.
         known = [] if is_host else frameworks
         return kind(self._load(ordinal), self._checker, self._layout, call, known, self.overlaps)
 

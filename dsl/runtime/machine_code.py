@@ -245,4 +245,5 @@ def _inner(blocks: list[_Block], entries: list[int]) -> list[set[int]]:
                     if each not in inside:
                         inside.add(each)
                         work += before[each]
+    # A loop that contains another loop's head is an outer one.
     return [loop for head, loop in loops.items() if not any(other != head and other in loop for other in loops)]

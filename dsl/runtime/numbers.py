@@ -37,6 +37,7 @@ def exact_key(value: Any) -> Hashable:
 
 def same_number(a: Any, b: Any) -> bool:
     """Whether two numbers of any types have one value: zeros must have one sign, and NaN equals NaN."""
+    # NaN is the only value that differs from itself.
     return (a == b and copysign(1, a) == copysign(1, b)) or (a != a and b != b)
 
 

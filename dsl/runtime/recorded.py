@@ -24,6 +24,7 @@ def is_recorded(x: Any) -> bool:
     """Whether torch records operations on a tensor for gradients: not inside an operator, which has a gradient of its
     own. Forward-mode gradients are recorded, too."""
     if getattr(x, "requires_grad", False):
+        # Not imported: a tensor exists, so torch is loaded.
         torch = sys.modules["torch"]
         return torch.is_grad_enabled() and not is_below_autograd(torch)
     forward: Any = sys.modules.get("torch.autograd.forward_ad")

@@ -71,6 +71,7 @@ class KeptMemory:
 
         cuda = driver.bindings()
         with self.context.current():
+            # Ordered by the stream, in front of the launch.
             self.context.call(cuda.cuMemcpyDtoDAsync, target, source, size, cuda.CUstream(0))
 
 
@@ -89,6 +90,7 @@ def in_a_row(launches: Sequence[Callable[[], object]]) -> Callable[[], object]:
         for each in renewals:
             each()
 
+    # A launch that restores nothing costs nothing more.
     return Renewed(launch, renew) if renewals else launch
 
 

@@ -50,5 +50,6 @@ class Repeated:
         """Makes its launches report the arrays that they write. frameworks: of each tensor; written: whether the kernel
         writes it."""
         told = [(each.changed(), i) for i, (each, is_one) in enumerate(zip(frameworks, written, strict=True)) if is_one]
+        # At most one framework wants to know: torch.
         known = {changed: None for changed, _ in told if changed is not None}
         self.changed, self.places = next(iter(known), None), tuple(i for changed, i in told if changed is not None)

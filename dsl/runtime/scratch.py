@@ -23,6 +23,7 @@ class ScratchArray(np.ndarray):
     def check_zero(self, name: str, text: str, location: Location | None) -> None:
         """Raises FindingError if an element is not zero. `text` and `location`: the workspace's line in the file."""
         values = self.view(np.ndarray).reshape(-1)
+        # bf16 and 8-bit floats are bits in a field: numpy compares no structures with 0.
         if values.dtype.names:
             values = values[values.dtype.names[0]]
         found = np.flatnonzero(values)
@@ -61,6 +62,7 @@ def make_scratch(
     else:
         steps = [step * memory.itemsize for step in strides]
         made = as_strided(memory, shape, steps).view(ScratchArray)
+        # Bytes between strided elements belong to nobody, and are not checked.
         elements = np.zeros(memory.nbytes, bool)
         as_strided(elements, (*shape, memory.itemsize), (*steps, 1))[...] = True
     made.scratch = Scratch(memory.nbytes, must_be_zero, is_zeroed=is_zeroed, elements=elements)

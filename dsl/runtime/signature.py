@@ -74,6 +74,7 @@ def target_of(ptx: str) -> str | None:
 def addresses_in(ptx: str, signature: EntrySignature) -> set[str]:
     """The parameters that an entry's text declares as pointers, or converts to addresses of global memory."""
     body = _body(ptx, signature)
+    # Addresses are generic until `cvta.to.global` makes them global.
     made = set(re.findall(r"\bcvta\.to\.global\.u64\s+%\w+\s*,\s*(%\w+)", body))
     loads = re.findall(r"\bld\.param\.[ub]64\s+(%\w+)\s*,\s*\[\s*([\w$%]+)\s*\]", body)
     declared = {parameter.name for parameter in signature.parameters if parameter.is_pointer}

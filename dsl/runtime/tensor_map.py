@@ -137,6 +137,7 @@ def of_array(array: Array, argument: MapArgument, stored: bool = False) -> Tenso
         )
     if argument.window is not None:
         _check_window(name, argument.axes, extents, argument.window)
+    # The driver checks strides of axes with one element, too.
     outer = tuple(stride if extent > 1 else MAP_PIECE for extent, stride in zip(extents[1:], strides[1:], strict=True))
     return TensorMap(size, extents, outer, argument.box, argument.swizzle, argument.window)
 

@@ -68,6 +68,7 @@ def space_for(header: Header, grid: tuple[int, int, int], events: int, blocks: i
     if not header.timeline:
         raise LaunchError("call", f"{header.label} has no marks", "compile it with marks")
     warps, all_blocks = -(-header.threads // WARP), prod(grid)
+    # All blocks have records of one size.
     of_block = TimelineSpace(1, events, warps).size - HEAD.size
     most = (MOST_BYTES - HEAD.size) // of_block
     if not most or (blocks is not None and min(blocks, all_blocks) > most):
@@ -87,6 +88,7 @@ def records(space: TimelineSpace, raw: Any) -> list[WarpRecord]:
 
 def _record(space: TimelineSpace, number: int, memory: memoryview) -> WarpRecord | None:
     sm, begin_ns, begin, end_ns, end, used = RECORD.unpack_from(memory)
+    # The memory is zeroed at the launch: such a warp has not begun.
     if not begin_ns and not begin:
         return None
     written = (used - RECORD.size) // EVENT_BYTES if used else space.events

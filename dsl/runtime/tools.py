@@ -104,6 +104,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
         except BaseException:
             _stop(process)
             raise
+    # A program may print such words and succeed.
     if process.returncode and NO_MEMORY.search(err + out):
         raise _limited(name, f"needs more than {MEMORY_LIMIT >> 20} MiB of memory")
     return subprocess.CompletedProcess(command, process.returncode, out, err)

@@ -14,6 +14,7 @@ def to_device(x: Any, device: int = 0) -> DeviceArray:
     """Copies a host array (numpy, torch on the CPU, …) to a new DeviceArray. The array is row-major, or would be with
     its axes in another order, as `x.T`: the copy has the same strides."""
     array = describe(x)
+    # With the largest stride first the array must be row-major.
     axes = sorted(range(len(array.shape)), key=lambda axis: -array.strides[axis])
     shape, strides = (tuple(of[axis] for axis in axes) for of in (array.shape, array.strides))
     if array.device is not None or not (

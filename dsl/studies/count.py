@@ -242,6 +242,7 @@ class Counter:
         settings = LaunchSettings(seed=self.request.seed)
         run = ExampleRun(program, program.examples[0], "emulator", self.request.why, Overrides(), settings)
         self.given.evaluate(run)
+        # x
         if asked is not None:
             return run, ForeignText(text, file, asked, run.host, self.given.names)
         return run, OwnText(text, entry, run.names, self.request.device, self.request.seed)

@@ -37,6 +37,7 @@ def schedule_text(program: Program, variant: Variant, name: str, reasons: list[s
 def constants(program: Program, variant: Variant) -> list[Line]:
     """The kernel's constants, and `warps`."""
     kernel = program.kernels[variant.request.kernel]
+    # `warps` is no constant of the kernel, but decides its code.
     values: dict[str, Any] = {"warps": variant.schedule.warps}
     values |= {c.name: variant.constants[c.name] for c in kernel.constants if c.types is None}
     return [Line(f"{name} = {said(value)}", place_of(variant, name)) for name, value in values.items()]
@@ -83,6 +84,7 @@ def chosen(made: Mapping[str, Choice]) -> list[Line]:
     found = []
     for stem, choices in stems.items():
         free = [(key, choice) for key, choice in choices if says_something(choice)]
+        # A key without a number stands for all choices of a stem: shorter, and it outlives edits.
         alike = len(free) == len(choices) and len({choice.taken for _, choice in free}) == 1
         for key, choice in [(stem, free[0][1])] if alike else free:
             found.append(Line(choose_line(key, choice.taken), reason_of(choice)))

@@ -67,6 +67,7 @@ class StaticContracts:
 
                 llvm_level_for(function)
                 function.choices.check_met()
+        # No device is needed: the contract is judged for the target's chip.
         facts = emulated_facts(request.arch)
         return Evidence(request, function, facts, f"{facts.name}, {request.arch}", made, assembles=self.assemble)
 

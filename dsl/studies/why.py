@@ -48,6 +48,7 @@ class ExplainedKernel:
         from dsl.runtime.errors import LaunchError
         from dsl.runtime.machine_code import machine_code
 
+        # As a constant, an option that cannot be taken is an error, which is shown.
         request = replace(self.request, constants={**self.request.constants, key: option})
         try:
             made = compile_variant(self.program, request)
@@ -158,6 +159,7 @@ def grouped(found: Mapping[str, Choice], made: Mapping[str, Choice]) -> list[lis
 def as_json(keys: Sequence[str], made: Mapping[str, Choice]) -> dict[str, Any]:
     """Equal choices as data. `key` is their common stem, or the first key if other choices share the stem."""
     choice = made[keys[0]]
+    # A stem covers choices of other rows, too, unless these are all.
     whole = len(keys) == sum(each.stem == choice.stem for each in made.values())
     name = choice.stem if whole else keys[0]
     return {

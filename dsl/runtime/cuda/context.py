@@ -52,6 +52,7 @@ class Context:
 
     def make_current(self) -> None:
         """Puts the context on top of this thread's stack; `restore` takes it off again."""
+        # Pushed and popped: the caller's own context stays current.
         (code,) = driver.bindings().cuCtxPushCurrent(self.cu_context)
         self.check(code, "making the context current")
 

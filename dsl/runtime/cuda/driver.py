@@ -36,6 +36,7 @@ def _initialise() -> tuple[int, str | None]:
         return os.getpid(), f"no CUDA driver: {' '.join(str(error).split())}"
     if code != 0:
         return os.getpid(), f"the CUDA driver does not start: {_describe(code)}"
+    # CUDA_VISIBLE_DEVICES may hide all devices of a working driver.
     code, count = cuda.cuDeviceGetCount()
     return os.getpid(), None if code == 0 and count else "the CUDA driver has no device"
 

@@ -70,6 +70,7 @@ class HostCopy:
         self.array, self.host, self.size = array, array.pointer + low, high - low
         self.offset = array.copy_offset
         self.allocation = Allocation(owner, self.offset + self.size)
+        # Output arrays, too: a kernel may write only some elements.
         self.allocation.copy_in(self.host, self.size, self.offset)
         self.pointer = self.allocation.pointer + self.offset - low
 
@@ -128,6 +129,7 @@ class DeviceArray:
         return {
             "shape": self.shape,
             "typestr": dtype.str,
+            # False: it may be written.
             "data": (self.allocation.pointer, False),
             "strides": None if self.array.is_contiguous else self._byte_strides,
             "version": 3,

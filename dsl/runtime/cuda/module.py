@@ -115,6 +115,7 @@ def load(context: Context, ptx: str, header: Header) -> LoadedKernel:
     cuda = driver.bindings()
     with context.current():
         known = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
+        # A text with .reqnctapercluster needs no attribute, and its launch is the fast one.
         says_cluster = header.cluster == 1 or context.call(cuda.cuFuncGetAttribute, known, function) == header.cluster
     has_record = any(argument.kind == "record" for argument in header.arguments)
     record = context.add_record(header.label) if has_record else 0
@@ -210,6 +211,7 @@ def _check_device(facts: DeviceFacts, code: LaunchedCode) -> None:
 def _load_module(context: Context, ptx: str, maxnreg: int | None) -> Any:
     cuda = driver.bindings()
     option = cuda.CUjit_option
+    # Zeroed: the driver writes a C string of unknown length.
     log = bytearray(LOG_BYTES)
     options = {option.CU_JIT_ERROR_LOG_BUFFER: log, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES}
     if maxnreg is not None:

@@ -72,7 +72,9 @@ def _encoded(context: Context, tensor_map: TensorMap, pointer: int) -> Any:
         *parts,
         _word("Interleave", "NONE"),
         _word("Swizzle", swizzle),
+        # Reads of global memory fetch whole lines of 128 bytes into the L2.
         _word("L2promotion", "L2_128B"),
+        # Outside of the array are zeros, not NaN.
         _word("FloatOOBfill", "NONE"),
     )
 

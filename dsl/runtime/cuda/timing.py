@@ -61,6 +61,7 @@ def measure_rounds(
             owner.call(cuda.cuMemsetD32Async, trash.pointer, 0, trash.size // 4, handle)
 
     with owner.current():
+        # Reused for each batch.
         events = [owner.call(cuda.cuEventCreate, 0) for _ in range(2 * min(QUEUED, len(in_turn)))]
         try:
             # Warm-up: the first launches load code.
@@ -73,6 +74,7 @@ def measure_rounds(
                 batch = in_turn[first : first + QUEUED]
                 pairs = list(zip(events[::2], events[1::2], strict=True))[: len(batch)]
                 if flush_l2:
+                    # The host queues launches while the device is busy with these.
                     flush(AHEAD)
                 for (start, end), index in zip(pairs, batch, strict=True):
                     renewals[index]()

@@ -32,7 +32,9 @@ class StreamWorkspaces:
     def addresses(self, header: Header, counts: Mapping[str, int]) -> dict[str, int]:
         """The addresses of the workspaces of a launch, by name."""
         found: dict[str, int] = {}
+        # Two threads may launch on one stream.
         with self.lock:
+            # Zeroed memory is a piece of its own: it need never be zeroed again.
             for zero in (True, False):
                 ends, size = {}, 0
                 for each in header.workspaces:
@@ -79,6 +81,7 @@ _streams: dict[tuple[int, int, int], StreamWorkspaces] = {}
 
 def of_stream(owner: Context, stream: int) -> StreamWorkspaces:
     """The workspaces of a raw stream handle."""
+    # One handle, but a stream for each thread.
     thread = threading.get_ident() if stream == PER_THREAD else 0
     key: Any = (owner.ordinal, stream, thread)
     found = _streams.get(key)

@@ -31,6 +31,7 @@ def frameworks() -> tuple[Framework, ...]:
     for file in iter_modules(__path__):
         members = vars(import_module(f"{__name__}.{file.name}")).values()
         found += [each() for each in members if isinstance(each, type) and issubclass(each, Framework) and each.name]
+    # DLPack last: an export makes a capsule at each call.
     return tuple(sorted(found, key=lambda framework: framework.turn))
 
 
@@ -43,6 +44,7 @@ def find_framework(kind: type) -> Framework | None:
 
 
 def _look_up(kind: type) -> Framework | None:
+    # By name: importing torch takes seconds.
     by_module = {module: framework for framework in frameworks() for module in framework.modules}
     for base in kind.__mro__:
         framework = by_module.get(base.__module__.partition(".")[0])

@@ -22,6 +22,7 @@ class CudaArrayInterface(Framework):
         from dsl.runtime.cuda.memory import device_of_pointer
 
         interface = x.__cuda_array_interface__
+        # A kernel would compute with masked elements.
         if interface.get("mask") is not None:
             raise refuse(x, "with a mask cannot be passed to a kernel")
         order, letter, width = interface["typestr"][0], interface["typestr"][1], int(interface["typestr"][2:])

@@ -53,6 +53,7 @@ class CuPy(Framework):
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
         cupy = sys.modules["cupy"]
+        # CuPy allocates on the current device.
         with cupy.cuda.Device(x.data.device_id):
             return cupy.empty(shape, numpy_dtype(dtype))
 

@@ -107,6 +107,7 @@ def read(x: Any) -> Array:
     dtype = dtype_name(x, name)
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else row_major(shape)
+    # Pinned host memory is read as host memory.
     device = tensor.device_id if tensor.device_type in (CUDA, CUDA_MANAGED) else None
     pointer = (tensor.data or 0) + tensor.byte_offset
     if DTYPES[dtype].bytes * 8 != tensor.bits:

@@ -17,6 +17,7 @@ class Jax(Framework):
     immutable = True
 
     def describe(self, x: Any) -> Array:
+        # A tracer of jax.jit has no memory.
         if not hasattr(x, "unsafe_buffer_pointer"):
             raise refuse(x, "that is being traced cannot be passed to a kernel", "launch outside of jax.jit")
         devices = x.devices()
@@ -25,6 +26,7 @@ class Jax(Framework):
         (device,) = devices
         dtype = dtype_name(x, x.dtype.name)
         shape = tuple(x.shape)
+        # JAX's own numbers count devices of all hosts.
         ordinal = None if device.platform == "cpu" else device.local_hardware_id
         pointer = x.unsafe_buffer_pointer()
         return Array(self.name, pointer, shape, row_major(shape), dtype, ordinal, readonly=True, immutable=True)

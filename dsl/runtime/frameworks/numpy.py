@@ -33,6 +33,7 @@ class Numpy(Framework):
         return Array(self.name, x.ctypes.data, x.shape, strides, dtype, None, not x.flags.writeable)
 
     def clear(self, x: Any) -> None:
+        # As bytes: ml_dtypes' types need no conversion.
         x.reshape(-1).view("uint8")[...] = 0
 
     def empty(self, x: Any, shape: tuple[int, ...], dtype: str) -> Any:

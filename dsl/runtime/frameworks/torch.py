@@ -53,6 +53,7 @@ class Torch(Framework):
                 f"that requires a gradient {NO_GRADIENT}",
                 WITH_GRADIENT,
             )
+        # The memory has the other sign: torch negates lazily.
         if x.is_neg():
             raise refuse(x, "with its negative bit set cannot be passed to a kernel", "resolve_neg()")
         dtype = dtype_name(x, str(x.dtype).removeprefix("torch."))
@@ -123,6 +124,7 @@ def guards_work() -> bool:
         x = torch.zeros(4, 6)
         same, check = torch.ones(4, 6), tensor_guards([x, x])
         others = [x[:3], x[:, :5], x.reshape(6, 4), x.view(24), x.T, x[:, ::2], x.int(), x.half(), x.to("meta")]
+        # A tensor with the negative bit set.
         others.append(torch.zeros(4, 6, dtype=torch.complex64).conj().imag)
         with torch.enable_grad():
             others.append(torch.zeros(4, 6, requires_grad=True))

@@ -31,7 +31,7 @@ COMMANDS = {
     "bisect": "Find the choice, or the commit, at which a figure changes.",
     "fuzz": "Give choices random options: results must stay right.",
     "check": "Report all errors of files, without generating code.",
-    "verify": "Compare a kernel's meaning after each pass, and its PTX.",
+    "verify": "Compare a kernel's results after each pass, and its PTX's.",
     "compile": "Show any level of a kernel as text.",
     "why": "Say why a kernel's code is as it is, and what else it could be.",
     "schedule": "Print the complete schedule that a call gets, with a reason for each line.",

@@ -206,7 +206,7 @@ def compared_within_examples(rows: list[BenchRow]) -> bool:
 
 
 def names_of(rows: list[BenchRow]) -> list[tuple[str, list[str]]]:
-    """Columns that tell the rows apart: (title, a text a row)."""
+    """Columns in which rows differ: (title, a text for each row)."""
     others = any(row.schedule for row in rows)
     found = [
         ("example", [row.example or "-" for row in rows]),

@@ -1,8 +1,8 @@
-"""A run in a process of its own: an illegal access on a GPU poisons the process, and a launch that never ends ends with
-it alone.
+"""Runs a request in a child process: an illegal access on a GPU poisons a process, and a launch that never ends can
+only be ended with its process.
 
-The process waits for each launch as long as the time limit says, and tells which did not end. Should it not answer by
-itself, it is stopped `GRACE` later.
+The child waits for each launch within the time limit, and reports which one did not end. If the child itself does not
+answer, it is stopped `GRACE` seconds later.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.plugins import current, give
 
 GRACE = 60.0
-"""Seconds beyond the time limit of a launch on a GPU, for all else: start, compilation, what the emulator counts."""
+"""Seconds beyond the time limit of a launch on a GPU, for everything else: start, compilation, the emulator's
+counts."""
 
 
 def run_in_child(request: CommandRequest, output: Any, time_limit: float) -> Report:
-    """The report of a request. What the kernel prints goes to `output`. Raises ChildFailure."""
+    """The report of a request. The kernel prints to `output`. Raises ChildFailure."""
     return from_json(answer_of_child("dsl.command.request", asdict(request), output, time_limit))
 
 
 def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limit: float) -> dict[str, Any]:
-    """What the function `answer` of `module` says in a process of its own; both are JSON, and `request` has the
-    `file` and the `device`. Raises ChildFailure.
+    """The result of the function `answer` of `module` in a child process; both are JSON, and `request` has the `file`
+    and the `device`. Raises ChildFailure.
 
-    time_limit: seconds that the process may wait for a GPU each time; without one, that it may take.
+    time_limit: on a GPU, the most seconds of each wait for it; on the emulator, of the whole process.
     """
     on_gpu = request.get("device") != "emulator"
     # Files, since standard output and error belong to the kernel's prints.
@@ -67,7 +68,8 @@ def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limi
 
 
 def is_file(stream: Any) -> bool:
-    """Whether a process can write to a stream itself (None: that of this one): those of notebooks have no file."""
+    """Whether a child can write to a stream directly (None: to this process's output); a notebook's streams have no
+    file."""
     try:
         (stream or sys.stdout).fileno()
     except (OSError, AttributeError, ValueError):
@@ -76,13 +78,13 @@ def is_file(stream: Any) -> bool:
 
 
 def failure(code: str, message: str) -> ChildFailure:
-    """Of a child that gave no answer."""
+    """The error of a child that gave no answer."""
     error = TileError(code, None, message)
     return ChildFailure(error.render(), DEVICE_FAILED, [record(error)])
 
 
 def main(module: str, asked: str, answered: str) -> None:
-    """The child: answers the request, or writes the error."""
+    """Runs in the child: answers the request, or writes the error."""
     given = json.loads(Path(asked).read_text())
     request = given["request"]
     try:
@@ -98,7 +100,7 @@ def main(module: str, asked: str, answered: str) -> None:
 
 
 def waits(seconds: float | None) -> AbstractContextManager[None]:
-    """Around launches on a GPU, which must end in so many seconds; None: there is none."""
+    """Around launches on a GPU, which must end within so many seconds; None: no limit."""
     if seconds is None:
         return nullcontext()
     from dsl.runtime.cuda.context import time_limit

@@ -1,4 +1,4 @@
-"""`dsl compile`: any level of a kernel as text."""
+"""`dsl compile`: shows any level of a kernel as text."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from dsl.text.program import Program, dim_names, load, type_parameters
 @click.option("--after", multiple=True, metavar="PASS", help="Show the IR after this pass, or 'build'; repeatable.")
 @click.option("--trace", metavar="DIR", help="Write the IR after each pass to DIR, with differences.")
 def command(file: str, values: tuple[str, ...], output: str | None, **options: Any) -> int:
-    """Compile the kernels of FILE (.tile) and show a level. Dims, types and constants come from its example and from
-    NAME=VALUE."""
+    """Compile the kernels of FILE (.tile) and show a level. Dims, types and constants come from the file's example and
+    from NAME=VALUE."""
     emit, annotate = "ir" if options["after"] else options["emit"], options["annotate"]
     try:
         asked = Asked(choices_of(options["choose"], options["skip_pass"]))
@@ -44,7 +44,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
         requests = requests_for(
             program, list(values), options["kernel"], options["schedule"], options["arch"], options["example"]
         )
-        if len(requests) == 1:  # each option has to be met
+        if len(requests) == 1:
             # With one kernel, an option that it lacks is its own located error.
             requests = [replace(requests[0], constants={**requests[0].constants, **asked.options})]
         else:
@@ -77,7 +77,7 @@ def command(file: str, values: tuple[str, ...], output: str | None, **options: A
 
 
 def texts_after(program: Program, request: Request, names: Sequence[str], annotate: bool) -> str:
-    """The IR after each of these passes; of one alone it is text to edit. TileError for a pass that is none."""
+    """The IR after each of these passes; a single one is text that can be edited. TileError for an unknown pass."""
     texts = []
     for name in names:
         text = printed(level_after(program, request, name))
@@ -93,11 +93,11 @@ COMMENT = {"ptx": "//", "sass": "//", "ir": "//", "llvm": ";"}
 def requests_for(
     program: Program, values: list[str], kernel: str | None, schedule: str | None, arch: str, example: str | None
 ) -> list[Request]:
-    """The variants to compile: what the example launches, or the kernel by its name."""
+    """The variants to compile: those that the example launches, or the kernel with this name."""
     node = None if kernel is None else program.kernel(kernel)
     chosen = find_example(program, example) if program.examples or example is not None else None
     overrides = resolve(program, chosen, values, node)
-    asked = schedule if node is None else None  # of a kernel by its name, not of what the example launches
+    asked = schedule if node is None else None  # with --kernel it is that kernel's, not the example's
     must = node is None
     planned = planned_requests(program, chosen, overrides, arch, asked, must) if chosen is not None else []
     if node is None:
@@ -113,8 +113,8 @@ def requests_for(
 def planned_requests(
     program: Program, example: ast.Example, overrides: Overrides, arch: str, schedule: str | None, must: bool
 ) -> list[Request]:
-    """The variants of the example's launches, each once. must: refuse a launch that only a run can plan, rather than
-    leave it out."""
+    """The variants of the example's launches, each once. must: refuse a launch that only a run can plan, instead of
+    leaving it out."""
     found: list[Request] = []
     for launch in launches_of(program, example, overrides, must):
         try:
@@ -126,13 +126,13 @@ def planned_requests(
 
 
 def launches_of(program: Program, example: ast.Example, overrides: Overrides, must: bool) -> list[LaunchFacts]:
-    """The launches of an example. must: TileError for one that only a run can plan, else it is left out."""
+    """The launches of an example. must: TileError for one that only a run can plan; else it is left out."""
     facts = examine(program, example, overrides)
     for error in facts.errors:
         raise error
     launches = facts.launches
     if not all(launch.is_known for launch in launches):
-        from dsl.examples.plans import evaluated  # computes, so only where shapes do not tell
+        from dsl.examples.plans import evaluated  # evaluates the example: only if shapes do not suffice
 
         launches = evaluated(program, example, overrides, launches)
     known = [launch for launch in launches if must or launch.is_known]
@@ -145,7 +145,7 @@ def launches_of(program: Program, example: ast.Example, overrides: Overrides, mu
 
 
 def check_known(launch: LaunchFacts) -> None:
-    """TileError for a number that only a run has: it may decide the variant."""
+    """TileError for a number that only a run computes: it may decide the variant."""
     for name, value in launch.arguments.items():
         if value is UNKNOWN:
             message = f"'{name}' is a number that only a run can tell: it stands below another launch"
@@ -153,7 +153,7 @@ def check_known(launch: LaunchFacts) -> None:
 
 
 def schedules_of(program: Program, kernel: ast.KernelDef, asked: str | None) -> Collection[str]:
-    """The names of a kernel's schedules. TileError if one is asked for that is not among them."""
+    """The names of a kernel's schedules. TileError if the requested one is not among them."""
     known = program.schedules_of(kernel.name)
     if asked is not None and asked not in known:
         raise TileError("name", None, f"kernel '{kernel.name}' has no schedule '{asked}'", closest(asked, known))
@@ -169,7 +169,7 @@ def request_of(
     planned: list[Request],
     example: ast.Example | None,
 ) -> Request:
-    """One kernel by its name, with what the example says of its dims."""
+    """The variant of a kernel given by name, with the example's values of its dims."""
     known = schedules_of(program, kernel, schedule)
     # The example's launch of this kernel gives dims and constants that the command line does not.
     near = next((request for request in planned if request.kernel == kernel.name), None)

@@ -37,12 +37,12 @@ EXTENTS = "X[,Y[,Z]]"
 @click.option("--first", "only", type=click.IntRange(1), metavar="N", help="Count the first N blocks of the grid only.")
 @click.option("--arch", metavar="TARGET", help="The device that the emulator is; the text's target without.")
 def command(words: tuple[str, ...], device: str, by: str | None, as_json: bool, **options: Any) -> int:
-    """Launch PTX texts of any compiler and count what they do: on the emulator, which finds their faults, too, and on
-    a GPU if there is one, which times them. Several are set side by side, on the same values.
+    """Launch PTX texts of any compiler and count what they do: on the emulator, which also finds their faults, and on a
+    GPU, if there is one, which times them. Several texts run side by side, on the same values.
 
     Values are expressions of the language, as in an example, or .npy files: x='randn(f16[9, 1000])' n=1000 y=FILE.npy.
-    The parameters take them in their order; 2=VALUE is of parameter 2, counted from 0. What a text needs to be launched
-    is said once for all texts, or once for each. Texts of dsl compile have a header that says it.
+    The parameters take them in order; 2=VALUE is for parameter 2, counted from 0. The options of a launch are given
+    once for all texts, or once for each. Texts of dsl compile have a header that contains them.
 
     Exit status: 0 fine, 1 a result differs or a fault is found, 2 the input is wrong, 3 the device failed.
     """
@@ -59,12 +59,12 @@ def command(words: tuple[str, ...], device: str, by: str | None, as_json: bool, 
 
 
 def is_text(word: str) -> bool:
-    """Whether it names a PTX text, and no value."""
+    """Whether a word names a PTX text; else it is a value."""
     return word.endswith(".ptx") and "=" not in word
 
 
 def count(words: Sequence[str], device: str, options: dict[str, Any], as_json: bool) -> list[CountedFile]:
-    """Counts the texts that the words name, on the values that they give."""
+    """Counts the texts that the words name, on the given values."""
     files = [word for word in words if is_text(word)]
     # A PTX text without the suffix .ptx, most likely.
     if other := [word for word in words if not files and "=" not in word]:
@@ -78,7 +78,7 @@ def count(words: Sequence[str], device: str, options: dict[str, Any], as_json: b
 
 
 def told_files(found: list[CountedFile]) -> dict[str, Any]:
-    """What --json prints."""
+    """The data of --json."""
     from dsl.examples.report import finite
 
     return {"files": [finite(record(each)) for each in found]}
@@ -94,7 +94,7 @@ def show_found(found: list[CountedFile], by: str | None) -> None:
 
 
 def counted(request: dict[str, Any], as_json: bool) -> list[CountedFile]:
-    """The texts of a request: counted here on the emulator, in a child process on a GPU."""
+    """The texts of a request: counted in this process on the emulator, in a child process on a GPU."""
     if request["device"] == "emulator":
         told = answer(request)
     else:
@@ -107,10 +107,10 @@ def counted(request: dict[str, Any], as_json: bool) -> list[CountedFile]:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """What a request asks for, both as JSON."""
+    """The result of a request; both are JSON."""
     from dsl.studies.count import CountRequest, count
 
-    current()  # which tells the emulator of instructions
+    current()  # loads plug-ins, which may add instructions to the emulator
     request = {name: value for name, value in request.items() if name != "file"}
     return {"files": [asdict(each) for each in count(CountRequest(**request))]}
 
@@ -124,7 +124,7 @@ def file_from_json(told: dict[str, Any]) -> CountedFile:
 
 
 def record(found: CountedFile) -> dict[str, Any]:
-    """What --json prints of a text."""
+    """The data of --json for one text."""
     report, launch = found.report, found.launch
     of_launch = ("grid", "threads", "shared_bytes", "registers", "spills", "occupancy", "limited_by", "machine_code")
     own = ("entry", "target", "arguments", "block", "cluster", "findings", "notes", "waits_with_a_barrier")

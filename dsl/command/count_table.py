@@ -23,14 +23,14 @@ ROWS = (
     *("global_store_sectors", "global_atomic_sectors", "sectors_over_fewest", "wavefronts", "wavefronts_over_fewest"),
     *("conflicts", "mma", "shuffles", "barriers", "warp_barriers", "atomics", "atomic_waits"),
 )
-"""Figures of a table. Those that are 0 everywhere are left out."""
+"""Figures of a table. A figure that is 0 in all texts is left out."""
 GROUPS = ("registers", "instructions", "global_load_sectors", "wavefronts", "mma")
-"""Figures above which a line stays free."""
+"""Figures with an empty line above them."""
 OF_ARRAYS = ("global_load_sectors", "global_store_sectors", "global_atomic_sectors", "global_ideal_sectors")
 
 
 def show_file(found: CountedFile, by: str | None) -> None:
-    """One text: what was launched, whether it is right, what it costs and what was found."""
+    """Prints one text: its launch, whether it is right, its cost, and its findings."""
     launch, report = found.launch, found.report
     entry = "" if found.entry in Path(report.file).name else f", entry {found.entry}"
     click.echo(styled(printable(report.file + entry), bold=True))
@@ -64,18 +64,18 @@ def show_file(found: CountedFile, by: str | None) -> None:
 
 
 def barriers_beside(found: CountedFile) -> str:
-    """What a cluster's kernel pays for not saying that it is one."""
+    """The cost of clusters without `.explicitcluster`."""
     waits = f"{found.waits_with_a_barrier} barrier.cluster.wait without .explicitcluster"
     return f"{waits}: ptxas puts a barrier of the block and branches beside each"
 
 
 def extents(shape: list[int]) -> str:
-    """The shape where it has more than one axis."""
+    """The shape, if it has more than one axis."""
     return f" ({' x '.join(map(str, shape))})" if any(extent != 1 for extent in shape[1:]) else ""
 
 
 def arguments(files: list[CountedFile]) -> str:
-    """All values that are launched on, but for numbers that have no name."""
+    """All arguments of the launches, except numbers without a name."""
     # Names of unnamed parameters: `2=VALUE` is parameter_2.
     told = {name.removeprefix("parameter_"): value for each in files for name, value in each.arguments.items()}
     is_number = {name: value[:1].isdigit() or value[:1] == "-" for name, value in told.items()}
@@ -97,7 +97,7 @@ def show_findings(found: CountedFile) -> None:
 
 
 def show_by(found: CountedFile, by: str | None) -> None:
-    """Counters by line or by array, where they are asked for."""
+    """Prints counters by line or by array, if requested."""
     if by is None:
         return
     click.echo()
@@ -116,13 +116,13 @@ def show_by(found: CountedFile, by: str | None) -> None:
 
 
 def found_file(name: str, text: str) -> str:
-    """Where a source file lies that a text names: there, or beside the text."""
+    """The path of a source file that a text names: as named, or beside the text."""
     beside = Path(text).parent / Path(name).name
     return str(beside) if not Path(name).is_file() and beside.is_file() else name
 
 
 def show_counted_arrays(found: CountedFile) -> None:
-    """Sectors of each array."""
+    """Prints the sectors of each array."""
     rows = [[name, *(number(counts[each]) for each in OF_ARRAYS)] for name, counts in found.by_array.items()]
     terminal.Terminal().show(terminal.table(["array", *(COLUMNS[name].label for name in OF_ARRAYS)], rows), 0)
 
@@ -156,7 +156,7 @@ def show_files(files: list[CountedFile], by: str | None) -> None:
 
 
 def table(files: list[CountedFile]) -> terminal.Table:
-    """Where a figure is the first text's, `=` stands."""
+    """The table; `=` marks figures that equal the first text's."""
     figures = [each.figures() for each in files]
     heads = [word for each in files for word in (heading(each, files), "")]
     made = terminal.table(["", *heads])
@@ -174,7 +174,7 @@ def table(files: list[CountedFile]) -> terminal.Table:
 
 
 def heading(found: CountedFile, files: list[CountedFile]) -> str:
-    """The file's name, with its folder where two files have one name."""
+    """The file's name, with its folder if two files have the same name."""
     path = Path(found.report.file)
     alike = {each.report.file for each in files if Path(each.report.file).name == path.name}
     return path.name if len(alike) == 1 else str(path)
@@ -188,7 +188,7 @@ def result(found: CountedFile) -> str:
 
 
 def ratio(column: FigureColumn, value: float | None, base: float | None) -> str:
-    """Of a figure to the first text's."""
+    """The ratio of a figure to the first text's."""
     if value is None or base is None or not column.is_cost:
         return ""
     if value == base or not base:
@@ -197,7 +197,7 @@ def ratio(column: FigureColumn, value: float | None, base: float | None) -> str:
 
 
 def notes(files: list[CountedFile]) -> list[str]:
-    """Below the table."""
+    """The lines below the table."""
     shown = [name for name in ROWS if any(each.figures().get(name) for each in files)]
     found = ["x: the ratio to the first text; all of the whole launch", units(shown)]
     part = [each for each in files if each.counted is not None and each.counted < each.launch.blocks]

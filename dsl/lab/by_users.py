@@ -15,7 +15,7 @@ OURS = "dsl.lab."
 
 def is_anew(known: type, made: type) -> bool:
     """Whether class `made` is the same class of a plug-in as `known`, from a later reading of its file."""
-    # Each load of a plug-in makes its classes anew.
+    # Each load of a plug-in makes new classes.
     return known is not made and known.__module__ == made.__module__ and not made.__module__.startswith(OURS)
 
 

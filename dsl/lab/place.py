@@ -51,7 +51,7 @@ def find_place(device: str, arch: str | None = None) -> TuningPlace:
     ordinal = choose(device)
     name = "emulator" if ordinal is None else f"cuda:{ordinal}"
     facts = device_facts(name, *([] if arch is None else [target(arch).arch]))
-    # Part of a trial's identity: another driver may compile the PTX otherwise.
+    # Part of a trial's identity: another driver may compile the PTX to other code.
     driver = None
     if ordinal is not None:
         from dsl.runtime.cuda.driver import version

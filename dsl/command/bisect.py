@@ -61,7 +61,7 @@ def between_choices(file: str, values: tuple[str, ...], as_json: bool, options: 
         # A predicate is about one launch: figures of several have no common answer.
         raise TileError("example", experiment.example.loc, f"this example has {1 + len(others)} launches", "--launch N")
     if asked.is_timed and experiment.place.ordinal is None:
-        raise TileError("option", None, "without a GPU there are no times", "ask for a counter: wavefronts, sectors")
+        raise TileError("option", None, "without a GPU there are no times", "use a counter: wavefronts, sectors")
     decisions = decisions_from(experiment, options["start"])
     with Bar() as bar:
         # Halving takes log2 of the decisions, and both ends are tried first.

@@ -75,7 +75,7 @@ def model(name: str) -> Callable[[Class], Class]:
     def register(made: Class) -> Class:
         if not isinstance(made, type) or not issubclass(made, Model):
             raise TypeError(f"{made!r:.60} is no class derived from Model")
-        # `dsl.load` of a plug-in's file anew replaces its own class.
+        # Loading a plug-in's file again replaces its own class.
         if name in MODELS and not is_anew(MODELS[name], made):
             raise ValueError(f"there is a model '{name}' already: {MODELS[name].__module__}")
         MODELS[name] = made

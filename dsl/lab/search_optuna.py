@@ -97,8 +97,8 @@ class ByOptuna(Search):
         super().tell(trials)
 
     def note(self, of: Any, trial: Trial | None) -> None:
-        """Tells the study a result; a repeated suggestion of a pending point is told as failed, which teaches
-        nothing."""
+        """Reports a result to the study; a repeated suggestion of a pending point is reported as failed, which it
+        ignores."""
         if trial is not None:
             self.study.tell(of, value_of(trial))
         else:

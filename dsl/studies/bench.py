@@ -325,7 +325,6 @@ def bench(
         shown: list[list[str]] = []
         first = len(made.rows)
         for way in ways(program, example, overrides, schedules):
-            # The file's own choice has run this schedule already.
             if [way.schedule] in shown:
                 continue
             missing.pop(way.schedule or "", None)
@@ -344,7 +343,6 @@ def bench(
             if ran is not None and peer.does(example):
                 made.add_peer(example, overrides, peer, ran)
     if any(row.report for row in made.rows):
-        # A forced option that no row has met is an error.
         settings.choose.check()
     if missing:
         raise no_schedule(program, list(missing))

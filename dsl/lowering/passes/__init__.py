@@ -133,7 +133,9 @@ PASSES = (
     # so that no layout is chosen and no barrier inserted for dead code.
     Pass("simplify", on_function(simplify.simplify)),
     Pass("assign_layouts", layouts.assign_layouts, gives=(LAYOUTS,), reads=("layout", "instruction"), may_go=False),
-    Pass("lower_exchanges", on_function(lower_exchanges.lower_exchanges), (LAYOUTS,), (EXCHANGES,), may_go=False),
+    Pass(
+        "lower_conversions", on_function(lower_conversions.lower_conversions), (LAYOUTS,), (CONVERSIONS,), may_go=False
+    ),
     # After layouts: they decide how many bytes a thread copies at once, and `cp.async` takes 4, 8 or 16 only.
     Pass(
         "lower_copies", on_function(lower_copies.lower_copies), (LAYOUTS,), (COPIES,), reads=("require",), may_go=False
@@ -163,7 +165,7 @@ PASSES = (
     # After `insert_barriers`, which takes a wgmma product for a read at the place of its loads.
     Pass("place_waits", place_waits.place_waits, may_go=False),
     # After all barriers: they decide which tiles may share bytes.
-    Pass("place_shared", place_shared.place_shared, (EXCHANGES,), (PLACES,), may_go=False),
+    Pass("place_shared", place_shared.place_shared, (CONVERSIONS,), (PLACES,), may_go=False),
     Pass("check_pingpong", on_function(pingpong.check_pingpong), may_go=False),
     # After everything that moves accesses: an access moved over the wait would race with the launch in front.
     Pass("overlap", on_function(overlap.overlap), may_go=False),

@@ -22,7 +22,7 @@ def lower_conversions(function: Function) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeSubject:
+class ConversionSubject:
     """What plug-ins know of a layout conversion: the value, its new layout, the operation that needs it, and the warps
     of a block."""
 

@@ -261,8 +261,8 @@ class Rebuilding:
     def check_branch(self, op: Op, decides: Value, layout: Layout, results: list[Layout | None]) -> None:
         """Rejects a branch with a layout conversion inside, or whose results have another layout than its condition:
         threads would exchange data in a branch that some of them never enter."""
-        exchanges = any(o.spec is EXCHANGE for region in op.regions for o in walk(region))
-        if exchanges or any(result != layout for result in results):
+        converts = any(o.spec is CONVERT for region in op.regions for o in walk(region))
+        if converts or any(result != layout for result in results):
             self.refuse_branch(op, decides, layout)
 
     def rebuild_region(self, region: Block, results: list[Layout | None], condition: Layout | None) -> None:

@@ -127,7 +127,7 @@ class Analysis:
             for axis, stride in enumerate(p.strides):
                 name = stride_name(p.name, axis)
                 self.divides(stride, function.divisors.get(name, 1))
-                if name not in function.by_subject("backward", bool):  # negative strides need a variant of their own
+                if name not in function.by_subject("backward", bool):  # strides that may be negative are listed there
                     self.known[stride] = replace(self.known[stride], low=0)
 
     def enter_loop(self, loop: Op) -> None:

@@ -67,7 +67,7 @@ def test_the_command_line_runs_as_on_a_device_of_the_target(arch: str, device: s
     [
         (["run", *TMA, "--device", "emulator"], "sm_80 has no TMA"),
         (["verify", *TMA, "--given-only"], "sm_80 has no TMA"),
-        (["run", "saved.ptx"], "saved.ptx is a PTX text"),
+        (["run", "saved.ptx"], "saved.ptx is PTX text"),
     ],
 )
 def test_the_command_line_says_what_a_target_lacks(line: list[str], said: str) -> None:

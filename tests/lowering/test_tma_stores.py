@@ -283,7 +283,10 @@ NOT_JOINED: dict[str, tuple[tuple[str, str], str]] = {
     "rows of others": (("y: T[n, p, q, c]", "y: T[n, 6, q, c]"), "no slices, and not the digits of one number"),
     "no mask of images": (("(image < n)[:, None] & ", ""), "no mask says that its index along axis 0 is not behind"),
     "a mask of fewer images": (("image < n", "image < n - 1"), "its mask says more than"),
-    "extents that are not known": (("specialize p, q, c", "specialize c"), "its index along axis 0 is not told by"),
+    "extents that are not known": (
+        ("specialize p, q, c", "specialize c"),
+        "its index along axis 0 does not follow from",
+    ),
 }
 
 

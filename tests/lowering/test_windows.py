@@ -305,10 +305,14 @@ REFUSED = {
         "no mask says that its index along axis 3 is not b",
     ),
     "what is outside is one": ("mask=inside", "mask=inside, other=1.0", "something else than zeros"),
-    "a pixel's number, and more": ("spot % q * SW", "(spot + 1) % q * SW", "its index along axis 2 is not told"),
+    "a pixel's number, and more": ("spot % q * SW", "(spot + 1) % q * SW", "its index along axis 2 does not follow"),
     "rows of other images": ("spot // q * SH", "pixel // q * SH", "not all digits of one number"),
     "twice the same": ("j[:, None],", "i[:, None],", MASK),
-    "extents that are not known": ("specialize h, w, p, q, c", "specialize c", "its index along axis 0 is not told"),
+    "extents that are not known": (
+        "specialize h, w, p, q, c",
+        "specialize c",
+        "its index along axis 0 does not follow",
+    ),
     "extents of images alone": ("specialize h, w, p, q, c", "specialize p, q, c", "axis 2, which .* is no constant"),
     "several counts": ("at + arange(TC)", "at + arange(TC) + arange(TC)", "axis 3 is made of several counts"),
     "every other channel": (

@@ -15,7 +15,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m dsl.rename", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     for path in parser.parse_args().files:
-        old = path.read_text(encoding="utf-8")
+        try:
+            old = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            parser.error(f"{path}: {error}")
         new = rewritten(old)
         if new != old:
             path.write_text(new, encoding="utf-8")

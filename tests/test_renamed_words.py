@@ -57,6 +57,8 @@ def test_no_renamed_word_is_left(what: str) -> None:
 OLD_TEXT = """schedule s of k:
     grouped 8                                # groups of 8
     stage a, b: bulk
+    stage c: where(m > 4,
+        bulk, shared)
     parts acc: 128, 64
     fragments p: early
     order descending
@@ -67,6 +69,8 @@ OLD_TEXT = """schedule s of k:
 NEW_TEXT = """schedule s of k:
     l2_group 8                                # groups of 8
     stage a, b: tma
+    stage c: where(m > 4,
+        tma, shared)
     subtile acc: 128, 64
     prefetch_fragments p: early
     choose tile_order.grid: descending
@@ -85,6 +89,12 @@ def test_files_are_rewritten(tmp_path: Path) -> None:
             [sys.executable, "-m", "dsl.rename", str(path)], cwd=ROOT, capture_output=True, text=True, check=True
         )
         assert done.stdout == f"{path}: {said}\n" and path.read_text() == NEW_TEXT
+
+
+def test_a_file_that_is_not_there_is_no_traceback(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "dsl.rename", str(tmp_path / "k.tile")]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "No such file" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_each_old_property_has_its_new_line() -> None:

@@ -476,7 +476,8 @@ _ROWS = (
         # bytes of a row: where rows end within them it overwrote 420 elements of a neighbour (H100).
         "How loops load these tensors. `registers`: directly. `shared`: by copies to shared memory. `tma`: by TMA "
         "boxes (sm_90), which a producer warp copies; stores leave by TMA boxes while the block goes on, or as with "
-        "`shared` where rows may end within 16 bytes. `where(n % 8 == 0, tma, shared)` chooses. A value that `loop` "
+        "`shared` where rows of a view may end within 16 bytes. `where(n % 8 == 0, tma, shared)` chooses, with one "
+        "condition for all operands of a product. A value that `loop` "
         "splits stays in shared memory from loop to loop. Default: `shared` for operands of matrix products where a "
         "copy moves 4 aligned bytes or more.",
         "stage a, b: shared",

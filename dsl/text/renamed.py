@@ -66,14 +66,19 @@ def rewritten(text: str) -> str:
     lines: list[str] = []
     # The indentation of the schedule that the line belongs to. A line that is indented no further ends it.
     block: int | None = None
+    statement, depth = "", 0  # the first word of a line that goes on, and how many of its brackets are open
     for line in text.splitlines(keepends=True):
         code, mark, comment = line.partition("#")
         indent = len(line) - len(line.lstrip())
-        if block is not None and code.strip() and indent <= block:
+        if block is not None and code.strip() and indent <= block and not depth:
             block = None
         code = _KEY.sub(_key, code)
-        if block is not None:
+        if block is not None and not depth:
+            statement = code.split(maxsplit=1)[0] if code.strip() else ""
             code = schedule_line(code)
+        elif block is not None and statement == "stage":
+            code = re.sub(r"\bbulk\b", OPTIONS["stage", "bulk"], code)
+        depth = max(0, depth + sum(map(code.count, "([{")) - sum(map(code.count, ")]}")))
         if _SCHEDULE.match(line):
             block = indent
         lines.append(code + mark + comment)

@@ -284,6 +284,7 @@ class _Anchors:
         way = isinstance(instruction, Warpgroups)
         self.by_groups = dict.fromkeys(joined, way) | {subject: way} | self.by_groups
         if isinstance(instruction, Warpgroups):
+            self.check_pin_of_groups(subject, pin)
             instruction.mark(op)
             mixed = instruction.left is None and is_loaded(op.operands[0])
             instruction = rule  # layouts are those of the mma.sync of each warp
@@ -295,6 +296,12 @@ class _Anchors:
         near = (1, 1) if pin is None else said_of_product(pin, self.warps)[1]
         layout = accumulator_layout(instruction, c.shape, split, near, self.warps, pin)
         return layout, split if pin is None or "contiguous" not in pin.parts else None
+
+    def check_pin_of_groups(self, subject: str, pin: Pin | None) -> None:
+        """TileError `layout` for a pin that wgmma cannot follow: it fixes which rows each warp has (PTX ISA, wgmma)."""
+        if pin is not None and said_of_product(pin, self.warps) != ((self.warps, 1), (1, 1)):
+            message = f"'{subject}' is a product of wgmma, whose warps lie [{self.warps}, 1], 16 rows each"
+            raise TileError("layout", pin.loc, message, "leave the line out, or name an instruction of mma.sync")
 
     def asked_instruction(self, op: Op, names: set[str]) -> tuple[str | None, str, Loc | None]:
         """Shape and modifier of the instruction that the kernel or the schedule names for a product, and the place."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -504,7 +505,17 @@ def mine(f, t):
 }
 
 
+@pytest.fixture
+def by_ctrl_c() -> Iterator[None]:
+    """Python's own handler of SIGINT, which ends waits. Shells have background jobs ignore SIGINT: then this sleeps
+    1000 seconds, and a suite that was started with & took as much longer."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("what", ENDLESS)
+@pytest.mark.usefixtures("by_ctrl_c")
 def test_what_does_not_end_is_told(write: Write, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time_limit, "SECONDS", 0.2)
     error = told(write(ENDLESS[what]))

@@ -47,7 +47,7 @@ def test_no_comprehension_hides_a_name_of_a_function_around_it() -> None:
     assert not {path: places for path, places in found.items() if places}
 
 
-PACKAGES = ("lark", "click", "rich", "markdown-it-py", "mdurl", "pygments", "numpy", "llvmlite")
+PACKAGES = ("lark", "click", "rich", "markdown-it-py", "mdurl", "pygments", "numpy", "llvmlite", "msgspec", "filelock")
 PACKAGES += ("pytest", "pluggy", "iniconfig", "packaging", "hypothesis", "sortedcontainers")
 PART = (
     "tests/dsl/test_plugins.py::test_an_instruction_is_emitted_run_and_assembled",

@@ -208,7 +208,7 @@ class LevelComparison:
         return np.abs(np.asarray(joined, np.float64)).sum(op.attrs["axis"])
 
     def sized_before(self, value: Value) -> Array:
-        """The sum of magnitudes in the level before, of the sum or of the one that it replaces."""
+        """The sum of magnitudes that this sum, or the sum that it replaces, had one level earlier."""
         known = {} if self.known is None else self.known.most
         seen: Value | None = value
         while seen is not None and seen not in known:

@@ -73,7 +73,7 @@ class OpcodePart:
 
 
 class FormNeed(NamedTuple):
-    """A target, empty for any, and the first PTX version in which it has a form or a word."""
+    """A target (empty: any), and the first version of PTX that has the form or the word there."""
 
     target: str
     version: tuple[int, int]

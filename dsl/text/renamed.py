@@ -34,7 +34,8 @@ OPTIONS = {("stage", "bulk"): "tma", ("deal", "turns"): "round_robin"}
 
 _SCHEDULE = re.compile(r"\s*schedule\s+\w+")
 _LINE = re.compile(r"(\s*)([a-z_]+)\s+(.*?)(\s*)", re.DOTALL)
-_KEY = re.compile(r"(?P<before>\b(?:choose|choice)\s+)(?P<kind>[a-z_]+)(?P<behind>.*)", re.DOTALL)
+# `choice order(n):` is a block that the text defines, so its name stays.
+_KEY = re.compile(r"(?P<before>\b(?:choose|choice)\s+)(?P<kind>[a-z_]+)\b(?!\s*\()(?P<behind>.*)", re.DOTALL)
 
 
 def new_lines(name: str, said: str) -> list[str]:
@@ -77,7 +78,7 @@ def rewritten(text: str) -> str:
             statement = code.split(maxsplit=1)[0] if code.strip() else ""
             code = schedule_line(code)
         elif block is not None and statement == "stage":
-            code = re.sub(r"\bbulk\b", OPTIONS["stage", "bulk"], code)
+            code = _options_of("stage", code)
         depth = max(0, depth + sum(map(code.count, "([{")) - sum(map(code.count, ")]}")))
         if _SCHEDULE.match(line):
             block = indent
@@ -94,15 +95,20 @@ def schedule_line(code: str) -> str:
     indent, name, said, end = match.groups()
     # `stage` kept its name; only the word behind it changed.
     if name == "stage":
-        return re.sub(r"\bbulk\b", OPTIONS["stage", "bulk"], code)
+        return _options_of(name, code)
     new = new_lines(name, said)
     return "\n".join(f"{indent}{each}" for each in new) + end if new else code
 
 
 def _key(found: re.Match[str]) -> str:
     """A choice's key, and what stands behind it, in the new words."""
-    kind, behind = found["kind"], found["behind"]
+    kind = found["kind"]
+    return f"{found['before']}{KINDS.get(kind, kind)}{_options_of(kind, found['behind'])}"
+
+
+def _options_of(kind: str, code: str) -> str:
+    """`code` with the new words for the options of `kind`."""
     for (of, option), new in OPTIONS.items():
         if of == kind:
-            behind = re.sub(rf"\b{option}\b", new, behind)
-    return f"{found['before']}{KINDS.get(kind, kind)}{behind}"
+            code = re.sub(rf"\b{option}\b", new, code)
+    return code

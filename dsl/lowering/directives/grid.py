@@ -337,9 +337,9 @@ def _asks(function: Function) -> bool:
 def _blocks_of_cluster(function: Function) -> int:
     """How many blocks take neighbouring tiles together; 1: each takes tiles by itself."""
     # Without TMA copies nothing is shared. Blocks that wait for others need a tile each.
-    is_bulk = TMA in function.by_subject("stage", str).values()
+    is_tma = TMA in function.by_subject("stage", str).values()
     reads = any(_is_first(op) for op in walk(function.body))
-    return function.number("cluster", 1) if is_bulk and reads and _bond(function) is None else 1
+    return function.number("cluster", 1) if is_tma and reads and _bond(function) is None else 1
 
 
 def _blocks_at_once(function: Function, cluster: int) -> int:

@@ -67,7 +67,7 @@ class Nest:
         # `_run_tiles` needs both. With TMA, an inlined loop lets the first MMA of a tile start the accumulators, which
         # saves 32 of 320 instructions of the epilogue (convolution, 128 to 512 channels).
         of_tiles = bool(self.loops[0].attrs.get("tiles"))
-        for loop in [] if of_tiles and not self.head.is_bulk else self.loops[of_tiles:]:
+        for loop in [] if of_tiles and not self.head.is_tma else self.loops[of_tiles:]:
             if len(self.loops) == 1 or known_iterations(loop) != 1:
                 continue
             body, at = loop.regions[0], self.loops.index(loop)
@@ -119,7 +119,7 @@ def pipeline(function: Function, target: Target) -> None:
     facts, levels = facts_now(function), list[PipelinedLoop]()
     # TMA first. It moves the loops into the two regions of `warp_specialize`; a loop of `cp.async` copies that was
     # pipelined before would become two loops, each with a loop of boxes in it.
-    boxes, copies = ([nest for nest in found if nest.head.is_bulk is which] for which in (True, False))
+    boxes, copies = ([nest for nest in found if nest.head.is_tma is which] for which in (True, False))
     for number, nest in enumerate(boxes, 1):
         if number == len(boxes):  # the innermost: a resident operand is one that no loop around changes
             nest.head.resident = choose_resident(function, around(function, nest.inner), nest.head.copies)
@@ -237,7 +237,7 @@ def _stages(
     room = target.shared - held - target.shared // SPARE
     fits = [] if wrong is not None else [n for n in range(2, MOST + 1) if n * nest.head.bytes <= room]
     options = {str(n): n for n in (1, *fits)} | ({str(named): named} if named else {})
-    rule = named or _usual_slots(function, target, nest, fits, held)
+    rule = named or _usual_stages(function, target, nest, fits, held)
     because = f"{nest.head.bytes} bytes a stage, {max(room, 0)} free" if wrong is None else wrong[0]
     iterations = known_iterations(nest.inner) if len(nest.loops) == 1 else None
     if iterations and rule > iterations + 1:  # further stages would never be filled
@@ -270,7 +270,7 @@ def _check_named(nest: Nest, named: int, wrong: tuple[str, str] | None, target: 
         raise TileError("shared", loc, f"{message}; {target.arch} has {target.shared}", f"pipeline {name}: {most}")
 
 
-def _usual_slots(function: Function, target: Target, nest: Nest, fits: list[int], held: int) -> int:
+def _usual_stages(function: Function, target: Target, nest: Nest, fits: list[int], held: int) -> int:
     """The most stages that leave an SM enough warps, or as many blocks as fewer stages would."""
     # Copies that are written in the kernel run as they are written, unless a line names their loop.
     if not all(copy.operands[0].op.attrs.get("staged") for copy in nest.head.copies):  # type: ignore[union-attr]

@@ -39,7 +39,7 @@ def precompute(function: Function) -> None:
             named = {r.name for op in walk(function.body) for r in op.results if r.name}
             raise no_such(function, "precompute", name, named)
         for value, around in found:
-            _tabulate(function, value, around, counter, loc)
+            _precompute(function, value, around, counter, loc)
 
 
 def _find(block: Block, name: str, around: Around) -> list[tuple[Value, Around]]:
@@ -52,7 +52,7 @@ def _find(block: Block, name: str, around: Around) -> list[tuple[Value, Around]]
     return found
 
 
-def _tabulate(function: Function, value: Value, around: Around, counter: str, loc: Loc | None) -> None:
+def _precompute(function: Function, value: Value, around: Around, counter: str, loc: Loc | None) -> None:
     name = value.name or "value"
 
     def refuse(message: str, hint: str) -> TileError:

@@ -55,7 +55,7 @@ class CopyHead:
     resident: list[Op] = field(default_factory=list)
 
     @property
-    def is_bulk(self) -> bool:
+    def is_tma(self) -> bool:
         """Whether some copies are done by TMA."""
         return any("box" in copy.attrs for copy in self.copies)
 

@@ -24,7 +24,7 @@ OF_ROLE = 1
 
 
 @rule("warp_specialize")
-def _roles(w: Writer, op: Op) -> None:
+def _warp_specialize(w: Writer, op: Op) -> None:
     fetch, main = op.regions
     threads = w.function.threads
     _begin(w, op)
@@ -152,7 +152,7 @@ def _times(w: Writer, number: Value, stages: int) -> str:
 
 
 @rule("pingpong_begin")
-def _turn_begin(w: Writer, op: Op) -> None:
+def _pingpong_begin(w: Writer, op: Op) -> None:
     """Waits until the warp group before has ended this iteration. The first group waits for the last group of the
     iteration before."""
     first = w.head.once(f"zext i1 {w.head.once(f'icmp eq i32 {_group(w)}, 0')} to i32")
@@ -161,7 +161,7 @@ def _turn_begin(w: Writer, op: Op) -> None:
 
 
 @rule("pingpong_end")
-def _turn_end(w: Writer, op: Op) -> None:
+def _pingpong_end(w: Writer, op: Op) -> None:
     """Lets the next warp group begin."""
     following = w.head.once(f"add i32 {_group(w)}, 1")
     last = w.head.once(f"icmp eq i32 {following}, {op.attrs['groups']}")
@@ -186,7 +186,7 @@ def _arrive(w: Writer, op: Op, barrier: str) -> None:
 
 
 @rule("consumer_release")
-def _release(w: Writer, op: Op) -> None:
+def _consumer_release(w: Writer, op: Op) -> None:
     """Frees a stage: one lane arrives after all lanes of the warp have read.
 
     Reads by threads need a fence before writes by the asynchronous proxy (PTX ISA, "Async proxy"). Without it, loads
@@ -216,7 +216,7 @@ def _place(w: Writer, pipeline: Value, number: Value, stages: int, first: int) -
 
 
 @rule("tma_copy")
-def _bulk_copy(w: Writer, op: Op) -> None:
+def _tma_copy(w: Writer, op: Op) -> None:
     memory, pipeline, stage = op.operands[0], operand(op, "pipeline"), operand(op, "stage")
     assert pipeline is not None and stage is not None
     stages, map = memory.type.shape[0], map_of(op)  # type: ignore[union-attr]

@@ -18,7 +18,7 @@ LANES = WARP.bit_length() - 1
 
 
 @rule("tma_store")
-def _bulk_store(w: Writer, op: Op) -> None:
+def _tma_store(w: Writer, op: Op) -> None:
     """Stores a tile, one swizzle atom after the other: one lane of each warp for its warp, or one thread for all."""
     memory, place, mask = op.operands[0], operand(op, "place"), operand(op, "mask")
     assert place is not None and place.tile.layout is not None
@@ -69,15 +69,15 @@ def _weighed(element: int, shape: tuple[int, ...], run: int, weights: tuple[int,
 
 
 @rule("tma_commit")
-def _bulk_commit(w: Writer, op: Op) -> None:
+def _tma_commit(w: Writer, op: Op) -> None:
     w.template("cp.async.bulk.commit_group", [], op)
 
 
 @rule("tma_wait")
-def _bulk_wait(w: Writer, op: Op) -> None:
+def _tma_wait(w: Writer, op: Op) -> None:
     w.template("cp.async.bulk.wait_group.read", [str(op.attrs["groups"])], op)
 
 
 @rule("tma_fence")
-def _bulk_fence(w: Writer, op: Op) -> None:
+def _tma_fence(w: Writer, op: Op) -> None:
     w.template("fence.proxy.async.shared::cta", [], op)

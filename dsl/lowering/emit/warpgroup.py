@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import SharedAddress, shared_base
-from dsl.lowering.hopper.warpgroup import WARPS, Panels, Warpgroups, chosen, load_of
+from dsl.lowering.hopper.warpgroup import WARPS, SwizzleAtoms, Warpgroups, chosen, load_of
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.layouts.layout import bits_of
 from dsl.lowering.machine.tensor_cores import accumulator_registers, product
@@ -101,7 +101,7 @@ def of_wait(register: str, count: int) -> Instruction:
     return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
 
 
-def descriptor(w: Writer, load: Op, atoms: Panels, bases: tuple[int, ...]) -> str:
+def descriptor(w: Writer, load: Op, atoms: SwizzleAtoms, bases: tuple[int, ...]) -> str:
     """The matrix descriptor of the part of a stage that a thread's warp group multiplies, i64. bases: the bytes that
     each bit of the thread's number adds."""
     memory, stage = load.operands[0], operand(load, "stage")

@@ -46,7 +46,7 @@ TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Panels:
+class SwizzleAtoms:
     """The swizzle atoms of an operand in a stage, from `base` bytes on: `rows` rows of `width` bytes each, one atom
     behind the other.
 
@@ -85,7 +85,7 @@ class StagedOperand:
     """An operand in shared memory: its load, and its atoms."""
 
     load: Op
-    atoms: Panels
+    atoms: SwizzleAtoms
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ class Warpgroups:
 
     name: str
     steps: int
-    left: Panels | None
-    right: Panels
+    left: SwizzleAtoms | None
+    right: SwizzleAtoms
 
     @property
     def written(self) -> str:
@@ -130,7 +130,7 @@ def chosen(product: Op) -> Warpgroups | None:
     if ATTRIBUTE not in product.attrs:
         return None
     name, steps, left, right = product.attrs[ATTRIBUTE]
-    return Warpgroups(name, steps, None if left is None else Panels(*left), Panels(*right))
+    return Warpgroups(name, steps, None if left is None else SwizzleAtoms(*left), SwizzleAtoms(*right))
 
 
 def target_of(given: Target, instructions: Iterable[Named]) -> Target:
@@ -270,7 +270,7 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
         return f"has {rows} x {columns} elements; {STEP} bytes along k are one step"
     if across and "window" in op.attrs:
         return "lies across k in a box with its halo, where groups of eight rows are not together"
-    return StagedOperand(op, Panels(width, rows, across, start * memory.dtype.bytes, eights))
+    return StagedOperand(op, SwizzleAtoms(width, rows, across, start * memory.dtype.bytes, eights))
 
 
 def _misfit_of_load(value: Value, ops: list[Op], users: dict[Value, list[Op]], right: bool) -> str | None:

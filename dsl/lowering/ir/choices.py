@@ -137,7 +137,7 @@ class Choices:
         self.counts[stem] = number + 1
         taken, by = rule, RULE if pinned is None else str(pinned)
         if self.forced:
-            for key in (f"{stem}[{number}]", stem, kind):  # the narrowest key wins
+            for key in _keys(kind, stem, number):
                 forced = self.forced.get(key)
                 if forced is not None and forced.option in options:
                     if forced.by == TUNED and forced.option in unsafe:
@@ -160,7 +160,7 @@ class Choices:
     def wished(self, kind: str, subject: str) -> Forced | None:
         """The option that is forced for the next choice with this key, even if the choice will not have it."""
         stem = f"{kind}.{subject}"
-        keys = (f"{stem}[{self.counts[stem]}]", stem, kind)
+        keys = _keys(kind, stem, self.counts[stem])
         return next((self.forced[key] for key in keys if key in self.forced), None)
 
     def keyed(self) -> dict[str, Choice]:
@@ -187,6 +187,11 @@ class Choices:
         for key, forced in self.forced.items():
             if forced.must and not forced.met:
                 raise unmet(key, forced.option, self.keyed(), forced.loc)
+
+
+def _keys(kind: str, stem: str, number: int) -> tuple[str, str, str]:
+    """The keys that may force a choice, the narrowest first, since that one wins."""
+    return f"{stem}[{number}]", stem, kind
 
 
 @dataclass(slots=True)

@@ -18,13 +18,13 @@ magnitudes."""
 
 
 @meaning("mma_wait")
-def _product_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
+def _mma_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """The accumulators: here, a product is complete at its own place."""
     return x
 
 
 @meaning("mma_group")
-def _dots(run: Run, op: Op, x: list[Array]) -> list[Array]:
+def _mma_group(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [_sums(run, op, factors_of(op, result), "") for result in op.results]
 
 

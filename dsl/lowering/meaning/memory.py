@@ -143,7 +143,7 @@ def _wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 @meaning("tma_store")
-def _bulk_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
+def _tma_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """A TMA store takes what is in shared memory when it is waited for, the latest possible time: so a kernel that
     overwrites the tile too early gives wrong results here. Elements outside of the tensor are not stored."""
     memory, tensor, mask = run.memory(op.operands[0]), operand(op, "tensor"), _named(run, op, "mask")
@@ -167,14 +167,14 @@ def _bulk_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 @meaning("tma_commit")
-def _bulk_commit(run: Run, op: Op, x: list[Array]) -> list[Array]:
+def _tma_commit(run: Run, op: Op, x: list[Array]) -> list[Array]:
     run.stores.append(run.open_stores)
     run.open_stores = []
     return []
 
 
 @meaning("tma_wait")
-def _bulk_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
+def _tma_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     while len(run.stores) > op.attrs["groups"]:
         for store in run.stores.pop(0):
             store()
@@ -182,7 +182,7 @@ def _bulk_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 @meaning("tma_fence")
-def _bulk_fence(run: Run, op: Op, x: list[Array]) -> list[Array]:
+def _tma_fence(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """No effect, like a barrier."""
     return []
 

@@ -21,7 +21,7 @@ POISON = 0xA5  # byte of released stages, the same as of memory that nobody has 
 
 
 @meaning("warp_specialize")
-def _roles(run: Run, op: Op, x: list[Array]) -> list[Array]:
+def _warp_specialize(run: Run, op: Op, x: list[Array]) -> list[Array]:
     for region in op.regions:
         run.region(region, [])
     for known in run.filled.values():
@@ -46,7 +46,7 @@ def _fill(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 @meaning("tma_copy")
-def _bulk_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
+def _tma_copy(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """A TMA copy. Elements outside of the tensor are zeros."""
     memory, tensor, pipeline = op.operands[0], operand(op, "tensor"), operand(op, "pipeline")
     stage = operand(op, "stage")
@@ -73,7 +73,7 @@ def _filled(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 @meaning("consumer_release")
-def _release(run: Run, op: Op, x: list[Array]) -> list[Array]:
+def _consumer_release(run: Run, op: Op, x: list[Array]) -> list[Array]:
     for memory, at, data, lasts in _known(run, op, op.operands[0]).pop(int(x[1])):
         if not lasts:
             memory.write(at, np.frombuffer(bytes([POISON]) * data.nbytes, data.dtype))
@@ -81,6 +81,6 @@ def _release(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 
 @meaning("pingpong_begin", "pingpong_end")
-def _turn(run: Run, op: Op, x: list[Array]) -> list[Array]:
+def _pingpong(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """No effect: the order of warp groups makes no difference."""
     return []

@@ -178,7 +178,7 @@ def _place_copy(a: Placing, op: Op) -> Placed:
     return [a.copy_layout(op)] * len(op.operands), []
 
 
-def _place_bulk_store(a: Placing, op: Op) -> Placed:
+def _place_tma_store(a: Placing, op: Op) -> Placed:
     """One thread issues the store, unless `lower_copies` finds that each warp can."""
     tiles = [o.tile.shape if isinstance(o.type, TileType) else () for o in op.operands]
     return [Layout.of_one(shape, a.warps) if shape else None for shape in tiles], []
@@ -237,7 +237,7 @@ row(
 # that hold `place` issue the store.
 row(
     "tma_store", (5, 10), nothing, "has box at", becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
-    access=MemoryAccess(of_instruction), placement=Placement(place=_place_bulk_store),
+    access=MemoryAccess(of_instruction), placement=Placement(place=_place_tma_store),
     **_takes("place tensor target", memory="shared", place="places", tensor="tensor", target="places", mask="flag",
              stage="index", **BOX),
 )  # fmt: skip

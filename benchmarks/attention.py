@@ -1,17 +1,18 @@
-"""Attention against FlashAttention-2, as torch has it, and Triton; and against what mma.sync can do at most.
+"""Attention against torch's FlashAttention-2, Triton, cuDNN, and the limit of mma.sync.
 
     python3 benchmarks/attention.py --json attention.json --plot attention.png
     python3 benchmarks/attention.py --ops "128 causal" --keys 4096,8192 --types bf16 --rounds 9
 
-An operation is a head's width, causal or not; there are as many queries as keys, --heads heads, and batches of --tokens
-keys together. Every result is first checked against float64 on an output that was poisoned: the tables say by how much
-it is off at most, as a share of the bound, which is a unit in the last place of the result's type, absolute and
-relative. Then all variants are timed in one interleaved run in shuffled order, with the L2 overwritten in between and
-rests after each round.
+An operation is attention with a given head width, with or without a causal mask. There are as many queries as keys. A
+problem has --heads heads. Its batches have --tokens keys in total. First, every result is checked against float64 on an
+output that was poisoned. The tables show the greatest error, as a share of the bound. The bound is a unit in the last
+place of the result's type, absolute and relative. Then all variants are timed in one interleaved run in shuffled order.
+The L2 is overwritten in between, and the device rests after each round.
 
-"flash" is torch's FlashAttention-2, "triton.mma" peers/triton_attention.py, confined to mma.sync and cp.async: both
-have our instructions. "cudnn" multiplies by wgmma. "mma.sync" is peers/products.tile: as many products of operands that
-stay in registers; causal ones count half.
+"flash" is torch's FlashAttention-2. "triton.mma" is peers/triton_attention.py, confined to mma.sync and cp.async.
+"flash" and "triton.mma" have the same instructions as our kernels. "cudnn" multiplies by wgmma. "mma.sync" is
+peers/products.tile, which computes the same number of products on operands that stay in registers. A causal operation
+counts half of its products.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ TYPES = ("f16", "bf16")
 KEYS = (2048, 4096, 8192, 16384)
 TOKENS, HEADS = 16384, 16
 REST = 2.0
-"""Of each round's time, as in matmul.py."""
+"""As a share of each round's time, as in matmul.py."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Attention of heads of `d` elements."""
+    """Attention with heads of `d` elements."""
 
     d: int
     causal: bool
@@ -67,7 +68,7 @@ class Operation:
         return np.empty_like(q), q, k, v, self.d**-0.5, None
 
     def extents(self, shape: Shape) -> tuple[int, int, int, int]:
-        """Batch, heads, keys, d."""
+        """The batch, the number of heads, the number of keys, and d."""
         return max(1, shape["tokens"] // shape["keys"]), shape["heads"], shape["keys"], self.d
 
 
@@ -106,7 +107,7 @@ class Problem:
 
     @property
     def reference(self) -> Any:
-        """In float64, one head after another."""
+        """The exact result in float64, computed one head after another."""
         import torch
 
         if self._reference is None:
@@ -120,7 +121,7 @@ class Problem:
         return self._reference
 
     def error(self, launch: Callable[[], object]) -> float:
-        """The greatest one, as a share of a unit in the last place, absolute and relative."""
+        """The greatest error as a share of a unit in the last place, absolute and relative."""
         self.o.fill_(float("nan"))
         launch()
         unit, worst = ALL_TYPES[self.dtype].bound, 0.0
@@ -131,7 +132,7 @@ class Problem:
 
 
 def sdpa(backend: str) -> Callable[[Problem], tuple[Callable[[], object], str]]:
-    """One of torch's, into an output of its own, which is copied once for the check."""
+    """A peer that calls torch's attention with this backend. The peer's own output is copied once for the check."""
 
     def launch(problem: Problem) -> tuple[Callable[[], object], str]:
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -154,7 +155,8 @@ def sdpa(backend: str) -> Callable[[Problem], tuple[Callable[[], object], str]]:
 
 @dataclass(slots=True)
 class Checked:
-    """A launch that makes its own outputs: the first call, that of the check, copies them into the problem's."""
+    """A launch that makes its own outputs. The first call belongs to the check, and copies the outputs into the
+    problem's outputs."""
 
     outputs: Sequence[Any]
     launch: Callable[[], Sequence[Any]]

@@ -1,11 +1,12 @@
-"""Gradients of attention against cuDNN and FlashAttention-2, as torch has them.
+"""Gradients of attention against torch's cuDNN and FlashAttention-2.
 
     python3 benchmarks/attention_backward.py --keys 4096,16384 --json backward.json
     python3 benchmarks/attention_backward.py --ops "64 causal" --peers cudnn --rounds 9
 
-Shapes are those of attention.py. Ours is one call of two launches, dq first, then dk and dv, with the same bits each
-time; torch's is `autograd.grad` of what it kept of the forward. TFLOPS count five products. Gradients of the first and
-the last head are checked against float64, on outputs that were poisoned.
+The shapes are those of attention.py. Ours is one call of two launches: the first computes dq, the second dk and dv. Our
+result has the same bits each time. torch's is `autograd.grad`, with the tensors that the forward pass kept. TFLOPS
+count five products. The gradients of the first and the last head are checked against float64, on outputs that were
+poisoned.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ import dsl
 
 BACKWARD = HERE.parent / "samples" / "attention_backward.tile"
 FACTOR = 4
-"""Times a unit in the last place: probabilities and their gradients are rounded before they are multiplied."""
+"""The bound as a multiple of a unit in the last place. Probabilities and their gradients are rounded before they are
+multiplied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Gradient(Operation):
 
 
 class Problem(attention.Problem):
-    """The forward is ours. See harness.contest.Problem."""
+    """A problem whose forward pass is ours. See harness.contest.Problem."""
 
     def __init__(self, operation: Operation, shape: Shape, dtype: str):
         import torch
@@ -81,7 +83,7 @@ class Problem(attention.Problem):
         return *self.gradients, self.q, self.k, self.v, self.o, self.g, self.lse, self.scale
 
     def of_head(self, b: int, h: int) -> tuple[Any, Any, Any]:
-        """Its gradients in float64."""
+        """The gradients of one head in float64."""
         import torch
 
         q, k, v, g = (x[b, h].double() for x in (self.q, self.k, self.v, self.g))
@@ -95,7 +97,7 @@ class Problem(attention.Problem):
         return dp @ k, dp.T @ q, dv
 
     def error(self, launch: Callable[[], object]) -> float:
-        """The greatest one of both heads, as a share of a unit in the last place, absolute and relative."""
+        """The greatest error of both heads, as a share of a unit in the last place, absolute and relative."""
         for made in self.gradients:
             made.fill_(float("nan"))
         launch()
@@ -110,7 +112,7 @@ class Problem(attention.Problem):
 
 
 def sdpa(backend: str) -> Callable[[Problem], tuple[Callable[[], object], str]]:
-    """One of torch's, into outputs of its own, which are copied once for the check."""
+    """A peer that calls torch's gradients with this backend. The peer's own outputs are copied once for the check."""
 
     def launch(problem: Problem) -> tuple[Callable[[], object], str]:
         import torch

@@ -1,9 +1,10 @@
-"""The model of what bounds a launch beside the profiler, for the samples' kernels at many shapes.
+"""Compares the model of a launch's bound with the profiler, for the samples' kernels at many shapes.
 
     python3 benchmarks/bounds.py [--json FILE]          # needs a GPU, and Nsight Compute (ncu) that may read counters
 
-Each row is an example of a sample at some dims: `dsl run` says what bounds it (docs/bounds.md); then all launches are
-made once more under ncu, cold caches and clocks as they are, and the unit that is busiest there is the measured bound.
+Each row is an example of a sample at some dims. `dsl run` names its bound (docs/bounds.md). Then ncu measures all
+launches once more, with cold caches and without setting clocks. The measured bound is the unit that is busiest under
+ncu.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ BOUND_SECONDS = 20.0
 
 
 def run_row(text: str, measure: bool) -> Report:
-    """An example at some dims, in this process, without its references: of large products they take minutes."""
+    """Runs an example at some dims in this process, without its references, which take minutes for large products."""
     name, *values = text.split()
     file, _, example_name = name.partition(":")
     schedule = None
@@ -102,7 +103,7 @@ def run_row(text: str, measure: bool) -> Report:
 
 
 def profiled(rows: list[str]) -> list[dict[str, float]]:
-    """What ncu says of each launch of the rows, in order."""
+    """The shares that ncu reports for each launch of the rows, in order."""
     ncu = shutil.which("ncu")
     if ncu is None:
         sys.exit("ncu is not on the PATH")

@@ -1,12 +1,13 @@
-"""Where the time of a compile goes: parse, build, each pass, emission and LLVM, warm, in one process.
+"""The time of each stage of a compilation: parse, build, each pass, emission and LLVM, warm, in one process.
 
     python3 benchmarks/compile_time.py [--out compile_time.json] [--rounds 31]
 
-Each round compiles every variant once, from the text of its sample to PTX, so the variants are interleaved and nothing
-is kept between them but what a second compile in one process keeps. Printed are medians over the rounds, milliseconds
-of processor time, which others on the machine change little; `total` is the median of the rounds' totals, with the 20th
-and 80th percentiles, `after_parse` that of what a module that is loaded does. The bounds hold on two cores: softmax's
-for the total, those of products, whose file is long, after the parse.
+Each round compiles every variant once, from the text of its sample to PTX. So the variants are interleaved. Between
+compilations, only the state that one process always keeps is kept. The table shows medians over the rounds, in
+milliseconds of processor time, which other processes of the machine change little. `total` is the median of the rounds'
+totals, with the 20th and 80th percentiles. `after_parse` is the median over the stages after the parse. A loaded module
+does only these stages. The bounds hold on two cores. The bound of softmax is for the total. The bounds of products,
+whose file is long, are for the work after the parse.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ SAMPLES = Path(__file__).resolve().parent.parent / "samples"
 BOUND = 50.0
 """Milliseconds for softmax_rows at 1024 columns, all stages together."""
 PRODUCT_BOUND = 160.0
-"""Milliseconds for the largest products, of a loaded module."""
+"""Milliseconds for the largest products, for a module that is already loaded."""
 ATTENTION_BOUND = 150.0
 ROWS, TURNED = (16, 1), (1, 16)
-"""Strides of a matrix whose rows lie one behind the other, and of its transpose."""
+"""Strides of a row-major matrix, and of its transpose."""
 HEADS = dict.fromkeys("oqkv", (16, 16, 16, 1))
 ATTENTION = {"batch": 4, "heads": 16, "kv_heads": 16, "s": 4096, "t": 4096, "d": 128}
 
@@ -51,21 +52,21 @@ class Case:
     schedule: str
     dims: dict[str, int]
     bound: float | None = None
-    loaded: bool = False  # the bound is on what follows the parse
+    loaded: bool = False  # the bound covers the stages after the parse
     types: dict[str, str] = field(default_factory=dict)
     strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Of tensors that may be views, as a call finds them: their divisors up to 16."""
+    """Strides of tensors that may be views, as a call finds them: their divisors up to 16."""
 
     @property
     def head(self) -> str:
-        """What tells it apart."""
+        """A short name that differs from the names of other cases."""
         words = [*self.types.values(), *(["b.T"] if self.strides.get("b") == TURNED else [])]
         size = next(self.dims[name] for name in ("cols", "n", "s") if name in self.dims)
         return " ".join([f"{self.kernel.split('_')[-1]}:{self.schedule}", str(size), *words])
 
 
 def product(schedule: str, extent: int, operand: str, result: str, along_k: bool = True) -> Case:
-    """A product of square matrices. along_k: b lies along k."""
+    """A product of square matrices. With `along_k` the elements of b are contiguous along k."""
     dims, types = dict.fromkeys(("m", "n", "k"), extent), {"T": operand, "O": result}
     strides = {"a": ROWS, "b": TURNED if along_k else ROWS}
     return Case("matmul.tile", "product", schedule, dims, PRODUCT_BOUND, True, types, strides)
@@ -94,7 +95,7 @@ STAGES = ("parse", "build", *(each.name for each in PASSES), "emit", "llvm")
 
 
 def compile_once(case: Case) -> dict[str, float]:
-    """Milliseconds by stage of one compile, from text to PTX."""
+    """Milliseconds by stage of one compilation, from text to PTX."""
     text = (SAMPLES / case.file).read_text()
     spent: dict[str, float] = {}
 
@@ -123,7 +124,7 @@ def compile_once(case: Case) -> dict[str, float]:
 
 
 def measure(rounds: int) -> list[dict[str, object]]:
-    """One row a case; the first round of each is not counted."""
+    """One row for each case. The first round is not counted."""
     samples: list[list[dict[str, float]]] = [[] for _ in CASES]
     for number in range(rounds + 1):
         for case, kept in zip(CASES, samples, strict=True):

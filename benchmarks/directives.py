@@ -1,14 +1,14 @@
-"""What each line of a schedule buys: every sample with the line, and with another one in its place.
+"""The gain of each line of a schedule: every sample with the line, and with another line in its place.
 
     python3 benchmarks/directives.py --cases "attention 128,product 4096" --json directives.json
 
-A case is a call of a sample at one shape; LINES says, of each case, which line is taken away and which one stands for
-it, or which one is added. The sample's schedule is renamed, and the one of its name is `like` it but for that line. So
-what is measured is what an author would write. A directive that is no line of the sample works by a rule; the line that
-turns it off is written out.
+A case is a call of a sample at one shape. For each case, LINES lists changed lines. A line is either replaced or added.
+The sample's schedule gets another name. A new schedule with the old name is `like` it, except for the changed line. So
+the benchmark measures text that an author would write. Some directives are not a line of the sample but follow a rule.
+For these, the line that turns the directive off is written out.
 
-Every result is compared with torch's before it is timed. All variants of a case are timed in one interleaved run, with
-the L2 overwritten in between, and rests that keep the device below its power limit.
+Every result is compared with torch's result before it is timed. All variants of a case are timed in one interleaved
+run. The L2 is overwritten in between, and rests keep the device below its power limit.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ UNTOUCHED = "as it is"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A call of a dispatch. make: its arguments, which of them are results, and those as torch has them; bound: of
-    errors, as a share of a result's greatest element."""
+    """A call of a dispatch.
+
+    `make` returns its arguments, and torch's results by the index of the argument that gets them. `bound` limits
+    errors, as a share of a result's greatest element.
+    """
 
     file: str
     dispatch: str
@@ -47,8 +50,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a schedule of a case. instead: what stands for it to turn it off, lines with semicolons between them;
-    an added line has none, and is none of the sample's."""
+    """A line of the schedule of a case.
+
+    `instead` replaces the line to turn it off. The replacement may hold several lines, separated by semicolons. If
+    `instead` is None, the line is added to the sample.
+    """
 
     case: str
     schedule: str
@@ -70,7 +76,7 @@ def randn(*extents: int, dtype: str = "float16") -> Any:
 
 
 def product(m: int, n: int, k: int, dtype: str = "float16", along_k: bool = True) -> Callable[[], Any]:
-    """c, a, b of a product; b lies along k, or along n."""
+    """The arguments c, a, b of a product. The elements of b are contiguous along k or along n."""
 
     def make() -> tuple[list[Any], dict[int, Any]]:
         import torch
@@ -83,7 +89,7 @@ def product(m: int, n: int, k: int, dtype: str = "float16", along_k: bool = True
 
 
 def attention(d: int, causal: bool, backward: bool = False) -> Callable[[], Any]:
-    """o, q, k, v, scale, lse; or the gradients' arguments. 4 batches of 16 heads of 4096 keys."""
+    """The arguments o, q, k, v, scale, lse, or the arguments of the gradients. 4 batches of 16 heads with 4096 keys."""
 
     def make() -> tuple[list[Any], dict[int, Any]]:
         import torch
@@ -178,7 +184,7 @@ LINES = (
 
 
 def variant(folder: Path, file: str, line: Line | None) -> Path:
-    """The sample with a line changed, in a folder that has all samples."""
+    """Writes the sample with a line changed, into a folder that has all samples."""
     text = (SAMPLES / file).read_text()
     if line is not None:
         head = re.search(rf"^schedule {line.schedule} of ([^:\n]*):", text, re.MULTILINE)
@@ -205,7 +211,7 @@ def launch_of(case: Case, line: Line | None, arguments: list[Any]) -> Callable[[
 
 
 def measure(name: str, case: Case, lines: list[Line], rounds: int) -> dict[str, float]:
-    """Microseconds by line changed. What is refused or wrong is told."""
+    """The microseconds by changed line. Refused variants are reported."""
     arguments, wanted = case.make()
     launches: dict[str, Any] = {}
     for line in (None, *lines):

@@ -1,8 +1,8 @@
-"""How fast the strict emulator runs, with all checks and counters on: thread instructions a second on one core.
+"""Speed of the strict emulator with all checks and counters on, in thread instructions per second on one core.
 
     python benchmarks/emulator.py [--repeat N] [--out rates.json]
 
-The kernels are the foreign PTX of the emulator's tests, and a sample as this compiler makes it.
+The kernels are foreign PTX from the emulator's tests, and a sample that this compiler compiles.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def cases() -> dict[str, Run]:
 
 
 def measure(run: Run, repeat: int) -> dict[str, float]:
-    """Processor seconds (the best of `repeat` runs) and thread instructions of one launch."""
+    """Runs a launch `repeat` times. Returns the least processor seconds, and the thread instructions of one launch."""
     best = float("inf")
     for _ in range(repeat):
         start = time.process_time()

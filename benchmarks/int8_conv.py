@@ -2,16 +2,18 @@
 
     python3 benchmarks/int8_conv.py --n 32,256 --json conv.json --plot conv.png
 
-Every result of ours and of cuDNN must equal the exact sums' epilogue in float64, rounded to nearest even, on outputs
-that were poisoned. Then all variants are timed in one interleaved run, the L2 overwritten in between, launches queued
-ahead so that the device never waits for the host. With fewer than 256 images a launch's share of a CUDA graph of many
-is measured, too: the L2 then has what the launch before left there.
+The reference applies the epilogue to the exact sums in float64 and rounds to nearest even. Every result of ours and of
+cuDNN must equal this reference, on outputs that were poisoned. Then all variants are timed in one interleaved run. The
+L2 is overwritten in between, and launches are queued ahead so that the device never waits for the host. With fewer than
+256 images, a launch's share of a CUDA graph with many launches is measured, too. In a graph, the L2 still holds data of
+the previous launch.
 
-"dsl" is NC/32HW32, "dsl nhwc" has channels innermost, "dsl any" is one variant for images of all sizes that divide
-alike. "by hand" and "by hand nhwc" are peers/by_hand/int8_conv.tile, with rings, waits and fragments written out and
-tiles that were tuned shape by shape. torch's has f16 operands, and neither bias nor ReLU. `floor` is what the bytes
-take at 4.27 TB/s or the operations at the 1280 TOPS of `mma.sync`, whichever is longer. Bank conflicts and sectors
-are the emulator's, of the launch with one image. Peers that are not installed are left out and said so.
+"dsl" is NC/32HW32. "dsl nhwc" has channels innermost. "dsl any" is a single variant for images of all sizes that have
+the same divisibility. "by hand" and "by hand nhwc" are peers/by_hand/int8_conv.tile. In this file, rings, waits and
+fragments are written out, and tiles were tuned for each shape. torch's variant has f16 operands, and neither bias nor
+ReLU. `floor` is the time of the bytes at 4.27 TB/s or of the operations at the 1280 TOPS of `mma.sync`, whichever is
+longer. The emulator counts bank conflicts and sectors for the launch with one image. Peers that are not installed are
+left out and reported.
 """
 
 from __future__ import annotations
@@ -44,13 +46,13 @@ HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "samples" / "int8_conv.tile"
 BY_HAND = HERE / "peers" / "by_hand" / "int8_conv.tile"
 BYTES_A_SECOND, OPERATIONS_A_SECOND = 4.27e12, 1280e12
-"""Of the H200: what copies reach, and `mma.sync` on bytes."""
+"""Rates of the H200, as reached by copies and by `mma.sync` on bytes."""
 OTHERS = ("dsl nhwc", "dsl any")
-"""Variants of ours beside the one of the row."""
+"""Further variants of ours, beside the variant of the row."""
 
 
 class Problem:
-    """One shape. See harness.contest.Problem; errors are counts of elements that differ."""
+    """One shape. See harness.contest.Problem. An error is the number of elements that differ."""
 
     name, dtype, bound = "conv2d", "s8", 0.0
     call = Call("conv2d", {"ACT": "rectified"})
@@ -92,7 +94,7 @@ class Problem:
 
 
 class Innermost:
-    """A module's on NHWC."""
+    """A module's convolution on NHWC."""
 
     is_innermost = True
 
@@ -106,7 +108,7 @@ class Innermost:
 
 
 class Cudnn:
-    """cuDNN's, by implicit products with precomputed indices."""
+    """cuDNN's convolution, by implicit products with precomputed indices."""
 
     is_innermost = True
 
@@ -123,7 +125,8 @@ class Cudnn:
 
 
 class TorchConvolution:
-    """torch's f16 convolution, channels innermost, and nothing else. Operands are scaled so that sums stay finite."""
+    """torch's f16 convolution with channels innermost, without an epilogue. Operands are scaled so that sums stay
+    finite."""
 
     def __init__(self, problem: Problem):
         import torch
@@ -143,7 +146,7 @@ class TorchConvolution:
         self.out = torch.nn.functional.conv2d(self.x, self.f, None, self.stride, self.pad)
 
     def error(self) -> float:
-        """0 if all are within the rounding of f16, else how many are not."""
+        """The number of elements that are not within the rounding of f16."""
         self()
         wanted = self.sums[:4096].double() / 128**2
         found = self.out.permute(0, 2, 3, 1).reshape(-1, self.k)[:4096].double()
@@ -151,7 +154,7 @@ class TorchConvolution:
 
 
 def floor(shape: Shape) -> float:
-    """Microseconds."""
+    """The least time that a shape can take, in microseconds."""
     return 1e6 * max(shape.moves / BYTES_A_SECOND, shape.operations / OPERATIONS_A_SECOND)
 
 
@@ -178,7 +181,7 @@ def peers(module: dsl.Module) -> dict[str, Callable[[Any], tuple[Callable[[], ob
 
 
 def facts(shape: Shape, is_blocked: bool) -> dict[str, Any]:
-    """What planning a call at this shape needs."""
+    """The facts that planning needs for a call at this shape."""
     s, block = shape, BLOCK
     x, y = (s.n, s.h, s.h, s.c), (s.n, s.p, s.p, s.k)
     f: tuple[int, ...] = (s.k, s.r, s.r, s.c)
@@ -208,11 +211,14 @@ CALLS: tuple[tuple[Path, str, dict[str, bool]], ...] = (
     (SAMPLE, "conv2d", {}), (SAMPLE, "conv2d", {"ANY_IMAGE": True}), (SAMPLE, "conv2d_nhwc", {}),
     (BY_HAND, "conv2d", {}), (BY_HAND, "conv2d_nhwc", {}),
 )  # fmt: skip
-"""What is compiled beforehand."""
+"""The calls whose kernels are compiled beforehand."""
 
 
 def compile_beforehand(shape: Shape) -> dict[str, float]:
-    """In a process of its own: the driver keeps what it makes of the variants on disk. Gives the counters of ours."""
+    """Compiles the variants of a shape in a separate process, and returns the counters of ours.
+
+    The driver keeps its code for them on disk.
+    """
     for file, name, rest in CALLS:
         module = dsl.load(file)
         plan = getattr(module, name).plan(facts(shape, name == "conv2d"), ACT="rectified", **rest)
@@ -222,13 +228,13 @@ def compile_beforehand(shape: Shape) -> dict[str, float]:
 
 
 def prepare(shapes: Sequence[Shape]) -> dict[Shape, dict[str, float]]:
-    """Compiles all variants in as many processes as there are cores; the counters of ours."""
+    """Compiles all variants in one process fewer than there are cores. Returns the counters of ours."""
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 1), get_context("spawn")) as pool:
         return dict(zip(shapes, pool.map(compile_beforehand, shapes), strict=True))
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """Sums over the shapes, in microseconds, and where ours is slower than the best peer."""
+    """The sums over the shapes, in microseconds, and the shapes at which ours is slower than the best peer."""
     lines = []
     names = [name for name in rows[0].times if all(name in row.times for row in rows)]
     sums = {name: sum(row.times[name].median for row in rows) for name in names}
@@ -253,7 +259,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
 
 
 def roofline(path: Path, rows: Sequence[tuple[Shape, Row]], device: str) -> None:
-    """Operations a second over operations a byte."""
+    """Draws operations per second over operations per byte."""
     import matplotlib
 
     matplotlib.use("Agg")

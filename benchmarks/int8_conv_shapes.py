@@ -15,14 +15,14 @@ RESNET50 = (
     (256, 14, 256, 3, 1), (1024, 14, 512, 1, 1), (512, 14, 512, 3, 2), (512, 7, 2048, 1, 1), (1024, 14, 2048, 1, 2),
     (2048, 7, 512, 1, 1), (512, 7, 512, 3, 1),
 )  # fmt: skip
-"""(C, H, K, R, stride): square images and filters, padding R // 2."""
+"""(C, H, K, R, stride) for square images and filters. The padding is R // 2."""
 BLOCK = 32
 """Channels of a block of NC/32HW32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """n images of c channels and h x h pixels; k filters of r x r taps."""
+    """n images of c channels and h x h pixels, and k filters of r x r taps."""
 
     n: int
     c: int
@@ -37,7 +37,7 @@ class Shape:
 
     @property
     def p(self) -> int:
-        """Rows, and columns, of the output."""
+        """The number of rows of the output, which equals the number of its columns."""
         return (self.h + 2 * self.pad - self.r) // self.stride + 1
 
     @property
@@ -59,7 +59,7 @@ class Shape:
 
 
 class Operands:
-    """Random operands of one shape. Scale, bias and their sums are exact in f32, so that the output has one value."""
+    """Random operands of one shape. Scale, bias and their sums are exact in f32, so only one output is right."""
 
     beta, gamma, six = 1.0, 0.5, 96.0
 
@@ -86,7 +86,7 @@ class Operands:
 
     @cached_property
     def sums(self) -> Any:
-        """s32[pixels, k], exact: products of matrices tap by tap."""
+        """The exact sums, s32[pixels, k], by one matrix product for each tap."""
         import torch
 
         s = self.shape
@@ -95,14 +95,15 @@ class Operands:
         for i in range(s.r):
             for j in range(s.r):
                 seen = padded[:, i : i + reach : s.stride, j : j + reach : s.stride, :].reshape(-1, s.c)
-                rows = -(-max(seen.shape[0], 32) // 8) * 8  # what _int_mm takes
+                rows = -(-max(seen.shape[0], 32) // 8) * 8  # an extent that _int_mm accepts
                 more = torch.nn.functional.pad(seen, (0, 0, 0, rows - seen.shape[0]))
                 part = torch._int_mm(more, self.f[:, i, j, :].t())[: seen.shape[0]]
                 total = part if total is None else total + part
         return total
 
     def wanted(self, act: Callable[[Any], Any], z: Any = None) -> Any:
-        """s8[n, p, p, k]: act(alpha * sums + beta * bias + gamma * z) in float64, rounded to even, saturated."""
+        """The exact result, s8[n, p, p, k]: act(alpha * sums + beta * bias + gamma * z) in float64, rounded to even,
+        saturated."""
         import torch
 
         s = self.shape
@@ -117,18 +118,18 @@ class Operands:
 
 
 def blocked(x: Any) -> Any:
-    """[N, H, W, C] → [N, C / 32, H, W, 32]."""
+    """Reorders [N, H, W, C] to [N, C / 32, H, W, 32]."""
     n, h, w, c = x.shape
     return x.view(n, h, w, c // BLOCK, BLOCK).permute(0, 3, 1, 2, 4).contiguous()
 
 
 def blocked_filters(f: Any) -> Any:
-    """[K, R, S, C] → [C / 32, R, S, K, 32]."""
+    """Reorders [K, R, S, C] to [C / 32, R, S, K, 32]."""
     k, r, s, c = f.shape
     return f.view(k, r, s, c // BLOCK, BLOCK).permute(3, 1, 2, 0, 4).contiguous()
 
 
 def innermost(y: Any) -> Any:
-    """[N, C / 32, H, W, 32] → [N, H, W, C]."""
+    """Reorders [N, C / 32, H, W, 32] to [N, H, W, C]."""
     n, b, h, w, _ = y.shape
     return y.permute(0, 2, 3, 1, 4).reshape(n, h, w, b * BLOCK)

@@ -1,15 +1,15 @@
-"""Host cost of a launch: bare `cuLaunchKernel` with a prepared buffer, against `Kernel.bind` and a checked call.
+"""The host's cost of a launch: bare `cuLaunchKernel` with a prepared buffer, against `Kernel.bind` and a checked call.
 
     python3 benchmarks/launch.py [--out launch.json] [--rounds 101] [--calls 210] [--without-gpu]
 
-Two arrays of 1000 f32 are copied by a PTX kernel written by hand, so the compiler is not involved. The variants of one
-framework are interleaved: each round times `--calls` launches of each and then waits for the device. Printed are the
-medians over the rounds with the 20th and 80th percentiles, microseconds a launch, and the median of the rounds' ratios
-to bare. `rotated` is the checked call with three pairs of arrays in turn, so that every call has new addresses.
-Frameworks that are not installed are left out and said so.
+A PTX kernel written by hand copies an array of 1000 f32, so the compiler is not involved. The variants of a framework
+are interleaved: each round times `--calls` launches of each variant and then waits for the device. The table shows
+medians over the rounds with the 20th and 80th percentiles, in microseconds per launch, and the median of the rounds'
+ratios to the bare launch. `rotated` is the checked call with three pairs of arrays in turn, so that every call has new
+addresses. Frameworks that are not installed are left out and reported.
 
-`--without-gpu` takes a driver that does nothing and arrays that are like those of torch and CuPy, for the way through
-Python alone: its times are to be compared with others of it, and it has no ratios.
+`--without-gpu` uses a driver that does nothing, and arrays that imitate arrays of torch and CuPy. This option measures
+only the path through Python. Times of this option can only be compared with each other, and have no ratios.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ GOALS = {
     "cupy": {"bound": 1.15, "checked": 1.45, "rotated": 1.6},
     "runtime": {"bound": 1.15, "checked": 1.5, "rotated": 1.7},
 }
-"""Most that a launch may cost, of a bare one."""
+"""Limits of a launch's cost, as a multiple of the bare launch."""
 
 
 def arrays(framework: str) -> tuple[Any, Any] | None:
-    """(y, x) of 1000 f32 on GPU 0, None where the framework is not installed."""
+    """A pair (y, x) of arrays with 1000 f32 on GPU 0. None if the framework is not installed."""
     if framework == "runtime":
         return runtime.DeviceArray((1000,), "f32"), runtime.DeviceArray((1000,), "f32")
     try:
@@ -56,7 +56,7 @@ def arrays(framework: str) -> tuple[Any, Any] | None:
 
 
 def bare_launcher(kernel: runtime.Kernel, y: Any, x: Any) -> Callable[[int], None]:
-    """A loop over `cuLaunchKernel` with the arguments of a prepared launch and nothing around it."""
+    """A loop over `cuLaunchKernel` with the arguments of a prepared launch, and no other work."""
     launch, values = kernel._prepare((y, x), None)
     buffer = launch.buffer()
     launch._pack(buffer, values)
@@ -73,7 +73,7 @@ def bare_launcher(kernel: runtime.Kernel, y: Any, x: Any) -> Callable[[int], Non
 
 
 def variants(kernel: runtime.Kernel, pairs: list[tuple[Any, Any]]) -> dict[str, Callable[[int], None]]:
-    """Loops of so many launches, by variant."""
+    """A loop for each variant. The argument of a loop is the number of launches."""
     y, x = pairs[0]
     bound = kernel.bind(y, x)
 
@@ -99,7 +99,7 @@ def variants(kernel: runtime.Kernel, pairs: list[tuple[Any, Any]]) -> dict[str, 
 
 
 def measure(framework: str, rounds: int, calls: int, fake: FakeCuda | None) -> list[dict[str, Any]]:
-    """One row a variant; microseconds a launch."""
+    """One row for each variant, in microseconds per launch."""
     pairs: list[Any] = [fake.pair(framework, number) if fake else arrays(framework) for number in range(3)]
     if None in pairs:
         print(f"{framework}: not installed, left out")
@@ -136,7 +136,7 @@ def measure(framework: str, rounds: int, calls: int, fake: FakeCuda | None) -> l
 
 
 def runtime_context() -> Any:
-    """The primary context of GPU 0, current as it is in a program that uses torch or CuPy."""
+    """The primary context of GPU 0, current as in a program that uses torch or CuPy."""
     from dsl.runtime.cuda.context import context
 
     return context(0).current()

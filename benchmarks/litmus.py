@@ -1,13 +1,16 @@
-"""Litmus tests of the PTX memory model on a GPU: is what the model forbids ever seen?
+"""Litmus tests of the PTX memory model on a GPU: does an outcome occur that the model forbids?
 
     python3 benchmarks/litmus.py [--rounds 1000000] [--only TEXT] [--output litmus.json] [--device cuda|emulator]
 
-The tests are those of `tests/runtime/emulator/litmus`, each run many times in each of many launches: the threads of an
-instance stand on random blocks, warps and lanes, its words lie packed, spread or at random, and its threads wait for
-each other before they begin.  For each test: the rounds (an instance that waited too long is none), how often the
-forbidden outcome was seen (must be 0), and how often one that is allowed but weak (what a machine that does one thing
-after another never shows).  Racy tests run too, for their weak outcomes.  Exits with 1 if anything forbidden was seen.
-On the emulator, whose verdicts the tests in `tests/` check, only the tests without races run, in few rounds.
+The tests are those of `tests/runtime/emulator/litmus`. Each launch runs many instances of a test, and each test has
+many launches. The threads of an instance are on random blocks, warps and lanes. The words of an instance are packed,
+spread or at random addresses. The threads of an instance wait for each other before they begin.
+
+For each test, the table shows the number of rounds. An instance that waited too long does not count as a round. The
+table also shows how often the forbidden outcome occurred, which must be 0. The last figure says how often a weak
+outcome occurred. A weak outcome is allowed, but does not occur on a machine that does one thing after another. Racy
+tests also run, for their weak outcomes. The program exits with 1 if a forbidden outcome occurred. On the emulator, only
+the tests without races run, in few rounds, since the tests in `tests/` check the emulator's verdicts.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from dsl import runtime
 from dsl.runtime.header import Argument, Header, HeaderTensor, Scalar, SourceRecord, write
 
 TENSORS = ("memory", "table", "places", "outs")
-SETTINGS = 6  # arrangements of instances, taken in turn
+SETTINGS = 6  # arrangements of instances, used in turn
 SCALARS = ("loops", "slab", "instances", "meet")
 
 
@@ -58,9 +61,10 @@ def ready(test: suite.Litmus, threads: int, device: str) -> runtime.Kernel:
 
 
 def blocks_of(test: suite.Litmus, multiprocessors: int) -> int:
-    """As many as can be there at once, where blocks wait for each other; more where an instance is one block."""
+    """The number of blocks. If blocks wait for each other, all of them must fit at once. If an instance is a single
+    block, there are more blocks."""
     if not test.whole_blocks:
-        return 4 * multiprocessors  # of eight warps
+        return 4 * multiprocessors  # with eight warps each
     return multiprocessors * (64 if len(set(test.block_of_role)) == 1 else 16)
 
 

@@ -1,22 +1,24 @@
-"""Products of matrices against cuBLAS and Triton, and against what mma.sync can do at most.
+"""Products of matrices against cuBLAS, Triton, and the limit of mma.sync.
 
     python3 benchmarks/matmul.py all --json matmul.json --plot matmul.png
     python3 benchmarks/matmul.py square --types s8 --schedules tile,large --n 4096,8192
     python3 benchmarks/matmul.py all --quick
 
-"square" multiplies n×n matrices, "skinny" m rows by a 4096×4096 matrix and "deep" by one of 8192×8192 (--n and --k name
-others), "fused" has bias, activation and residual in the same launch (`linear`), "grouped", "scaled" and "w4" are those
-of matmul_kinds.py; "all" has them all, each with its own JSON and plot. a is row-major; b is row-major in "a@b", and
-lies as [n, k] in "a@b.T", the only order that cuBLAS likes for bytes. f32 is multiplied as tf32, e4m3 gives bf16. Every
-result is first checked against float64, of integers to be equal, on an output that was poisoned; then all variants are
-timed in one interleaved run in shuffled order, with the L2 overwritten in between, and rests after each round that keep
-the device below its power limit: the clocks stand in the table.
+"square" multiplies n×n matrices. "skinny" multiplies m rows by a 4096×4096 matrix, and "deep" multiplies them by an
+8192×8192 matrix. --n and --k set other sizes. "fused" adds bias, activation and residual in the same launch (`linear`).
+"grouped", "scaled" and "w4" are in matmul_kinds.py. "all" runs all of these, each with its own JSON and plot.
 
-"by hand" is peers/by_hand, kernels with fragments, rings and waits written out. "mma.sync" is peers/products.tile: as
-many products of operands that stay in registers. For skinny products, whose time goes into reading b, "read" is
-peers/read.tile on b. "triton.mma" is Triton confined to mma.sync and cp.async, our instructions; cuBLAS and "triton"
-multiply by wgmma. Peers that are not installed, or refuse, are left out and said so.
-`--schedules` adds schedules of ours as variants of their own.
+a is row-major. In "a@b" b is row-major. In "a@b.T" b is stored as [n, k]. For bytes, this is the only order that suits
+cuBLAS. f32 is multiplied as tf32, and e4m3 gives bf16. First, every result is checked against float64 on an output that
+was poisoned. Results of integers must be equal. Then all variants are timed in one interleaved run in shuffled order.
+The L2 is overwritten in between. A rest after each round keeps the device below its power limit, and the table shows
+the clocks.
+
+"by hand" is peers/by_hand: kernels with fragments, rings and waits written out. "mma.sync" is peers/products.tile,
+which computes the same number of products on operands that stay in registers. Skinny products spend their time on
+reading b, so their yardstick is "read": peers/read.tile on b. "triton.mma" is Triton confined to mma.sync and cp.async,
+the instructions of our kernels. cuBLAS and "triton" multiply by wgmma. Peers that are not installed, or that refuse,
+are left out and reported. `--schedules` adds schedules of ours as separate variants.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ BY_HAND = HERE / "peers" / "by_hand" / "matmul.tile"
 SQUARES = (512, 1024, 2048, 4096, 8192)
 ROWS = (1, 16, 64, 128)
 REST = 2.0
-"""Of each round's time: at twice, an H200 keeps its highest clock, but for f16 at 8192, where it loses up to 8%."""
+"""As a share of each round's time. With twice the time, an H200 keeps its highest clock, except for f16 at 8192, where
+it loses up to 8%."""
 QUICK = {"square": ["--n", "1024,4096", "--rounds", "11"], "skinny": ["--m", "16,128", "--rounds", "11"]}
 QUICK |= {"deep": QUICK["skinny"], "fused": QUICK["square"], "grouped": ["--g", "8", "--rounds", "11"]}
 QUICK |= {"scaled": ["--m", "4096", "--rounds", "11"], "w4": QUICK["skinny"]}
@@ -49,7 +52,7 @@ QUICK |= {"scaled": ["--m", "4096", "--rounds", "11"], "w4": QUICK["skinny"]}
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """a @ b, or a @ b.T where `b_t`."""
+    """a @ b, or a @ b.T with `b_t`."""
 
     name: str
     b_t: bool
@@ -88,7 +91,7 @@ class Problem(Arrays):
 
 
 def cublas(problem: Problem) -> tuple[Callable[[], object], str]:
-    """By torch, into the given output."""
+    """The product by cuBLAS through torch, into the given output."""
     import torch
 
     c, a, b = problem.c, problem.a, problem.b.T if problem.b_t else problem.b
@@ -151,7 +154,7 @@ def by_hand(problem: Problem) -> tuple[Callable[[], object], str]:
 
 
 def schedule(name: str) -> Callable[[Problem], tuple[Callable[[], object], str]]:
-    """Ours with the schedule of that name, whatever the dispatch would choose."""
+    """Our product with the schedule `name`, whatever the dispatch would choose."""
 
     def launch(problem: Problem) -> tuple[Callable[[], object], str]:
         module = dsl.load(SAMPLE)
@@ -164,7 +167,8 @@ def schedule(name: str) -> Callable[[Problem], tuple[Callable[[], object], str]]
 
 
 def fewer(shape: Shape) -> Shape:
-    """Few products a sum, so that the emulator takes seconds; of a result that the dispatch serves alike."""
+    """A shape with a small k, so that the emulator takes seconds. The dispatch treats this shape like the original
+    shape."""
     m, n, k = extents_of(shape)
     return {"m": min(m, 4096), "n": min(n, 4096), "k": min(k, 256)}
 
@@ -196,12 +200,12 @@ FUSED = replace(
     prepare=lambda measured, peers: None,
 )
 PLAIN = {"square": SQUARE, "skinny": SKINNY, "deep": replace(SKINNY, fixed={"n": 8192, "k": 8192})}
-"""Those of one kernel, of which each schedule may be asked for."""
+"""The benchmarks of a single kernel, for which `--schedules` may add schedules."""
 BENCHMARKS = PLAIN | {"fused": FUSED} | matmul_kinds.BENCHMARKS
 
 
 def measure(what: str, arguments: Sequence[str], *, quick: bool, numbered: bool) -> None:
-    """One of BENCHMARKS; where `numbered`, its name goes into those of the files."""
+    """Runs one of BENCHMARKS. With `numbered`, its name is added to the names of its files."""
     benchmark = BENCHMARKS[what]
     options = parser(__doc__, benchmark)
     options.set_defaults(types=list(benchmark.types))

@@ -1,4 +1,4 @@
-"""The arrays of products, their errors, and what a product takes at least. Parts of benchmarks/matmul.py."""
+"""Arrays of products, their errors, and lower limits of a product's time. A part of benchmarks/matmul.py."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ PEERS = Path(__file__).resolve().parent / "peers"
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """numpy's and torch's names of the operands' and the result's type; `bound` of errors, as a share of the largest
-    exact element: a unit in the last place of a 16-bit result, and what the lowest bits of operands, which tf32 lacks,
-    may come to."""
+    """The names of the operands' and the result's type in numpy and torch, and a bound of errors.
+
+    `bound` is a share of the largest exact element. For 16-bit results it is a unit in the last place. For tf32 it
+    covers the effect of the operands' lowest bits, which tf32 lacks.
+    """
 
     numpy: str
     result: str
@@ -38,7 +40,7 @@ TYPES = {
 
 
 def extents_of(shape: Shape) -> tuple[int, int, int]:
-    """m, n, k of a shape: all n where that is all it has."""
+    """m, n and k of a shape. A missing m or k equals n."""
     n = shape["n"]
     return shape.get("m", n), n, shape.get("k", n)
 
@@ -60,7 +62,7 @@ def host_operands(shape: Shape, dtype: str, b_t: bool) -> tuple[Any, Any, Any]:
 
 
 class Arrays:
-    """c, a and b on the GPU. b is [n, k] where `b_t`."""
+    """c, a and b on the GPU. With `b_t`, b is [n, k]."""
 
     def __init__(self, shape: Shape, dtype: str, b_t: bool):
         import torch
@@ -95,7 +97,8 @@ class Arrays:
         return self._reference
 
     def poisoned_error(self, launch: Callable[[], object], wanted: Any) -> float:
-        """Of the result, as a share of the largest exact element; of integers the share of wrong elements."""
+        """The error of the result, as a share of the largest exact element. For integers, the share of wrong
+        elements."""
         self.c.fill_(float("nan") if self.c.is_floating_point() else -77)
         launch()
         if not self.c.is_floating_point():
@@ -105,8 +108,11 @@ class Arrays:
 
 
 def registers(problem: Any) -> Callable[[], object]:
-    """As many products of operands that stay in registers as the problem has, at least, on all multiprocessors. Those
-    of e4m3 are of f16, into which mma.sync takes them apart on sm_90."""
+    """A launch that computes at least as many products as the problem. Its operands stay in registers.
+
+    The launch uses all multiprocessors. For e4m3 it computes products of f16, since mma.sync on sm_90 converts e4m3 to
+    f16.
+    """
     import torch
 
     from dsl.runtime import device_facts

@@ -1,8 +1,8 @@
 """Products with bias, activation and residual in the same launch: `python3 benchmarks/matmul.py fused`.
 
-f16 and bf16 are a @ b.T with a bias, as a linear layer has them; cuBLASLt fuses bias and activation (torch.addmm,
-torch._addmm_activation), torch does one operation after another. Bytes go through scale, bias, activation and residual
-back to bytes. "dsl plain" is our product alone.
+f16 and bf16 compute a @ b.T with a bias, as in a linear layer. cuBLASLt fuses bias and activation (torch.addmm,
+torch._addmm_activation), and torch does one operation after another. For bytes, the sums go through scale, bias,
+activation and residual, and become bytes again. "dsl plain" is our product alone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ SAMPLE = HERE.parent / "samples" / "matmul.tile"
 TYPES = ("f16", "bf16", "s8")
 GAIN = 0.25
 FACTOR = 3
-"""Times the bounds of plain products: activations are approximate, and torch rounds after each of its operations."""
+"""The bound as a multiple of the plain product's bound. Activations are approximate, and torch rounds after each of its
+operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`act`: relu, fast_gelu or nothing."""
+    """A fused operation. `act` is relu, fast_gelu or empty."""
 
     name: str
     act: str = ""
@@ -90,7 +91,7 @@ class Problem(Arrays):
         return self.c, self.a, self.b.T, scale, self.bias, self.residual, gain
 
     def after(self, sums: Any) -> Any:
-        """What the sums go through, in their type."""
+        """Applies the epilogue to the sums, in the type of the sums."""
         import torch
 
         if self.dtype == "s8":
@@ -104,12 +105,12 @@ class Problem(Arrays):
         return sums.round().clamp(-128, 127) if self.dtype == "s8" else sums
 
     def error(self, launch: Callable[[], object]) -> float:
-        """For bytes against the same steps in f32, each rounded alike, of exact sums."""
+        """The error of a launch. For bytes, the reference rounds exact sums and does the same steps in f32."""
         if isinstance(launch, Plain):
             return launch.error()
         sums = self.reference
         wanted = self.after(sums.float() if self.dtype == "s8" else sums)
-        if self.dtype == "s8" and "gelu" in self.operation.act:  # which is approximate: a step of rounding either way
+        if self.dtype == "s8" and "gelu" in self.operation.act:  # gelu is approximate: allows one step of rounding
             self.c.fill_(-77)
             launch()
             return float(((self.c.float() - wanted).abs() > 1).double().mean())
@@ -118,7 +119,7 @@ class Problem(Arrays):
 
 @dataclass(slots=True)
 class Plain:
-    """Our product without what follows it; bytes as sums."""
+    """Our product without an epilogue. The product of bytes writes sums."""
 
     problem: Problem
     module: dsl.Module = field(default_factory=lambda: dsl.load(SAMPLE))
@@ -140,7 +141,7 @@ def plain(problem: Problem) -> tuple[Callable[[], object], str]:
 
 
 def unfused(problem: Problem) -> tuple[Callable[[], object], str]:
-    """torch's operations one by one, in place where they can be."""
+    """torch's operations one by one, in place if possible."""
     import torch
 
     p, act = problem, problem.operation.act
@@ -168,7 +169,7 @@ def unfused(problem: Problem) -> tuple[Callable[[], object], str]:
 
 
 def cublaslt(problem: Problem) -> tuple[Callable[[], object], str]:
-    """Bias and activation in the product's launch."""
+    """The product with bias and activation in a single launch."""
     import torch
 
     p, act = problem, problem.operation.act

@@ -1,8 +1,9 @@
-"""Products that are more than one: `python3 benchmarks/matmul.py grouped`, `scaled` and `w4`.
+"""Products with groups, scales or packed weights: `python3 benchmarks/matmul.py grouped`, `scaled` and `w4`.
 
-"grouped": groups of rows, of sizes at random, by a matrix each (torch: `_grouped_mm`, CUTLASS). "scaled": e4m3 with a
-scale for 128 of k of each row of a and of 128 rows of b (cuBLAS: `_scaled_mm`). "w4": weights of four bits with a scale
-for 128 of k; cuBLAS multiplies by the same weights in 16 bits.
+"grouped" multiplies groups of rows, whose sizes are random, by one matrix each (torch: `_grouped_mm`, CUTLASS).
+"scaled" multiplies e4m3. Each scale covers 128 elements along k, in one row of a or in 128 rows of b (cuBLAS:
+`_scaled_mm`). "w4" has weights of four bits with a scale for 128 of k. For "w4", cuBLAS multiplies by the same weights
+in 16 bits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from matmul_arrays import TYPES, Arrays, host_operands, read_words
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
 BLOCK = 128
-"""Of k, of which a scale is."""
+"""Number of elements along k that share a scale."""
 
 
 class Problem(Arrays):
@@ -30,21 +31,21 @@ class Problem(Arrays):
         self.more()
 
     def more(self) -> None:
-        """Arrays beside a, b and c."""
+        """Makes the arrays beside a, b and c."""
         raise NotImplementedError
 
     def error(self, launch: Callable[[], object]) -> float:
         return self.poisoned_error(launch, self.reference)
 
     def random(self, *extents: int) -> Any:
-        """Scales: from a half to one and a half."""
+        """Random scales from 0.5 to 1.5."""
         import torch
 
         return 0.5 + torch.rand(*extents, device="cuda")
 
 
 class Grouped(Problem):
-    """b has a matrix for each group."""
+    """A product of groups. b has a matrix for each group."""
 
     def more(self) -> None:
         import torch
@@ -59,7 +60,7 @@ class Grouped(Problem):
 
     @property
     def groups(self) -> Iterator[tuple[int, int, Any]]:
-        """First and last row, and the matrix, of each group."""
+        """The first row, the end of the rows, and the matrix of each group."""
         ends = self.ends.tolist()
         yield from zip([0, *ends[:-1]], ends, self.b, strict=True)
 
@@ -74,7 +75,7 @@ class Grouped(Problem):
 
 
 class Scaled(Problem):
-    """Scales of a lie along its rows."""
+    """A scaled product. The scales of a are contiguous along its rows."""
 
     def more(self) -> None:
         blocks = self.k // BLOCK
@@ -94,7 +95,7 @@ class Scaled(Problem):
 
 
 class Weights(Problem):
-    """b, of 16 bits, has what the weights are worth."""
+    """A product with 4-bit weights. b holds the values of the weights in 16 bits."""
 
     def more(self) -> None:
         import torch
@@ -114,7 +115,7 @@ class Weights(Problem):
 
 
 def on_host(made: type[Problem], shape: Shape, dtype: str) -> tuple[Any, ...]:
-    """Arguments as numpy arrays, for the emulator, which counts."""
+    """The arguments as numpy arrays, for the emulator, which counts."""
     (c, a, b), random = host_operands(shape, dtype, True), np.random.default_rng(1)
     (m, k), n = a.shape, len(b)
     if made is Grouped:
@@ -127,7 +128,7 @@ def on_host(made: type[Problem], shape: Shape, dtype: str) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is measured, of arrays of that kind, by that dispatch."""
+    """An operation on arrays of the class `made`, computed by the dispatch."""
 
     name: str
     dispatch: str
@@ -144,7 +145,7 @@ class Operation:
 
 
 def grouped_mm(problem: Grouped) -> tuple[Callable[[], object], str]:
-    """torch's, whose result is an array of its own."""
+    """torch's grouped product, whose result is a new array."""
     import torch
 
     p, b = problem, problem.b.transpose(1, 2)
@@ -158,7 +159,7 @@ def grouped_mm(problem: Grouped) -> tuple[Callable[[], object], str]:
 
 
 def one_product(problem: Grouped) -> Callable[[], object]:
-    """All rows by one matrix, by cuBLAS."""
+    """A product of all rows by one matrix, by cuBLAS."""
     import torch
 
     p = problem
@@ -173,7 +174,7 @@ def cublas_scaled(problem: Scaled) -> tuple[Callable[[], object], str]:
 
 
 def without_scales(problem: Scaled) -> Callable[[], object]:
-    """The same product by cuBLAS, with exact sums."""
+    """The same product without scales by cuBLAS, with exact sums."""
     import torch
 
     p, one = problem, torch.ones((), device="cuda")
@@ -191,7 +192,7 @@ def read_weights(problem: Weights) -> Callable[[], object]:
 
 
 def fewer(shape: Shape) -> Shape:
-    """What the emulator counts in seconds."""
+    """A shape that the emulator counts in seconds."""
     return shape | {"m": min(shape["m"], 512), "n": min(shape["n"], 512), "k": min(shape["k"], 256)}
 
 

@@ -1,11 +1,12 @@
-"""What a first call costs before code is generated: arguments, dispatch, plan, schedules, and the lowered variants.
+"""The cost of a first call before code is generated: arguments, dispatch, plan, schedules, and the lowered variants.
 
     python3 benchmarks/planning_time.py [--rounds 31] [--against OTHER_TREE]
 
-Each round loads a sample anew and calls it with arrays on the emulator's target, up to the place where LLVM IR would
-be written. Printed are medians of milliseconds of processor time: `planning`, all of the call but `lower`; `lowering`,
-what all runs of `lower` take; and how often `lower`, `resolve_schedule` and `describe` run. `--against` takes the root
-of another version of the project, whose rounds, each in a process of its own like these, lie between.
+Each round loads a sample anew and calls it with arrays for the emulator's target. The call stops before LLVM IR would
+be written. The table shows medians in milliseconds of processor time. `lowering` is the time of all runs of `lower`,
+and `planning` is the rest of the call. The table also shows how often `lower`, `resolve_schedule` and `describe` run.
+`--against` takes the root of another version of the project. The rounds of both versions alternate, and each round is a
+separate process.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COUNTED = {
     "resolve_schedule": ("dsl.kernels.variant",),
     "describe": ("dsl.runtime",),
 }
-"""Functions, and the modules through which a call reaches each."""
+"""Functions, and the modules through which a call reaches each function."""
 COLUMNS = ("total", "planning", "lowering", *COUNTED)
 
 
@@ -38,7 +39,8 @@ class StopError(Exception):
 
 
 def cases() -> dict[str, tuple[str, str, Callable[[], tuple[Any, ...]]]]:
-    """File, function and arguments by name. Large arrays are never written, and take no memory."""
+    """The file, function and arguments of each case, by name. Large arrays are never written, so they take no
+    memory."""
     import numpy as np
 
     def convolution() -> tuple[Any, ...]:
@@ -59,7 +61,8 @@ def cases() -> dict[str, tuple[str, str, Callable[[], tuple[Any, ...]]]]:
 
 
 def first_calls() -> dict[str, dict[str, float]]:
-    """Milliseconds and counts of a first call of each, each of a module of its own; the first round is not counted."""
+    """The milliseconds and counts of the first call of each case. Each call loads its own module. The first round is
+    not counted."""
     from importlib import import_module
 
     import dsl
@@ -93,7 +96,7 @@ def first_calls() -> dict[str, dict[str, float]]:
         for name, (file, function, made) in cases().items():
             module, arguments = dsl.load(SAMPLES / file, device="emulator", arch="sm_90"), made()
             spent, counts = dict.fromkeys(COUNTED, 0.0), dict.fromkeys(COUNTED, 0)
-            gc.collect()  # what modules before left would be collected in the midst of some call
+            gc.collect()  # collects garbage of earlier modules, which would otherwise be collected during a call
             start = time.process_time()
             try:
                 module[function](*arguments)
@@ -104,7 +107,7 @@ def first_calls() -> dict[str, dict[str, float]]:
 
 
 def measure(trees: list[Path], rounds: int) -> dict[Path, list[dict[str, dict[str, float]]]]:
-    """The rounds of each tree, one of each in turn."""
+    """The rounds of each tree. The trees take turns."""
     rows: dict[Path, list[dict[str, dict[str, float]]]] = {tree: [] for tree in trees}
     for _ in range(rounds):
         for tree in trees:

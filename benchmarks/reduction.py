@@ -1,15 +1,17 @@
-"""Sums of all elements, the ladder of six kernels, and reductions along an axis, against CUB, torch and reading alone.
+"""Sums of all elements, the ladder of six kernels, and reductions along an axis, against CUB, torch and a plain read.
 
     python3 benchmarks/reduction.py everything --types f32,f16 --json everything.json --plot everything.png
     python3 benchmarks/reduction.py ladder --n 33554432
     python3 benchmarks/reduction.py axes
 
-Results are first checked against float64, or for extremes to be equal, on outputs that were poisoned; then all variants
-are timed in one interleaved run with the L2 overwritten in between. "read" is peers/read.tile: it loads every element
-and writes nothing. "by hand" is peers/by_hand/reduce.tile, whose blocks meet by workspaces and counters of their own.
-"ladder" has the kernels of samples/reduction.tile, which leave a sum a block, beside one that ends
-with the sum of all; "axes" has sums, maxima and their indices along the rows and columns of a matrix. CUB is compiled
-by nvcc. Peers that are not installed are left out and said so.
+First, results are checked against float64 on outputs that were poisoned. Maxima and indices must be equal. Then all
+variants are timed in one interleaved run, and the L2 is overwritten in between. "read" is peers/read.tile, which loads
+every element and writes nothing. "by hand" is peers/by_hand/reduce.tile. In this file, blocks combine their results
+through workspaces and counters that are written out.
+
+"ladder" has the kernels of samples/reduction.tile, which leave one sum per block. Beside them is a kernel that computes
+the sum of all elements. "axes" has sums, maxima and their indices along the rows and columns of a matrix. nvcc compiles
+CUB. Peers that are not installed are left out and reported.
 """
 
 from __future__ import annotations
@@ -34,18 +36,19 @@ SIZES = tuple(1 << e for e in (20, 22, 25, 28, 30))
 TYPES = {"f32": "float32", "f16": "float16"}
 EPSILON = 2.0**-24
 PART = 1 << 27
-"""Elements that are widened to float64 at a time."""
+"""Number of elements that are widened to float64 at a time."""
 RUNGS = {"v0": 256, "v1": 256, "v2": 256, "v3": 512, "v4": 512, "v5": 512}
-"""Elements of a block of each kernel of the ladder."""
+"""Number of elements that a block of each kernel in the ladder adds up."""
 
 
 def pairwise_bound(n: int) -> float:
-    """Of the error of a sum of n numbers in f32, added as pairs, relative to the sum of their absolute values."""
+    """A bound for the error of a sum of n numbers that are added as pairs in f32. The bound is relative to the sum of
+    absolute values."""
     return (math.log2(n) + 2) * EPSILON
 
 
 def relative_error(found: Any, wanted: Any, sizes: Any) -> float:
-    """Greatest difference as a share of `sizes`; infinite for NaN."""
+    """The greatest difference as a share of `sizes`, or infinity for NaN."""
     error = float(((found.double() - wanted).abs() / sizes).max())
     return error if error == error else float("inf")
 
@@ -105,7 +108,7 @@ class Sum:
 
 @dataclass(slots=True)
 class Rung:
-    """A kernel of the ladder: the sums of blocks of `size` elements."""
+    """A kernel of the ladder, which computes the sums of blocks of `size` elements."""
 
     name: str
     size: int
@@ -161,7 +164,7 @@ def torch_sum(problem: Sum) -> tuple[Callable[[], object], str]:
 
 
 def read(problem: Any) -> Callable[[], object]:
-    """All whole words of the problem's array."""
+    """Reads all whole words of the problem's array."""
     import torch
 
     flat = problem.x.view(-1)
@@ -221,7 +224,8 @@ class AlongProblem:
         return sum(array.numel() * array.element_size() for array in (self.x, self.out))
 
     def error(self, launch: Callable[[], object]) -> float:
-        """Of a sum relative to that of the absolute values; else the share of wrong elements."""
+        """The error of a sum, relative to the sum of absolute values. For other reductions, the share of wrong
+        elements."""
         axis, what = self.operation.axis, self.operation.what
         out = launch.out if isinstance(launch, Own) else self.out
         out.fill_(-1 if what == "argmax" else float("nan"))
@@ -235,7 +239,7 @@ class AlongProblem:
 
 @dataclass(slots=True)
 class Own:
-    """A launch that writes an array of its own."""
+    """A launch that writes its own array."""
 
     out: Any
     launch: Callable[[], object]
@@ -245,7 +249,8 @@ class Own:
 
 
 def torch_along(problem: AlongProblem) -> tuple[Callable[[], object], str]:
-    """Into the same type, but maxima into the elements' type: torch has no other."""
+    """torch's reduction. Sums and indices have the same type as ours. Maxima have the elements' type, since torch
+    offers no other type."""
     import torch
 
     x, axis, what = problem.x, problem.operation.axis, problem.operation.what
@@ -261,7 +266,7 @@ def torch_along(problem: AlongProblem) -> tuple[Callable[[], object], str]:
 
 
 def compile_cub(measured: list[tuple[Any, Shape, str]], peers: Sequence[str]) -> None:
-    """Before anything is timed; where it fails, measuring says so."""
+    """Compiles CUB before anything is timed. If this fails, the measurement reports it."""
     if "cub" in peers:
         from peers import cub
 

@@ -2,12 +2,14 @@
 
     python3 benchmarks/softmax.py --json softmax.json --plot softmax.png
 
-The benchmark of OneFlow's article: 49152 rows of 32 to 32768 columns, with 1000, 1023, 5003 and 50257 beside them. At
-every shape all results are first checked against float64, on outputs that were poisoned; then all variants are timed in
-one interleaved run. "copy" copies flat arrays and moves as many bytes as the operation must: two arrays forward, three
-backward. "by hand" is peers/by_hand/softmax.tile, forward. Peers that are not installed are left out and said so.
+The benchmark comes from OneFlow's article: 49152 rows of 32 to 32768 columns. We add 1000, 1023, 5003 and 50257
+columns. At every shape, all results are first checked against float64, on outputs that were poisoned. Then all variants
+are timed in one interleaved run. "copy" copies flat arrays and moves as many bytes as the operation must move: two
+arrays forward, three arrays backward. "by hand" is peers/by_hand/softmax.tile, only forward. Peers that are not
+installed are left out and reported.
+
 `--fused` measures samples/softmax_fused.tile against torch's operations one by one. `--counters` adds the emulator's
-counters of ours; without a GPU that is all there is.
+counters of ours. Without a GPU, only these counters are shown.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from dsl.runtime import device_facts
 
 COLUMNS = (32, 64, 128, 256, 512, 1000, 1023, 1024, 2048, 4096, 5003, 8192, 16384, 32768, 50257)
 LONG = 128
-"""Columns from which on the share of the copy is summed up."""
+"""Least number of columns for which the summary counts the share of the copy."""
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = (ROOT / "samples" / "softmax.tile", ROOT / "samples" / "softmax_backward.tile")
 BY_HAND = ROOT / "benchmarks" / "peers" / "by_hand" / "softmax.tile"
@@ -36,7 +38,7 @@ BY_HAND = ROOT / "benchmarks" / "peers" / "by_hand" / "softmax.tile"
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`name` is the dispatch's in a sample: forward (y, x), backward (dx, y, dy)."""
+    """An operation. `name` is its dispatch in a sample: forward (y, x), backward (dx, y, dy)."""
 
     name: str
     log: bool
@@ -67,7 +69,7 @@ OPERATIONS = {
 
 
 class Problem:
-    """One operation at one shape; the output stands in front of `arguments`. See harness.contest.Problem."""
+    """One operation at one shape. The output comes first in `arguments`. See harness.contest.Problem."""
 
     def __init__(self, operation: Operation, shape: Shape, dtype: str):
         import torch
@@ -89,7 +91,7 @@ class Problem:
         return sum(array.numel() * array.element_size() for array in self.arguments)
 
     def reference(self, *inputs: Any) -> Any:
-        """Of float64 arrays."""
+        """The exact result, from float64 arrays."""
         import torch
 
         if not self.operation.backward:
@@ -106,7 +108,7 @@ class Problem:
 
 
 def torch_launch(problem: Problem) -> tuple[Callable[[], object], str]:
-    """torch's own kernels, into the given output."""
+    """torch's own kernels, which write into the given output."""
     import torch
 
     out, operation = problem.out, problem.operation
@@ -122,7 +124,7 @@ def torch_launch(problem: Problem) -> tuple[Callable[[], object], str]:
 
 
 def triton_launch(problem: Problem) -> tuple[Callable[[], object], str]:
-    """Our Triton kernels, tuned here."""
+    """Our Triton kernels, tuned on this device."""
     from peers.triton_softmax import tuned
 
     shape = triton_shape(problem.operation, problem.shape, problem.dtype)
@@ -137,7 +139,7 @@ def triton_shape(operation: Operation, shape: Shape, dtype: str) -> Any:
 
 
 def cudnn_launch(problem: Problem) -> tuple[Callable[[], object], str]:
-    """cuDNN's, in the faster of its two modes."""
+    """cuDNN's softmax, in the faster of its two modes."""
     from peers import cudnn
 
     o, pointers = problem.operation, [array.data_ptr() for array in problem.arguments]

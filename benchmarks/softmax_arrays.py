@@ -1,4 +1,4 @@
-"""What the softmax benchmarks share: types, bounds, and the error of a result against float64."""
+"""The shared parts of the softmax benchmarks: types, bounds, and the error of a result against float64."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 from harness import LeftOut, Shape
 
 BOUNDS = {"f16": 1e-3, "bf16": 4e-3, "f32": 1e-6}
-"""Of the error; of f16 and bf16 absolute up to 1 and relative to the row's largest value beyond, of f32 relative."""
+"""Bounds of the error. The error of f32 is relative to the row's largest value.
+
+The error of f16 and bf16 is absolute if the row's largest value is at most 1. Otherwise it is relative to this value.
+"""
 NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 CHECKED_ROWS = 128
 COUNTED_ELEMENTS = 1 << 18
@@ -22,7 +25,7 @@ def torch_type(dtype: str) -> Any:
 
 
 def numpy_type(dtype: str) -> Any:
-    """numpy's own, or ml_dtypes' for bf16. Raises LeftOut without that."""
+    """The type of numpy, or of ml_dtypes for bf16. Raises LeftOut without ml_dtypes."""
     if dtype != "bf16":
         return np.dtype(NAMES[dtype])
     try:
@@ -33,8 +36,10 @@ def numpy_type(dtype: str) -> Any:
 
 
 def fewer_rows(shape: Shape) -> Shape:
-    """As many as the emulator counts in about a second, and at least 16: rows that begin anywhere begin everywhere in a
-    sector of memory as often."""
+    """A shape with as many rows as the emulator counts in about a second, but at least 16.
+
+    If rows begin at any address, 16 rows begin equally often at each position in a sector of memory.
+    """
     return shape | {"rows": max(16, min(256, COUNTED_ELEMENTS // shape["cols"]))}
 
 
@@ -44,7 +49,7 @@ def checked_parts(rows: int) -> list[slice]:
 
 
 def sampled_error(out: Any, inputs: Sequence[Any], reference: Callable[..., Any], dtype: str) -> float:
-    """Greatest error of some rows against the reference of their inputs in float64; infinite for NaN."""
+    """The greatest error of some rows against their reference in float64, or infinity for NaN."""
     worst = 0.0
     for part in checked_parts(len(out)):
         wanted = reference(*(array[part].double() for array in inputs))

@@ -17,14 +17,14 @@ from softmax_arrays import BOUNDS, checked_parts, numpy_type, sampled_error, tor
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "softmax_fused.tile"
 SCALE, DROPPED, SEED = 0.125, 0.1, 20240913
 KEPT = 0.9
-"""Share of the mask that is kept."""
+"""Share of the elements that the mask keeps."""
 SHARE_BOUND = 0.01
-"""Largest difference of the share of dropped elements from what was asked for."""
+"""Largest difference between the share of dropped elements and the requested share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`name` is the dispatch's: (y, x, keep, scale), with dropout (out, y, x, keep, scale, p, seed)."""
+    """An operation. `name` is its dispatch: (y, x, keep, scale), or (out, y, x, keep, scale, p, seed) with dropout."""
 
     name: str
     dropout: bool
@@ -34,7 +34,7 @@ class Operation:
 
     @property
     def absent(self) -> tuple[None, ...]:
-        """With dropout the softmax itself is not asked for."""
+        """With dropout, the result of the softmax itself is not requested."""
         return (None,) if self.dropout else ()
 
     @property
@@ -77,11 +77,12 @@ class Problem:
         return sum(array.numel() * array.element_size() for array in (self.out, self.x, self.keep))
 
     def reference(self, x: Any, keep: Any) -> Any:
-        """Of float64 arrays, without dropout."""
+        """The exact result without dropout, from float64 arrays."""
         return (x * SCALE).masked_fill(keep == 0, float("-inf")).softmax(1)
 
     def error(self, launch: Callable[[], object]) -> float:
-        """Of dropped elements nothing is asked but their share."""
+        """The error of a launch. With dropout, only the share of dropped elements is checked, and the elements that
+        remain."""
         self.out.fill_(float("nan"))
         launch()
         if not self.operation.dropout:
@@ -99,7 +100,7 @@ class Problem:
 
 
 def torch_launch(problem: Problem) -> tuple[Callable[[], object], str]:
-    """One operation after another, with the mask made before as torch wants it."""
+    """torch's operations one after another. The mask is converted to torch's form beforehand."""
     import torch
 
     x, out, hidden = problem.x, problem.out, problem.keep == 0

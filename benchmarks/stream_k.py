@@ -1,14 +1,15 @@
-"""Products whose rounds several blocks share: the same bits in every run, and what an earlier compiler's took.
+"""Tests and times products whose iterations several blocks share. Every run must give the same bits.
 
     python3 benchmarks/stream_k.py [--runs 10000] [--before CHECKOUT] [--json stream_k.json]
 
-Blocks that share a tile leave their sums in a workspace; the last to arrive adds them. A race among them shows as a run
-with other bits, if ever. Each product of few tiles, which the schedule splits, runs `--runs` times on an output that is
-overwritten in between; the first result is compared with float64 (of integers: equal), every other one with the first,
-bit by bit.
+Blocks that share a tile leave their sums in a workspace, and the last block to arrive adds the sums. A race among the
+blocks would show as a run with other bits, if at all. The products have few tiles, so the schedule splits them. Each
+product runs `--runs` times on an output that is overwritten in between. The first result is compared with float64, and
+results of integers must be equal. Every other result is compared with the first, bit by bit.
 
-With `--before`, the compiler of that checkout makes the same kernels, and both are timed in one interleaved run with
-the L2 overwritten in between; printed is the median of the rounds' ratios. Exits with 1 if any bits differ.
+With `--before`, the compiler of that checkout makes the same kernels. Both versions are timed in one interleaved run,
+and the L2 is overwritten in between. The table shows the median of the rounds' ratios. The program exits with 1 if any
+bits differ.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "matmul.tile"
 SQUARES = [(n, n, n) for n in (512, 1000, 1024, 2048, 3000, 4096, 8192)]
 FEW_ROWS = [(m, n, n) for m in (16, 64, 100, 128) for n in (4096, 8192)]
 COUNTED_AT_ONCE = 100
-"""Runs between two looks of the host at what the device has counted."""
+"""Number of runs after which the host waits for the device."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """c = a @ b, or a @ b.T where `b_t`."""
+    """c = a @ b, or a @ b.T with `b_t`."""
 
     dtype: str
     m: int
@@ -58,7 +59,7 @@ class Case:
         return f"{self.dtype} {self.m}x{self.n}x{self.k} {'a@b.T' if self.b_t else 'a@b'}"
 
     def plan(self, module: Any) -> Any:
-        """As a call with arrays of these shapes plans it."""
+        """The plan of a call with arrays of these shapes."""
         kind, result = self.dtype.replace("tf", "f"), NAME_OF_NUMPY[TYPES[self.dtype].result]
         b = (self.n, self.k) if self.b_t else (self.k, self.n)
         shapes = {"c": ((self.m, self.n), result), "a": ((self.m, self.k), kind), "b": (b, kind)}
@@ -87,7 +88,7 @@ def texts(module: Any, case: Case) -> list[str]:
 
 
 def texts_of(checkout: Path, wanted: list[Case]) -> dict[str, list[str]]:
-    """The same by the compiler and with the sample of another checkout: this script there, in a process of its own."""
+    """The PTX that the compiler of another checkout makes of its sample. A separate process runs this script there."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "texts.json"
         rows = json.dumps([[c.dtype, c.m, c.n, c.k, c.b_t] for c in wanted])
@@ -104,7 +105,7 @@ def write_texts(sample: Path, file: Path) -> None:
 
 
 def launcher(module: Any, case: Case, arrays: Arrays, ptx: list[str] | None = None) -> Callable[[], None]:
-    """A launch of the product into `arrays.c`; with `ptx`, of these kernels in place of the module's."""
+    """A launch of the product into `arrays.c`. With `ptx`, these kernels replace the module's kernels."""
     kernels = None if ptx is None else [runtime.Kernel(text) for text in ptx]
     plan = BoundPlan(module.matmul, case.plan(module), kernels)
     given = {"c": arrays.c, "a": arrays.a, "b": arrays.b.T if case.b_t else arrays.b}
@@ -112,7 +113,7 @@ def launcher(module: Any, case: Case, arrays: Arrays, ptx: list[str] | None = No
 
 
 def differing(launch: Callable[[], None], arrays: Arrays, runs: int) -> int:
-    """How many of the runs gave other bits than the first, whose errors are checked."""
+    """How many runs give other bits than the first run. The first run is checked against the reference."""
     import torch
 
     error = arrays.poisoned_error(launch, arrays.reference)

@@ -1,14 +1,15 @@
-"""How many points a minute `dsl tune` tries with one device, and with several, and whether they find the same.
+"""Measures how many points per minute `dsl tune` tries with one and several devices, and whether the results agree.
 
     python3 benchmarks/tuning_devices.py --counts 1,2,4
     python3 benchmarks/tuning_devices.py samples/softmax.tile rows=49152 cols=4096 warps=1,2,4,8 --tune-all
     python3 benchmarks/tuning_devices.py samples/add.tile --device emulator --counts 1,2 --rounds 1
 
-Each run is a `dsl tune` of its own with a log and a cache of the driver's code of its own, so that none finds what
-another has made; runs of all counts take turns. All try the same points. Medians over the rounds: points a minute over
-the whole run, with the start of the processes and the example's own answer, and from the first trial in the log on; how
-many times as many as the first count. `same`: whether the winner is among those that tied with the best in the first
-count's run of the round, and the other way round.
+Each run is a separate `dsl tune`. A run has its own log and its own cache of the driver's code, so that it does not
+find the results of another run. Runs of all counts take turns, and all runs try the same points. The table shows
+medians over the rounds. The first rate is points per minute over the whole run, which includes the start of the
+processes and the example's own answer. The second rate counts from the first trial in the log on. "×" is the rate as a
+multiple of the first count's rate. `same` counts the rounds in which both winners agree: each of them tied with the
+best point in the other run.
 """
 
 from __future__ import annotations
@@ -30,16 +31,20 @@ from rich.table import Table
 
 SAMPLE = Path(__file__).resolve().parents[1] / "samples" / "int8_conv.tile"
 VALUES = ["SIZE=64", "BYTES=64", "PARTS=1"]
-"""Of the sample, whose sets have thousands of points otherwise."""
+"""Values for the sample, since otherwise its sets have thousands of points."""
 POLL = 0.05
 """Seconds between two looks at the log."""
 
 
 @dataclass(slots=True)
 class Run:
-    """seconds: of the whole command; first: until the log had a trial, and how many it then had. ties, winner: the
-    steps of points, as JSON. of_default: the winner's time over that of the defaults; None by the emulator's
-    counters."""
+    """A run of `dsl tune`.
+
+    `seconds` is the time of the whole command. `first_seconds` is the time until the log had a trial, and
+    `first_points` the number of trials that it then had. `ties` and `winner` are the steps of points, as JSON.
+    `of_default` is the winner's time divided by the default's time. `of_default` is None if the emulator's counters
+    rank the points.
+    """
 
     count: int
     points: int
@@ -54,18 +59,18 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Points a minute."""
+        """Points per minute."""
         return 60 * self.points / self.seconds
 
     @property
     def steady(self) -> float:
-        """The same from the first trial on."""
+        """Points per minute from the first trial on."""
         spent = self.seconds - self.first_seconds
         return 60 * (self.points - self.first_points) / spent if spent else float("nan")
 
 
 def run(count: int, file: Path, values: list[str], options: argparse.Namespace) -> Run:
-    """One `dsl tune`. SystemExit with what it said where it fails."""
+    """Runs `dsl tune` once. Raises SystemExit with its output if it fails."""
     names = [options.device if options.device == "emulator" else f"cuda:{number}" for number in range(count)]
     with tempfile.TemporaryDirectory(prefix="dsl-tuning-") as folder:
         log = Path(folder, "log.jsonl")
@@ -104,7 +109,7 @@ def run(count: int, file: Path, values: list[str], options: argparse.Namespace) 
 
 
 def table(rounds: list[list[Run]]) -> Table:
-    """A row for each count."""
+    """A table with a row for each count."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for head in ("devices", "points", "fine", "seconds", "points/min", "×", "from 1st on", "×", "of default", "same"):
         made.add_column(head, justify="right")

@@ -2,14 +2,17 @@
 
     python3 benchmarks/wavefronts.py [--json wavefronts.json] [--ncu ncu]
 
-Each variant of the products' sample is launched once under the profiler, which counts for every machine instruction
-the passes ("wavefronts") that it took and those that its bytes need (the metrics `memory_l1_wavefronts_shared` and
-`memory_l1_wavefronts_shared_ideal`; its raw conflict counter also counts what is no conflict). Beside them stand the
-compiler's verdict (`bank_conflicts`, over all accesses; "?" where offsets are data) and what the emulator counts on
-arrays of the same shapes. A copy takes more passes than its bytes need where its rows are shorter than 128 bytes, since
-a pass writes bytes of one line of global memory ("by lines"); the emulator counts those, too, though for several rows
-of 16 bytes in one line fewer than the GPU. The GPU may also take fewer passes than the emulator: the assembler leaves
-out loads of what the thread has just stored. Exits with 1 if anyone says that there is a conflict.
+Each variant of the products' sample is launched once under the profiler. For every machine instruction, the profiler
+counts the passes ("wavefronts") that it took and the passes that its bytes need. The metrics are
+`memory_l1_wavefronts_shared` and `memory_l1_wavefronts_shared_ideal`. The profiler's raw conflict counter is not used,
+since it also counts other events. The table also shows the compiler's verdict (`bank_conflicts`, over all accesses, "?"
+if offsets are data) and the emulator's counts on arrays of the same shapes.
+
+A copy takes more passes than its bytes need if its rows are shorter than 128 bytes, since a pass writes bytes of one
+line of global memory ("by lines"). The emulator counts these passes, too. But if one line has several rows of 16 bytes,
+the emulator counts fewer passes than the GPU. The GPU may also take fewer passes than the emulator, since the assembler
+omits loads of data that the thread has just stored. The program exits with 1 if the compiler, the emulator or the GPU
+reports a conflict.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ SHAPES = {
 
 @dataclass
 class Case:
-    """A variant of a product: m x n x k, of `dtype`, in one of the orders of its operands."""
+    """A variant of a product of `dtype`. `a_t` and `b_t` say which operands are transposed."""
 
     schedule: str
     dtype: str
@@ -97,7 +100,7 @@ def cases() -> list[Case]:
 
 @dataclass
 class Row:
-    """What one variant's accesses of shared memory take, summed over its instructions."""
+    """The cost of one variant's accesses to shared memory, summed over its instructions."""
 
     label: str
     verdict: int | None
@@ -107,7 +110,7 @@ class Row:
     ideal: int = 0
     lines: int = 0  # passes of copies beyond the ideal
     instructions: dict[str, int] = field(default_factory=dict)
-    conflicts: list[str] = field(default_factory=list)  # other machine instructions that take more than the ideal
+    conflicts: list[str] = field(default_factory=list)  # other machine instructions that exceed the ideal
 
     @property
     def ok(self) -> bool:
@@ -115,7 +118,7 @@ class Row:
 
 
 def launch_all() -> None:
-    """What the profiler runs."""
+    """Launches all cases. The profiler runs this function."""
     module = dsl.load(BY_HAND, device="cuda")
     for case in cases():
         kernel, arguments = case.compiled(module)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: interleaved timing, intervals, tables, records, plots and the command line.
+"""The shared parts of the benchmarks: interleaved timing, intervals, tables, records, plots and the command line.
 
     SOFTMAX = Benchmark(SAMPLE, operations, {"torch": torch_launch}, types=("f16",), key="cols", …)
     run(SOFTMAX, parser(__doc__, SOFTMAX).parse_args())

@@ -1,4 +1,4 @@
-"""The clocks of the multiprocessors while something runs: where the power limit lowers them, times are longer."""
+"""The clocks of the multiprocessors during a measurement. If the power limit lowers the clocks, times are longer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from .intervals import Interval
 
 
 class Clocks:
-    """Reads GPU 0's clock, in MHz, each time that `read` is called. `interval` is None where the driver's management
-    library, or the package nvidia-ml-py, is missing."""
+    """Reads the clock of GPU 0 in MHz, each time that `read` is called.
+
+    `interval` is None if the driver's management library or the package nvidia-ml-py is missing.
+    """
 
     def __init__(self) -> None:
         self._nvml: Any = None

@@ -1,4 +1,5 @@
-"""The command line of a benchmark: options, then every operation at every shape, tables, JSON and a plot."""
+"""The command line of a benchmark. The command runs every operation at every shape and writes tables, JSON and a
+plot."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ Shape = dict[str, int]
 
 
 class Operation(Protocol):
-    """`name` stands in the tables. `host_arguments` are numpy arrays for the emulator, which counts."""
+    """An operation of a benchmark.
+
+    `name` appears in the tables. `host_arguments` returns numpy arrays for the emulator, which counts.
+    """
 
     name: str
 
@@ -38,11 +42,13 @@ class Operation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What is measured, of the dispatches in `samples`. A shape is `fixed` with one of `extents` as `key`; all are
-    options of the command.
+    """The dispatches in `samples` and how they are measured.
 
-    `counted` makes a shape small enough for the emulator; from `least` of `key` on the share of the yardstick is summed
-    up; `prepare` is called once with all that will be measured, and the peers; `rest` as in timing.interleaved.
+    A shape consists of `fixed` and one of `extents` as the dim `key`. The command has an option for each of these dims.
+
+    `counted` makes a shape small enough for the emulator. The summary of the yardstick's share covers shapes whose
+    `key` is at least `least`. `prepare` is called once, with everything that will be measured and with the peers.
+    `rest` is as in timing.interleaved.
     """
 
     samples: Sequence[Path]
@@ -83,9 +89,10 @@ def parser(description: str, benchmark: Benchmark) -> argparse.ArgumentParser:
 
 
 def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
-    """Measures, and prints a table an operation and type; JSON is written after each, so that little is lost.
+    """Measures, and prints a table for each operation and type. JSON is written after each table, so that little is
+    lost.
 
-    Ends the program with status 1 when a result of ours was wrong.
+    Ends the program with status 1 if a result of ours was wrong.
     """
     for sample in benchmark.samples:
         if not sample.is_file():
@@ -130,7 +137,7 @@ def run(benchmark: Benchmark, options: argparse.Namespace) -> None:
 
 
 def chosen(option: str, names: list[str] | None, known: Iterable[str]) -> list[str]:
-    """All known ones, or those that were asked for."""
+    """The names that the option requests, or all known names."""
     if names is None:
         return list(known)
     if unknown := [name for name in names if name not in known]:
@@ -141,7 +148,8 @@ def chosen(option: str, names: list[str] | None, known: Iterable[str]) -> list[s
 def rows_of(
     benchmark: Benchmark, contest: Contest, operation: Operation, shapes: list[Shape], dtype: str, counters: bool
 ) -> Iterator[Row]:
-    """One row a shape: measured where there is a GPU, counted where that is asked for or all there is."""
+    """One row for each shape. A row is measured if there is a GPU. A row is counted if counters are requested or there
+    is no GPU."""
     has_gpu = gpu_reason() is None
     for shape in shapes:
         row = Row(operation.name, dtype, shape, 0, yardstick=benchmark.yardstick.name)
@@ -164,7 +172,10 @@ def rows_of(
 
 
 def panels(rows: Iterable[Row], key: str, peers: Iterable[str]) -> list[Panel]:
-    """Rates over `key`, a panel an operation and type; ours first and the yardstick second, as the plot draws them."""
+    """The rates over `key`, with a panel for each operation and type.
+
+    The plot draws lines in this order: ours first, the yardstick second.
+    """
     by_title: dict[str, list[Row]] = {}
     for row in rows:
         by_title.setdefault(f"{row.operation}, {row.dtype}", []).append(row)

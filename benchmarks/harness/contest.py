@@ -20,10 +20,10 @@ Launch = Callable[[], object]
 
 
 class Problem(Protocol):
-    """An operation at one shape, with its arrays on the GPU. `name` stands in the tables; `moves` counts bytes, and
-    `computes` operations: 0 where bytes are what matters.
+    """An operation at one shape, with its arrays on the GPU.
 
-    `error` launches on a poisoned output and gives its greatest error, which `bound` bounds.
+    `name` appears in the tables. `moves` counts bytes. `computes` counts operations, or is 0 if only bytes matter.
+    `error` launches on a poisoned output and returns its greatest error, which must not exceed `bound`.
     """
 
     name: str
@@ -45,12 +45,13 @@ class Problem(Protocol):
 
 
 Peer = Callable[[Any], tuple[Launch, str]]
-"""A peer's launch for a problem, and in words what it was tuned to. Raises LeftOut or ImportError."""
+"""Makes a peer's launch for a problem, and describes its tuning in words. Raises LeftOut or ImportError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """What a problem takes at least: its bytes if nothing is done with them, its products of operands at hand."""
+    """A lower limit for a problem: only its bytes are moved, or only its products of operands in registers are
+    computed."""
 
     name: str
     launch: Callable[[Any], Launch]
@@ -61,8 +62,11 @@ A_COPY = Yardstick(COPY, lambda problem: copy_of(problem.moves))
 
 @dataclass(slots=True)
 class Contest:
-    """Ours, from the first of `files` that has the dispatch, against peers by name; `rest` as in timing.interleaved.
-    `replay`: variants that are timed in CUDA graphs, too. `left_out` tells what was not measured, and why."""
+    """Measures ours against peers. Ours comes from the first of `files` that has the dispatch.
+
+    `rest` is as in timing.interleaved. `replay` names variants that are also timed in CUDA graphs. `left_out` maps the
+    reason why something was not measured to the places.
+    """
 
     files: Mapping[Path, dsl.Module]
     peers: Mapping[str, Peer]
@@ -73,7 +77,7 @@ class Contest:
     left_out: dict[str, list[str]] = field(default_factory=dict)
 
     def file_of(self, name: str) -> Path | None:
-        """The file that has the dispatch; if there is none, that is noted."""
+        """The file that has the dispatch. If there is none, this is noted."""
         for file, module in self.files.items():
             if name in module.program.dispatches:
                 return file
@@ -86,7 +90,7 @@ class Contest:
             places.append(where)
 
     def measure(self, problem: Problem) -> Row:
-        """Every variant is checked, then all are timed in one interleaved run."""
+        """Checks every variant, then times all variants in one interleaved run."""
         row = Row(problem.name, problem.dtype, problem.shape, problem.moves)
         row.bound, row.yardstick, row.computes = problem.bound, self.yardstick.name, problem.computes
         launches: dict[str, Launch] = {}

@@ -1,4 +1,4 @@
-"""Times as medians with the interval that most runs fall in."""
+"""Times as medians, with the interval that contains most runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from dsl.runtime.cuda.timing import percentiles
 
 TIE = 0.02
-"""Medians nearer than this share of the other count as equal."""
+"""Two medians count as equal if their difference is below this share of the other median."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Microseconds: the 20th percentile, the median and the 80th of one variant's runs."""
+    """The 20th percentile, the median and the 80th percentile of one variant's runs, in microseconds."""
 
     low: float
     median: float
@@ -22,18 +22,18 @@ class Interval:
 
     @classmethod
     def of(cls, times: Sequence[float]) -> Interval:
-        """Of measured times. Raises DeviceError `call` for none."""
+        """The interval of measured times. Raises DeviceError `call` for no times."""
         return cls(*percentiles(list(times)))
 
     def overlaps(self, other: Interval) -> bool:
         return self.low <= other.high and other.low <= self.high
 
     def keeps_up_with(self, other: Interval) -> bool:
-        """Faster, within TIE, or not to be told apart."""
+        """Whether this variant is faster, slower by no more than TIE, or indistinguishable from the other."""
         return self.median <= other.median * (1 + TIE) or self.overlaps(other)
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Of positive numbers; NaN of none."""
+    """The geometric mean of positive numbers, or NaN for no numbers."""
     logs = [math.log(value) for value in values]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan

@@ -1,4 +1,4 @@
-"""What a dispatch launches: kernel, schedule, constants, registers; and what the emulator counts of it."""
+"""The launches of a dispatch: kernel, schedule, constants, registers, and the emulator's counts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from dsl.runtime import assemble
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One launch. Registers and spilled bytes a thread, as the driver compiles it or, without a GPU, as `ptxas` does;
-    shared bytes a block; `occupancy` of full, None without a GPU."""
+    """One launch.
+
+    Registers and spilled bytes are per thread. The driver reports them, or `ptxas` without a GPU. Shared bytes are per
+    block. `occupancy` is a share of the full occupancy, or None without a GPU.
+    """
 
     kernel: str
     constants: dict[str, Any]
@@ -35,14 +38,15 @@ class Call:
 
 
 def bound_plan(module: dsl.Module, call: Call, arguments: tuple[Any, ...]) -> tuple[BoundPlan, dict[str, Any]]:
-    """The launches of a call, compiled, and its arguments by name."""
+    """The compiled launches of a call, and its arguments by name."""
     function = getattr(module, call.dispatch)
     given, rest = function.order(arguments, dict(call.constants))
     return function.plan_for(given, rest), given
 
 
 def facts_of(module: dsl.Module, call: Call, arguments: tuple[Any, ...]) -> list[Facts]:
-    """Of each launch of a call, on GPU 0 or, where `module` is on the emulator, for its target."""
+    """The facts of each launch of a call, on GPU 0. If `module` is on the emulator, the facts are for the emulator's
+    target."""
     plan, _ = bound_plan(module, call, arguments)
     return [(assembled if module.device == "emulator" else loaded)(kernel) for kernel in plan.kernels]
 
@@ -62,7 +66,7 @@ def assembled(kernel: CompiledKernel) -> Facts:
 
 
 def counted(module: dsl.Module, call: Call, arguments: tuple[Any, ...]) -> dict[str, float]:
-    """The emulator's counters of a call with host arrays, all launches together; `module` is on the emulator."""
+    """The emulator's counters of a call with host arrays, over all launches. `module` must be on the emulator."""
     plan, given = bound_plan(module, call, arguments)
     totals = None
     for step, kernel in zip(plan.plan.steps, plan.kernels, strict=True):

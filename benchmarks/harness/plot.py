@@ -1,6 +1,7 @@
-"""Rates over a dim as a figure: a panel an operation, a line a variant, each with its name at its end.
+"""A figure of rates over a dim. The figure has a panel for each operation and a line for each variant. A line is named
+at its end.
 
-The lines go through the powers of two; other extents stand beside them as hollow points.
+The lines go through the powers of two. Other extents are hollow points beside the lines.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COLOURS = ("#D55E00", "#000000", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#B8A700", "#6A3D9A")
-"""Okabe and Ito's palette, told apart by colour-blind readers too, and three more: ours first, the yardstick black."""
+"""The palette of Okabe and Ito, which colour-blind readers can distinguish, and three more colours.
+
+Ours has the first colour, and the yardstick is black.
+"""
 MARKERS = "os^Dvx+*<>"
 GAP = 0.045
 """Least distance of two names, as a share of the panel's height."""
@@ -19,7 +23,7 @@ GAP = 0.045
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """`lines`: by variant, points (x, y) in ascending x."""
+    """A panel of the figure. `lines` maps each variant to its points (x, y) in ascending x."""
 
     title: str
     lines: Mapping[str, Sequence[tuple[float, float]]]
@@ -47,7 +51,7 @@ def plot(path: Path, panels: Sequence[Panel], title: str, x_label: str, y_label:
 
 
 def draw(axis, panel: Panel, names: Sequence[str], x_label: str, y_label: str) -> None:
-    """One panel. The x axis is logarithmic with its ticks at powers of two."""
+    """Draws one panel. The x axis is logarithmic and has its ticks at powers of two."""
     top = 1.06 * max((y for line in panel.lines.values() for _, y in line), default=1.0)
     ends = []
     for name, line in panel.lines.items():
@@ -79,7 +83,7 @@ def draw(axis, panel: Panel, names: Sequence[str], x_label: str, y_label: str) -
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Ascending places moved apart until neighbours keep the gap, each group about its middle."""
+    """Moves ascending places apart until neighbours keep the gap. Each group of places keeps its middle."""
     groups: list[list[float]] = []  # [middle, members]
     for place in places:
         groups.append([place, 1])

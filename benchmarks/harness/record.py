@@ -1,4 +1,4 @@
-"""Results as JSON, with all that is needed to know what was measured."""
+"""Writes results as JSON, with everything that is needed to know what was measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = ("cuda-bindings", "llvmlite", "numpy", "torch", "triton", "nvidia-cud
 
 
 def versions() -> dict[str, str]:
-    """Of Python, the NVIDIA driver and the packages that are installed."""
+    """The versions of Python, the NVIDIA driver and the installed packages."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:

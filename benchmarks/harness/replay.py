@@ -1,5 +1,4 @@
-"""Launches of a few microseconds: many in one CUDA graph, so that the device goes from one to the next without the
-host."""
+"""Times launches of a few microseconds. A CUDA graph holds many launches, so the device need not wait for the host."""
 
 from __future__ import annotations
 
@@ -14,19 +13,20 @@ from dsl.runtime.cuda.context import context
 from .timing import ROUNDS, WARMUPS, microseconds, paired_events
 
 COUNT = 64
-"""Launches in a graph."""
+"""Number of launches in a graph."""
 
 
 @cache
 def capturing(device: int) -> Any:
-    """A stream to capture, for as long as the process lives: libraries keep the stream that they last worked on."""
+    """A stream to capture from. The stream lives as long as the process, since libraries keep the stream that they last
+    used."""
     cuda, owner = driver.bindings(), context(device)
     with owner.current():
         return owner.call(cuda.cuStreamCreate, cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
 
 
 def captured(launch: Callable[[], object], count: int, device: int = 0) -> Any:
-    """An instantiated graph of so many launches, one after the other. `launch` must go to torch's current stream."""
+    """An instantiated graph of `count` launches in sequence. `launch` must go to torch's current stream."""
     import torch
 
     cuda, owner, stream = driver.bindings(), context(device), capturing(device)
@@ -53,8 +53,10 @@ def replayed(
     stream: int = 0,
     seed: int = 0,
 ) -> dict[Any, list[float]]:
-    """Microseconds a launch of each variant, one replay of `count` launches a round. The L2 keeps what it can from one
-    launch to the next."""
+    """Microseconds per launch of each variant. Each round replays a graph of `count` launches once.
+
+    The L2 keeps whatever it can from one launch to the next.
+    """
     cuda, owner = driver.bindings(), context(device)
     handle, shuffler = cuda.CUstream(stream), random.Random(seed)
     graphs: dict[Any, Any] = {}

@@ -1,4 +1,4 @@
-"""One row of results: an operation at one shape, ours and the peers'."""
+"""One row of results: an operation at one shape, with ours and the peers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ INTEGERS = ("s8", "u8", "s4", "u4")
 
 @dataclass(slots=True)
 class Row:
-    """`moves`: bytes that the operation must read and write; `times` and `errors` by variant, `bound` of the errors;
-    `launches`: ours; `notes`: what a peer was tuned to; `counters`: the emulator's of ours at `counted_shape`;
-    `yardstick`: the variant that does only what none can leave out; `computes`: operations, where rates count them and
-    not bytes; `clocks`: of the multiprocessors while all this was timed, in MHz; `replayed`: a launch's share of a CUDA
-    graph of many, by variant.
+    """The results of an operation at one shape.
+
+    `moves` is the number of bytes that the operation must read and write. `times` and `errors` are by variant, and
+    `bound` limits the errors. `launches` are ours. `notes` describes the tuning of peers. `counters` are the emulator's
+    counters of ours at `counted_shape`. `yardstick` names a variant that does only the necessary work. `computes`
+    counts operations, if rates count operations and not bytes. `clocks` are the multiprocessors' clocks during the
+    measurement, in MHz. `replayed` gives, for each variant, a launch's share of a CUDA graph with many launches.
     """
 
     operation: str
@@ -42,7 +44,7 @@ class Row:
 
     @property
     def best_peer(self) -> str | None:
-        """The fastest right variant but ours (all whose names begin with OURS) and the yardstick."""
+        """The fastest right variant, except ours (all names that begin with OURS) and the yardstick."""
         peers = [
             name
             for name in self.times
@@ -52,7 +54,7 @@ class Row:
 
     @property
     def against_best(self) -> float | None:
-        """Times that ours is faster than the best peer."""
+        """How many times faster ours is than the best peer."""
         best = self.best_peer
         if best is None or OURS not in self.times:
             return None
@@ -60,23 +62,23 @@ class Row:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether ours is as fast as the best peer, or cannot be told from it."""
+        """Whether ours is as fast as the best peer, or indistinguishable from it."""
         best = self.best_peer
         return best is None or OURS not in self.times or self.times[OURS].keeps_up_with(self.times[best])
 
     def share_of_yardstick(self, name: str = OURS) -> float | None:
-        """The yardstick's median over a variant's."""
+        """The yardstick's median, divided by the median of a variant."""
         if name not in self.times or self.yardstick not in self.times:
             return None
         return self.times[self.yardstick].median / self.times[name].median
 
     @property
     def unit(self) -> str:
-        """Of rates."""
+        """The unit of rates."""
         return "GB/s" if not self.computes else "TOPS" if self.dtype in INTEGERS else "TFLOPS"
 
     def rate(self, name: str = OURS) -> float | None:
-        """Gigabytes a second by `moves`, or 10^12 operations a second by `computes`."""
+        """Gigabytes per second from `moves`, or 10^12 operations per second from `computes`."""
         if name not in self.times:
             return None
         return (self.computes / 1e6 or self.moves / 1e3) / self.times[name].median

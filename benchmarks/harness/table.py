@@ -1,4 +1,4 @@
-"""Rows as a table for people, and what they come to."""
+"""Rows as a printed table, with a summary."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ WIDE = 240
 
 
 def console() -> Console:
-    """The terminal, or a file as wide as a row needs."""
+    """The terminal, or a file wide enough for a row."""
     return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
 
 
 def show(rows: Sequence[Row], title: str, key: str) -> Table:
-    """A table of one operation and type. `key`: the dim that stands in front. Times in microseconds; `⟳`: in a graph of
-    many launches."""
+    """A table of one operation and type, with times in microseconds. `key` is the dim in the first column.
+
+    `⟳` marks times of a launch in a graph of many launches.
+    """
     names = [name for name in dict.fromkeys(n for row in rows for n in row.times) if name != OURS]
     table = Table(title=title, title_justify="left")
     yardstick = rows[0].yardstick
@@ -59,7 +61,7 @@ def show(rows: Sequence[Row], title: str, key: str) -> Table:
 def cells(
     row: Row, key: str, names: Sequence[str], has_counters: bool, has_clocks: bool, graphs: Sequence[str]
 ) -> list[str]:
-    """One row's cells; a dash where nothing was measured."""
+    """The cells of one row. A dash marks values that were not measured."""
     ours = row.times.get(OURS)
     out = [
         str(row.shape[key]),
@@ -93,7 +95,7 @@ def ratio(value: float | None) -> str:
 
 
 def most(row: Row, name: str) -> str:
-    """The greatest of the row's launches."""
+    """The greatest value over the row's launches."""
     return str(max(getattr(f, name) for f in row.launches)) if row.launches else "–"
 
 
@@ -102,7 +104,7 @@ def constants(values: dict[str, object]) -> str:
 
 
 def counter_cells(row: Row) -> list[str]:
-    """Bank conflicts, and global sectors over the fewest that the same bytes need."""
+    """The bank conflicts, and the global sectors divided by the least number that the same bytes need."""
     if not row.counters:
         return ["–", "–"]
     counted = Counters.from_dict(row.counters)
@@ -110,7 +112,10 @@ def counter_cells(row: Row) -> list[str]:
 
 
 def summary(rows: Sequence[Row], least: int, key: str) -> list[str]:
-    """What the rows come to: the share of the yardstick from `least` of `key` up, wrong results, and lost races."""
+    """A summary of the rows: the share of the yardstick, wrong results, and lost races.
+
+    The share covers rows whose `key` is at least `least`.
+    """
     long = [row for row in rows if row.shape[key] >= least and row.share_of_yardstick() is not None]
     lines = []
     if long:

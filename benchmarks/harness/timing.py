@@ -1,8 +1,8 @@
-"""Device times of several variants of one computation, so that their ratios mean something.
+"""Device times of several variants of one computation, measured so that their ratios are meaningful.
 
-Absolute times drift with clocks and temperature. So every round runs all variants once, in an order shuffled anew, each
-with the L2 overwritten before it and between two events. Long launches heat the device until its power limit lowers
-the clocks: rounds may be followed by a rest.
+Absolute times drift with clocks and temperature. So every round runs all variants once, in a newly shuffled order. Each
+launch is between two events, and the L2 is overwritten before it. Long launches heat the device until its power limit
+lowers the clocks, so a rest may follow each round.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from dsl.runtime.cuda.timing import FLUSH_FACTOR
 ROUNDS = 41
 WARMUPS = 3
 AHEAD = 32
-"""Flushes queued before each round, so that the device never waits for the host between two events: more than 1 ms, in
-which a host launches a hundred peers."""
+"""Flushes queued before each round, so that the device never waits for the host between two events.
+
+These flushes take more than 1 ms. In this time, a host launches a hundred peers.
+"""
 
 
 class LeftOut(Exception):
@@ -32,7 +34,7 @@ class LeftOut(Exception):
 
 @contextmanager
 def paired_events(owner: Any, names: Iterable[Any], rounds: int) -> Iterator[dict[Any, list[tuple[Any, Any]]]]:
-    """For each name two events a round, one to record before what is timed and one behind it. In `owner.current()`."""
+    """Two events per round for each name, to be recorded before and after the timed launch. Needs `owner.current()`."""
     cuda = driver.bindings()
 
     def event() -> Any:
@@ -47,7 +49,7 @@ def paired_events(owner: Any, names: Iterable[Any], rounds: int) -> Iterator[dic
 
 
 def microseconds(owner: Any, pairs: Iterable[tuple[Any, Any]]) -> list[float]:
-    """Between the two events of each pair."""
+    """The microseconds between the two events of each pair."""
     return [1e3 * owner.call(driver.bindings().cuEventElapsedTime, *pair) for pair in pairs]
 
 
@@ -62,9 +64,9 @@ def interleaved(
     stream: int = 0,
     seed: int = 0,
 ) -> dict[Any, list[float]]:
-    """Microseconds of each variant, one a round; every variant must launch on the raw handle `stream`.
+    """The microseconds of each variant, one for each round. Every variant must launch on the raw handle `stream`.
 
-    After a round the device rests for `rest` times as long as the round took. `watch` is called while it works.
+    After a round the device rests for `rest` times the duration of the round. `watch` is called while the device works.
     """
     cuda, owner = driver.bindings(), context(device)
     trash = Allocation(owner, FLUSH_FACTOR * owner.facts.l2_bytes)
@@ -97,7 +99,7 @@ def interleaved(
 
 
 def copy_of(moves: int) -> Callable[[], object]:
-    """A copy of flat arrays that moves so many bytes, read and written together."""
+    """A copy of flat arrays. The copy moves `moves` bytes, counting reads and writes."""
     import torch
 
     source = torch.empty(moves // 2, dtype=torch.uint8, device="cuda").random_()

@@ -1,1 +1,1 @@
-"""What the benchmarks compare with."""
+"""The peers of the benchmarks."""

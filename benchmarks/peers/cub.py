@@ -1,4 +1,4 @@
-"""CUB's device-wide sum, compiled by nvcc from cub_sum.cu, through ctypes."""
+"""CUB's device-wide sum. nvcc compiles it from cub_sum.cu, and ctypes calls it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCE = Path(__file__).with_name("cub_sum.cu")
 
 @cache
 def library() -> ctypes.CDLL:
-    """For GPU 0. Raises LeftOut without nvcc, or where it fails."""
+    """The compiled library for GPU 0. Raises LeftOut if nvcc is missing or fails."""
     import torch
 
     nvcc = shutil.which("nvcc")
@@ -35,7 +35,10 @@ def library() -> ctypes.CDLL:
 
 
 def summing(dtype: str, out: int, x: int, count: int) -> Callable[[], None]:
-    """A launch on the default stream that adds up, in f32, `count` elements of type f16 or f32 at the address `x`."""
+    """A launch on the default stream that adds up `count` elements at the address `x` in f32.
+
+    The elements have type f16 or f32.
+    """
     import torch
 
     function: Any = getattr(library(), f"sum_{dtype}")

@@ -1,4 +1,4 @@
-// Sums in f32 by CUB, as C functions: with `temporary` null they only set `bytes` to the size that they need.
+// Sums in f32 by CUB, as C functions. If `temporary` is null, they only set `bytes` to the size that they need.
 
 #include <cub/device/device_reduce.cuh>
 #include <cuda/std/functional>

@@ -18,12 +18,13 @@ DATA_TYPES = {"f32": 0, "f16": 2, "s8": 3, "s32": 4, "bf16": 9}
 CROSS_CORRELATION, IMPLICIT_PRECOMP_GEMM, TENSOR_OP_MATH, RELU, KEEPS_NO_NAN = 1, 1, 1, 1, 0
 ACCURATE, LOG = 1, 2
 MODES = {"instance": 0, "channel": 1}
-"""Over C, H and W, or over C: the same computation for rows of C values, by other kernels."""
+"""Modes of the softmax: over C, H and W, or over C alone. For rows of C values, both compute the same by other
+kernels."""
 
 
 @cache
 def library() -> ctypes.CDLL:
-    """libcudnn, of NVIDIA's wheel or of the system. Raises LeftOut without it."""
+    """libcudnn from NVIDIA's wheel or the system. Raises LeftOut without it."""
     spec = importlib.util.find_spec("nvidia")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     found = [str(path) for folder in folders for path in sorted(Path(folder, "cudnn", "lib").glob("libcudnn.so.*"))]
@@ -37,7 +38,7 @@ def library() -> ctypes.CDLL:
 
 
 def call(function: str, *arguments: Any) -> None:
-    """Raises LeftOut with cuDNN's own word for what it refuses."""
+    """Calls a function of cuDNN. Raises LeftOut with cuDNN's own message if cuDNN refuses."""
     status = getattr(library(), function)(*arguments)
     if status:
         raise LeftOut(f"{function}: {library().cudnnGetErrorString(status).decode()}")
@@ -45,14 +46,14 @@ def call(function: str, *arguments: Any) -> None:
 
 @cache
 def handle() -> ctypes.c_void_p:
-    """One for the process, on the default stream."""
+    """The handle of the process, on the default stream."""
     made = ctypes.c_void_p()
     call("cudnnCreate", ctypes.byref(made))
     return made
 
 
 def matrix(rows: int, cols: int, dtype: str) -> ctypes.c_void_p:
-    """A descriptor of rows images with cols channels of one pixel."""
+    """A descriptor of `rows` images, which have `cols` channels and one pixel."""
     made = ctypes.c_void_p()
     call("cudnnCreateTensorDescriptor", ctypes.byref(made))
     call("cudnnSetTensor4dDescriptor", made, NCHW, DATA_TYPES[dtype], rows, cols, 1, 1)
@@ -62,7 +63,10 @@ def matrix(rows: int, cols: int, dtype: str) -> ctypes.c_void_p:
 def softmax(
     mode: str, log: bool, backward: bool, rows: int, cols: int, dtype: str, pointers: Sequence[int]
 ) -> Callable[[], None]:
-    """A launch of softmax along rows; pointers (y, x), backward (dx, y, dy). Launched once, to hear whether it can."""
+    """A launch of softmax along rows. `pointers` are (y, x), or (dx, y, dy) for the backward pass.
+
+    It is launched once, to find out whether cuDNN supports it.
+    """
     described = matrix(rows, cols, dtype)
     one, zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
     output, *inputs = [ctypes.c_void_p(pointer) for pointer in pointers]
@@ -75,7 +79,7 @@ def softmax(
 
 
 def descriptor(kind: str, *arguments: Any) -> ctypes.c_void_p:
-    """cudnnCreate{kind}Descriptor, then cudnnSet… with what `arguments` begins with as its name."""
+    """Calls cudnnCreate{kind}Descriptor, then the cudnnSet… function that `arguments[0]` names."""
     made = ctypes.c_void_p()
     call(f"cudnnCreate{kind}Descriptor", ctypes.byref(made))
     call(arguments[0], made, *arguments[1:])
@@ -85,8 +89,11 @@ def descriptor(kind: str, *arguments: Any) -> ctypes.c_void_p:
 def convolution_s8(
     x: Sequence[int], f: Sequence[int], y: Sequence[int], stride: int, pad: int, alpha: float, arrays: Sequence[Any]
 ) -> Callable[[], None]:
-    """A launch of y = relu(alpha * conv(x, f) + bias) on bytes, all NHWC. x, y: (n, c, h, w); f: (k, c, r, s); arrays:
-    torch's y, x, f, bias (f32). Launches go to torch's current stream. Launched once, to hear whether it can."""
+    """A launch of y = relu(alpha * conv(x, f) + bias) on bytes, all NHWC, on torch's current stream.
+
+    `x` and `y` are (n, c, h, w), and `f` is (k, c, r, s). `arrays` are torch's y, x, f, bias (f32). It is launched
+    once, to find out whether cuDNN supports it.
+    """
     import torch
 
     s8 = DATA_TYPES["s8"]

@@ -1,6 +1,7 @@
 """Attention in Triton, with online softmax, tuned for every shape, and confined to `mma.sync`.
 
-As in triton_matmul.py, Triton plans for an A100 and assembles for the device at hand: `mma.sync`, `cp.async`.
+As in triton_matmul.py, Triton plans for an A100 and assembles for the actual device. So it uses `mma.sync` and
+`cp.async`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def rounds(
     acc, total, top, qs, k, v, start, stop, row, keys, power,
     D: tl.constexpr, BN: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    """The keys from start to stop: masked by the end of the keys and, where CAUSAL, by the rows' own."""
+    """Processes the keys from start to stop. With MASKED, keys beyond the end are masked. With CAUSAL, keys after a
+    row's own position are masked, too."""
     depth = tl.arange(0, D)
     for j in range(start, stop, BN):
         col = j + tl.arange(0, BN)
@@ -51,7 +53,8 @@ def rounds(
 
 @triton.jit
 def attend(o, q, k, v, scale, keys, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr):
-    """o, q, k, v: [batch · heads, keys, D], contiguous. Where CAUSAL the longest blocks go first."""
+    """Attention on o, q, k, v, each [batch · heads, keys, D] and contiguous. With CAUSAL, the longest blocks go
+    first."""
     block, head = tl.program_id(0), tl.program_id(1)
     if CAUSAL:
         block = tl.num_programs(0) - 1 - block
@@ -71,7 +74,7 @@ def attend(o, q, k, v, scale, keys, D: tl.constexpr, BM: tl.constexpr, BN: tl.co
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What a compiled kernel depends on besides its configuration."""
+    """The properties that a compiled kernel depends on, besides its configuration."""
 
     d: int
     causal: bool
@@ -112,7 +115,7 @@ CONFIGURATIONS = tuple(
 
 
 def compile_one(variant: Variant, configuration: Configuration) -> Any:
-    """Compiles into Triton's cache on disk, or takes it from there. Raises LeftOut where it multiplies otherwise."""
+    """Compiles into Triton's cache on disk, or takes the kernel from there. Raises LeftOut unless it uses mma.sync."""
     made, tensor = configuration.constants(variant), variant.dtype
     compiled = attend.warmup(tensor, tensor, tensor, tensor, 0.125, 4096, grid=(1,), **made)
     if "mma.sync" not in compiled.asm["ptx"] or re.search(r"\bwgmma\.mma_async", compiled.asm["ptx"]):
@@ -121,7 +124,7 @@ def compile_one(variant: Variant, configuration: Configuration) -> Any:
 
 
 def precompile(variants: Iterable[Variant], processes: int) -> None:
-    """Compiles all configurations of all variants, in processes, since each takes seconds."""
+    """Compiles all configurations of all variants in processes, since each takes seconds."""
     jobs = [(variant, configuration) for variant in dict.fromkeys(variants) for configuration in CONFIGURATIONS]
     compile_ahead(compile_one, jobs, processes)
 
@@ -137,7 +140,8 @@ def launch(variant: Variant, configuration: Configuration, arrays: tuple[Any, ..
 def tuned(
     variant: Variant, arrays: tuple[Any, ...], scale: float, is_right: Callable[[Callable[[], Any]], bool], rest: float
 ) -> tuple[Callable[[], Any], str]:
-    """The fastest right configuration, as a launch and in words: a short race of all, then one of the best."""
+    """The fastest right configuration, as a launch and in words. All configurations run a short race, then the best run
+    another one."""
 
     def prepare(configuration: Configuration) -> Callable[[], Any]:
         compile_one(variant, configuration)

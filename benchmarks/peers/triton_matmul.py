@@ -1,8 +1,8 @@
 """Products of matrices in Triton, in the form of its tutorial, tuned for every shape.
 
-Triton multiplies by `wgmma` on sm_90. With the option `arch="sm80"` (for e4m3 "sm89") it plans a kernel as for an
-A100, whose tensor cores take `mma.sync` and whose copies are `cp.async`, and assembles that for the device at hand: the
-instructions that our kernels have.
+Triton multiplies by `wgmma` on sm_90. With the option `arch="sm80"` (for e4m3 "sm89"), it plans a kernel as for an
+A100. The tensor cores of an A100 use `mma.sync`, and its copies are `cp.async`. Triton then assembles this kernel for
+the actual device. So the kernel has the same instructions as our kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness import LeftOut
 from peers.triton_race import compile_ahead, fastest
 
 ARCHITECTURES = {"wgmma": ("sm90", "sm90"), "mma": ("sm80", "sm89")}
-"""Instructions → what Triton is told to compile for, and that for e4m3."""
+"""Maps instructions to the architecture that Triton compiles for, and to the architecture for e4m3."""
 
 
 @triton.jit
@@ -64,7 +64,8 @@ def product(
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What a compiled kernel depends on besides its configuration; `instructions`: a key of ARCHITECTURES."""
+    """The properties that a compiled kernel depends on, besides its configuration. `instructions` is a key of
+    ARCHITECTURES."""
 
     instructions: str
     b_t: bool
@@ -77,7 +78,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Extents of a block's tile, `bk` in bytes."""
+    """Extents of a block's tile. `bk` is in bytes."""
 
     bm: int
     bn: int
@@ -124,7 +125,7 @@ FLAT = (
 
 
 def configurations(variant: Variant) -> Iterator[Configuration]:
-    """All that are worth compiling."""
+    """All configurations that are worth compiling."""
     if variant.m <= 128:
         yield from FLAT
         yield from SMALL[1:]
@@ -136,7 +137,8 @@ def configurations(variant: Variant) -> Iterator[Configuration]:
 
 
 def compile_one(variant: Variant, configuration: Configuration) -> Any:
-    """Compiles into Triton's cache on disk, or takes it from there. Raises LeftOut where it multiplies otherwise."""
+    """Compiles into Triton's cache on disk, or takes the kernel from there. Raises LeftOut if it has other
+    instructions."""
     extents, made = (variant.m, variant.n, variant.k), configuration.constants(variant)
     compiled = product.warmup(variant.result, variant.dtype, variant.dtype, *extents, grid=(1,), **made)
     found = "wgmma" if re.search(r"\bwgmma\.mma_async", compiled.asm["ptx"]) else "mma"
@@ -146,7 +148,7 @@ def compile_one(variant: Variant, configuration: Configuration) -> Any:
 
 
 def precompile(variants: Iterable[Variant], processes: int) -> None:
-    """Compiles all configurations of all variants, in processes, since each takes about a second."""
+    """Compiles all configurations of all variants in processes, since each takes about a second."""
     jobs = {}
     for variant in variants:
         for configuration in configurations(variant):
@@ -167,7 +169,8 @@ def launch(variant: Variant, configuration: Configuration, arrays: tuple[Any, ..
 def tuned(
     variant: Variant, arrays: tuple[Any, ...], is_right: Callable[[Callable[[], Any]], bool], rest: float
 ) -> tuple[Callable[[], Any], str]:
-    """The fastest right configuration, as a launch and in words: a short race of all, then one of the best."""
+    """The fastest right configuration, as a launch and in words. All configurations run a short race, then the best run
+    another one."""
 
     def prepare(configuration: Configuration) -> Callable[[], Any]:
         compile_one(variant, configuration)

@@ -1,4 +1,4 @@
-"""Configurations of a Triton kernel: compiled ahead in processes, and the fastest right one of them."""
+"""Configurations of a Triton kernel. Processes compile them ahead, and a race finds the fastest right one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Launch = Callable[[], Any]
 
 
 def try_compile(compile_one: Callable[[Variant, Configuration], Any], job: tuple[Variant, Configuration]) -> None:
-    """In a worker process. What cannot be compiled is left out when it is tuned."""
+    """Compiles a job in a worker process. A kernel that cannot be compiled is left out later, during tuning."""
     try:
         compile_one(*job)
     except Exception as error:
@@ -25,8 +25,10 @@ def try_compile(compile_one: Callable[[Variant, Configuration], Any], job: tuple
 def compile_ahead(
     compile_one: Callable[[Variant, Configuration], Any], jobs: Iterable[tuple[Variant, Configuration]], processes: int
 ) -> None:
-    """Compiles all into Triton's cache on disk, in processes, since each takes a second or more. compile_one: a
-    function of a module, which they can import."""
+    """Compiles all jobs into Triton's cache on disk. Several processes compile, since each job takes a second or more.
+
+    `compile_one` must be a function of a module, so that the processes can import it.
+    """
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         list(pool.map(partial(try_compile, compile_one), jobs))
 
@@ -39,16 +41,19 @@ def fastest(
     rounds: tuple[int, int] = (3, 7),
     finalists: int = 3,
 ) -> tuple[Launch, str]:
-    """The fastest right configuration, as a launch and in words: a short race of all, then one of the best. rest: as
-    in `interleaved`; rounds: of the first race and of the second one, which so many `finalists` run. Raises LeftOut
-    where none compiles, or none of the best is right."""
+    """The fastest right configuration, as a launch and in words. All configurations run a short race, then the best run
+    another one.
+
+    `rest` is as in `interleaved`. `rounds` holds the rounds of the first and the second race. `finalists` is the number
+    of configurations in the second race. Raises LeftOut if none compiles, or none of the best is right.
+    """
     launches: dict[Configuration, Launch] = {}
     reason = "no configuration compiles"
     for configuration in configurations:
         try:
             made = prepare(configuration)
             made()
-        except Exception as error:  # it does not compile, or takes more shared memory than there is
+        except Exception as error:  # it does not compile, or needs too much shared memory
             if "CUDA error" in str(error):
                 raise
             reason = str(error) or type(error).__name__

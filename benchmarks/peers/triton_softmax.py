@@ -1,9 +1,9 @@
 """Softmax in Triton, as good as we can write it: three forms, each tuned for every shape.
 
-`tile`: a program holds some whole rows, as many as its warps like. `persistent`: as many programs as the device holds
-walk over such tiles with the next loads in flight (the form of Triton's tutorial). `looped`: a program walks over one
-long row twice, with an online maximum and sum. Row lengths are compile-time constants, so that Triton sees how far
-rows are aligned.
+In `tile`, a program holds some whole rows, in a number that suits its warps. In `persistent`, there are as many
+programs as the device can hold at once. These programs walk over such tiles with the next loads in flight, as in
+Triton's tutorial. In `looped`, a program walks over one long row twice, with an online maximum and sum. Row lengths are
+compile-time constants, so that Triton knows the alignment of rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import triton.language as tl
 from peers.triton_race import compile_ahead, fastest
 
 REGISTERS, SHARED, THREADS = 65536, 227 << 10, 2048
-"""Of a multiprocessor (CUDA programming guide, compute capability 9.0): what bounds the programs it holds."""
+"""The limits of a multiprocessor, which bound the number of its programs (CUDA programming guide, compute capability
+9.0)."""
 
 
 @triton.jit
@@ -191,7 +192,7 @@ KERNELS = {
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What a compiled kernel depends on besides its configuration."""
+    """The properties that a compiled kernel depends on, besides its configuration."""
 
     log: bool
     backward: bool
@@ -202,7 +203,8 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """`form` is tile, persistent or looped; `block` elements of a row at a time, of `rows` rows."""
+    """A configuration. `form` is tile, persistent or looped. A program processes `block` elements of `rows` rows at a
+    time."""
 
     form: str
     warps: int
@@ -225,7 +227,7 @@ class Configuration:
 
 
 def configurations(cols: int) -> Iterator[Configuration]:
-    """All that are worth compiling: 4 to 64 elements a thread, 128 of the longest rows."""
+    """All configurations that are worth compiling, with 4 to 64 elements per thread, or 128 for the longest rows."""
     block = triton.next_power_of_2(cols)
     for warps in (1, 2, 4, 8, 16, 32):
         for rows in (1, 2, 4, 8, 16, 32, 64, 128):
@@ -245,16 +247,16 @@ def configurations(cols: int) -> Iterator[Configuration]:
 
 
 def compile_one(variant: Variant, configuration: Configuration) -> Any:
-    """Compiles into Triton's cache on disk, or takes it from there."""
+    """Compiles into Triton's cache on disk, or takes the kernel from there."""
     kernel = KERNELS[configuration.form, variant.backward]
     arrays = (variant.dtype,) * (3 if variant.backward else 2)
     return kernel.warmup(*arrays, variant.rows, variant.cols, grid=(1,), **configuration.constants(variant))
 
 
 def precompile(variants: Iterable[Variant], processes: int) -> None:
-    """Compiles all configurations of all variants, in processes, since each takes a good part of a second."""
+    """Compiles all configurations of all variants in processes, since each takes a good part of a second."""
     jobs = [(variant, configuration) for variant in variants for configuration in configurations(variant.cols)]
-    jobs.sort(key=lambda job: -job[1].block * job[1].rows / job[1].warps)  # the slow ones first
+    jobs.sort(key=lambda job: -job[1].block * job[1].rows / job[1].warps)  # the slow jobs first
     compile_ahead(compile_one, jobs, processes)
 
 
@@ -279,7 +281,8 @@ def launch(variant: Variant, configuration: Configuration, arrays: tuple[Any, ..
 def tuned(
     variant: Variant, arrays: tuple[Any, ...], sms: int, is_right: Callable[[Callable[[], Any]], bool]
 ) -> tuple[Callable[[], Any], str]:
-    """The fastest right configuration, as a launch and in words: a short race of all, then one of the best."""
+    """The fastest right configuration, as a launch and in words. All configurations run a short race, then the best run
+    another one."""
 
     def prepare(configuration: Configuration) -> Callable[[], Any]:
         return launch(variant, configuration, arrays, sms)

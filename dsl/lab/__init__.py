@@ -1,1 +1,1 @@
-"""`dsl tune`: the fastest point of a schedule's `tune` sets, for given shapes. See docs/tuning.md."""
+"""Experiments on launches: ablation, bisection, comparison, fuzzing, tuning, cost models. README.md lists the files."""

@@ -1,4 +1,4 @@
-"""How much each choice is worth: each group of choices with another option, all other choices as chosen."""
+"""How much each choice is worth. Each row gives one group of choices another option and keeps all other choices."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ Interval = tuple[float, float, float]
 
 @dataclass(slots=True)
 class Flip:
-    """A group of choices with another option. ratio: the median of its time over the time as chosen, round by round,
-    with its interval; differs: whether the ratio differs from 1 significantly among all rows. moved: other choices that
-    changed as a consequence; is_same: its code equals the code as chosen."""
+    """A group of choices that takes another option.
+
+    `ratio` compares its time with the time as chosen within each round. `ratio` holds the median and the interval of
+    these quotients. `differs` says whether the ratio differs significantly from 1, corrected for the number of rows.
+    `moved` lists other choices that changed as a consequence. `is_same` says whether the code equals the code as
+    chosen.
+    """
 
     label: str
     option: str
@@ -38,7 +42,8 @@ class Flip:
 
 @dataclass(slots=True)
 class Ablation:
-    """The rows of one launch. null: ratio intervals of further runs of the chosen code, whose true ratio is 1."""
+    """The rows of one launch. `null` compares further runs of the chosen code with its first run. Their true ratio is
+    1."""
 
     experiment: Experiment
     base: Trial
@@ -47,16 +52,20 @@ class Ablation:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the code as chosen, or code with a safe option, gave a wrong result."""
-        # Unsafe options (--ceiling) may race: that is their verdict, not a fault.
+        """Whether the chosen code, or code with a safe option, gave a wrong result."""
+        # Unsafe options (--ceiling) may race. Their row shows the race, and it is not a fault.
         told = [self.base, *(flip.trial for flip in self.flips if not flip.is_unsafe)]
         return any(trial.verdict not in ("right", "refused") for trial in told)
 
 
 @dataclass(frozen=True, slots=True)
 class AblationChoice:
-    """Which rows: of these kinds and keys (empty: all), each choice alone or in groups, with options that may be wrong;
-    rounds of the contest, and how often the chosen code takes part again."""
+    """Which rows an ablation has, and how its contest runs.
+
+    `kinds` and `keys` restrict the choices; an empty list allows all. With `each` every choice is a group of its own.
+    With `ceiling` options that may give wrong results get rows, too. `null` is how often the chosen code is timed
+    again.
+    """
 
     kinds: Sequence[str] = ()
     keys: Sequence[str] = ()
@@ -67,7 +76,7 @@ class AblationChoice:
 
 
 def flips_of(experiment: Experiment, choice: AblationChoice) -> list[tuple[str, str, Assignment, bool]]:
-    """(label, option, assignment, whether it may be wrong) of each row."""
+    """One tuple for each row: its label, its option, its assignment, and whether the option may give wrong results."""
     found = groups(experiment.made, choice.kinds, choice.keys, choice.each)
     rows = []
     for group in found:
@@ -78,8 +87,10 @@ def flips_of(experiment: Experiment, choice: AblationChoice) -> list[tuple[str, 
 
 
 def ceilings(found: Sequence[ChoiceGroup]) -> list[tuple[str, str, Assignment, bool]]:
-    """For each kind with an option that may be wrong: all groups that have the option, together, if they are
-    several."""
+    """Makes one row for each option that may be wrong. The row gives the option to all groups that have it.
+
+    Options that fewer than two groups have, and options of the kind `pass`, get no such row.
+    """
     unsafe: dict[tuple[str, str], list[ChoiceGroup]] = {}
     for group in found:
         for option in group.options:
@@ -93,12 +104,16 @@ def ceilings(found: Sequence[ChoiceGroup]) -> list[tuple[str, str, Assignment, b
 
 
 def ablate(experiment: Experiment, choice: AblationChoice, advance: Callable[[str], None]) -> Ablation:
-    """Tries all rows, then measures those that can be launched, in one contest. Raises DeviceError, TileError."""
-    # First: all rows are compared with it, and its own findings are no row's fault.
+    """Tries all rows. On a GPU, one contest then times the rows that can be launched.
+
+    Raises DeviceError, TileError.
+    """
+    # The base runs first: all rows are compared with the base, and findings that the base already has are no row's
+    # fault.
     base = experiment.trial({})
     wanted = flips_of(experiment, choice)
     flips = []
-    # All code is compiled side by side while the first rows run.
+    # Other processes compile all code while the first rows run.
     experiment.begin([assignment for _, _, assignment, _ in wanted])
     for label, option, assignment, is_unsafe in wanted:
         flip = Flip(label, option, assignment, is_unsafe, experiment.trial(assignment))
@@ -113,8 +128,8 @@ def ablate(experiment: Experiment, choice: AblationChoice, advance: Callable[[st
 
 
 def compare(made: Ablation, choice: AblationChoice) -> None:
-    """Times all rows in one contest: ratios to the times as chosen, and which of them differ from 1 significantly."""
-    # Equal code has an equal time: it would only lengthen the contest.
+    """Times all rows in one contest. Then `ratio` and `differs` of each row compare its time to the time as chosen."""
+    # Rows with equal code would have equal times and only make the contest longer.
     others = [flip for flip in made.flips if not flip.is_same]
     null = made.experiment.measure([made.base, *(flip.trial for flip in others)], choice.rounds, choice.null)
     base = made.base.times_us
@@ -123,14 +138,14 @@ def compare(made: Ablation, choice: AblationChoice) -> None:
     for flip in timed.values():
         flip.ratio = ratio_interval(flip.trial.times_us, base)
         flip.probability = sign_probability(flip.trial.times_us, base)
-    # Corrected over all rows: of thirty 95% intervals some miss 1 by chance.
+    # Corrected for the number of rows: out of thirty 95% intervals some miss 1 by chance.
     told = differing({place: flip.probability or 0.0 for place, flip in timed.items()})
     for place, flip in timed.items():
         flip.differs = place in told
 
 
 def as_json(made: Ablation) -> dict[str, Any]:
-    """The data of `dsl ablate --json` for a launch."""
+    """The data that `dsl ablate --json` prints for a launch."""
     rows = [row_as_json("as chosen", made.base)]
     for flip in made.flips:
         row = row_as_json(flip.name, flip.trial)

@@ -14,18 +14,18 @@ from dsl.text.figures import COLUMNS, units
 from dsl.text.terminal import Terminal, table
 
 FIGURES = ("registers", "spills", "sass", "wavefronts", "sectors", "barriers", "work")
-"""The figures of a trial that the table compares."""
+"""The figures of a trial that are columns of the table."""
 ROW_HEIGHT = 0.22
-"""Height of a row of the picture, in inches."""
+"""Height of a row in the picture, in inches."""
 
 
 def show_ablation(made: Ablation, console: Terminal) -> None:
-    """The rows of one launch as a table; below it one line lists the rows with unchanged code."""
+    """Prints the rows of one launch as a table. A line below the table lists the rows with unchanged code."""
     base = made.base
     console.print()
     console.say(f"{base.title} on {base.device}", "bold")
     timed = bool(base.times_us)
-    # A GPU has no counters unless the emulator counts the first blocks.
+    # Trials on a GPU have no counters unless the emulator counts the first blocks.
     names = [name for name in FIGURES if any(name in t.figures() for t in trials(made))]
     heads = [*(COLUMNS[name].label for name in names), *(("us", "95%", "of chosen", "95%") if timed else ())]
     rows = [["as chosen", base.verdict, *figures(base, None, names), *times(base, None, timed), ""]]
@@ -43,7 +43,7 @@ def trials(made: Ablation) -> list[Trial]:
 
 
 def figures(trial: Trial, base: Trial | None, names: Sequence[str]) -> list[str]:
-    """The figures as text; `=` where they equal the base's."""
+    """The figures as text. A figure that equals the figure of `base` is shown as `=`."""
     mine, theirs = trial.figures(), {} if base is None else base.figures()
     return [
         "=" if name in mine and mine[name] == theirs.get(name) else COLUMNS[name].text(mine.get(name)) for name in names
@@ -61,7 +61,7 @@ def times(trial: Trial, ratio: Interval | None, timed: bool) -> list[str]:
 
 
 def note(flip: Flip, timed: bool) -> str:
-    """Further notes on a row."""
+    """Remarks for the last column: ties, ceiling, the reason of a failure, other choices that moved."""
     found = []
     if timed and flip.differs is False:
         found.append("ties")
@@ -94,14 +94,14 @@ def notes(made: Ablation, timed: bool, names: Sequence[str]) -> list[str]:
 
 
 def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Terminal) -> None:
-    """Mean gains of the groups, greatest first; groups without a gain in any order share one line."""
+    """Prints the mean gain of each group, greatest first. Groups without a gain in any order share one line."""
     console.print()
     console.say(f"{name}: {made.figure} from plain to chosen, in {made.orders} orders")
     cells = []
     for row in rows:
         low, high = row["interval"]
         share = f"{row['gain'] / made.whole:.1%}" if made.whole else "-"
-        # An interval of 0 to 0: the group's gain is 0 in every order.
+        # An interval from 0 to 0 means that the group's gain is 0 in every order.
         if low or high:
             texts = (row["group"], row["plain"], row["chosen"])
             cells.append([*texts, f"{row['gain']:,.1f}", f"{low:,.1f} to {high:,.1f}", share])
@@ -119,12 +119,15 @@ def show_shares(made: Shares, rows: list[dict[str, Any]], name: str, console: Te
 
 
 def draw(made: list[Ablation], path: Path) -> None:
-    """Writes the picture. Each launch has its rows, sorted by effect, with ratios to the chosen code and their
-    intervals; on the emulator the ratios of each counter."""
+    """Writes the picture. Each launch has its own rows.
+
+    On a GPU, a row shows the ratio of its time to the chosen code's time, with its interval. The greatest effect comes
+    first. On the emulator, a row shows the ratio of each counter to the chosen code's counter.
+    """
     from matplotlib.figure import Figure
 
     shown = [[flip for flip in each.flips if not flip.is_same] for each in made]
-    # Room for a legend, even with a single row.
+    # A single row still leaves room for the legend.
     heights = [max(4, len(flips)) * ROW_HEIGHT + 1 for flips in shown]
     figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
     every = figure.subplots(len(made), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -147,7 +150,7 @@ def _labels(axes: Any, flips: list[Flip]) -> None:
 def _draw_times(axes: Any, flips: list[Flip]) -> None:
     rows = sorted(((f.ratio, f) for f in flips if f.ratio is not None), key=lambda row: -abs(row[0][0] - 1))
     for place, ((median, low, high), flip) in enumerate(rows):
-        # A wrong result may be fast: it must not look like a gain.
+        # A wrong result may be fast and must not look like a gain.
         colour = "C3" if flip.trial.verdict != "right" else "C0" if flip.differs else "grey"
         axes.errorbar([median], [place], xerr=[[median - low], [high - median]], fmt="o", markersize=3, color=colour)
     _labels(axes, [flip for _, flip in rows])
@@ -162,7 +165,7 @@ def _draw_counters(axes: Any, base: Trial, flips: list[Flip]) -> None:
         if points:
             axes.plot(*zip(*points, strict=True), "o", markersize=3, label=COLUMNS[name].label)
     _labels(axes, flips)
-    # Counters may change a hundredfold, and by as little as a percent.
+    # Some counters change by a factor of a hundred, others by one percent.
     axes.set_xscale("log")
     axes.set_xlabel("count over the chosen code's")
     axes.legend(fontsize=6)

@@ -1,4 +1,4 @@
-"""Assignments of options to choices: groups of one kind and subject, plain options, halving, and reducing."""
+"""Assignments of options to choices. They are made from groups of choices or plain options, and can be reduced."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dsl.lowering.ir.choices import Choice, keys_of, kinds, unmet
 from dsl.lowering.ir.location import TileError, closest
 
 Assignment = Mapping[str, str]
-"""Options by key; the compiler takes all others itself."""
+"""Maps keys of choices to options. The compiler decides all choices that have no key here."""
 NOTHING = ("off", "none", "whole", "plain", "single", "exact", "two", "kept", "given", "apart", "ascending", "0", "1")
-"""Options that do nothing, over all kinds: the plain ones."""
+"""Options of all kinds that leave the code as it is: the plain options."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceGroup:
-    """Choices that change together: those of one kind and subject, or a single one. `key` names them."""
+    """Choices that change together: all choices of one kind and subject, or a single choice. `key` names the group."""
 
     key: str
     members: tuple[tuple[str, Choice], ...]
@@ -31,7 +31,7 @@ class ChoiceGroup:
 
     @property
     def options(self) -> list[str]:
-        """The options that some member did not take."""
+        """The options that at least one member did not take."""
         return list(dict.fromkeys(o for _, choice in self.members for o in choice.options if o != choice.taken))
 
     @property
@@ -40,34 +40,39 @@ class ChoiceGroup:
         return " | ".join(dict.fromkeys(choice.taken for _, choice in self.members))
 
     def is_unsafe(self, option: str) -> bool:
-        """Whether a member has this option marked unsafe."""
+        """Whether at least one member marks this option as unsafe."""
         return any(option in choice.unsafe for _, choice in self.members)
 
     def assignment(self, option: str) -> dict[str, str]:
-        """The assignment that takes an option in all members that have it. A member that a narrower key pins gets a key
-        of its own, since the narrower key would win."""
+        """The assignment that gives `option` to all members that have it.
+
+        A member that a narrower key pins gets a key of its own, since otherwise the narrower key would win.
+        """
         pinned = [(n, c) for n, c in self.members if c.is_pinned and not c.is_property and option in c.options]
         return {self.key: option} | {f"{choice.stem}[{choice.number}]": option for _, choice in pinned}
 
     def plain(self) -> dict[str, str]:
-        """The assignment of each member's plain option, where the compiler took another one."""
+        """The assignment of plain options. A member that already took its plain option is left out."""
         differing = {name: plain for name, c in self.members if (plain := plain_option(c)) != c.taken}
         alike = {plain_option(choice) for _, choice in self.members}
-        # One key for the group if all members agree: shorter to read and to repeat.
+        # If all members have the same plain option, one key for the group is shorter to read and to repeat.
         return self.assignment(alike.pop()) if len(alike) == 1 and differing else differing
 
 
 def plain_option(choice: Choice) -> str:
-    """The option of somebody who knows nothing: a safe option that does nothing, by its name; else the one of the
-    greatest cost; if costs are unknown, the last one."""
+    """The option that someone without any analysis would take.
+
+    A safe option in `NOTHING` comes first. If there is none, the safe option with the greatest cost is taken. If costs
+    are unknown, the last safe option is taken.
+    """
     safe = [option for option in choice.options if option not in choice.unsafe]
     for word in NOTHING:
         if word in safe:
             return word
-    # Costs that are computed on demand: only without an option that does nothing.
+    # Costs are computed on demand, so they are read only if no option does nothing.
     costs = choice.costs
     if all(option in costs for option in safe):
-        # Reversed: among equal costs the last one, as below.
+        # Reversed, so that the last of equal costs is taken, as below.
         return max(reversed(safe), key=lambda option: costs[option])
     return safe[-1]
 
@@ -75,20 +80,24 @@ def plain_option(choice: Choice) -> str:
 def groups(
     made: Sequence[tuple[str, Choice]], wanted_kinds: Sequence[str] = (), keys: Sequence[str] = (), each: bool = False
 ) -> list[ChoiceGroup]:
-    """The choices with several options, in the order in which they are made: grouped by kind and subject, or with
-    `each` one by one. Only of these kinds and keys, if any are given."""
+    """The choices with several options, grouped by kind and subject. They have the order in which the compiler makes
+    them.
+
+    With `each` every choice is a group of its own. `wanted_kinds` and `keys` restrict the choices if they are not
+    empty.
+    """
     found: dict[str, list[tuple[str, Choice]]] = {}
     for name, choice in made:
         asked = not wanted_kinds or choice.kind in wanted_kinds
         if asked and (not keys or {*keys} & {*keys_of(name, choice)}) and len(choice.options) > 1:
-            # A key with a number names one choice of a group.
+            # A key with a number names a single choice of its group.
             single = each or bool({*keys} & {name} - {choice.stem})
             found.setdefault(name if single else choice.stem, []).append((name, choice))
     return [ChoiceGroup(key, tuple(members)) for key, members in found.items()]
 
 
 def check_asked(made: Sequence[tuple[str, Choice]], wanted_kinds: Sequence[str], keys: Sequence[str]) -> None:
-    """TileError for a kind or a key that no choice has."""
+    """Raises a TileError for a kind or a key that no choice has."""
     known = kinds(name for name, _ in made)
     for kind in wanted_kinds:
         if kind not in known:
@@ -105,7 +114,11 @@ def check_asked(made: Sequence[tuple[str, Choice]], wanted_kinds: Sequence[str],
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The answer changes between `low` and `high`: neighbours, unless places between them could not be decided."""
+    """The answer changes between `low` and `high`.
+
+    `low` and `high` are neighbours unless places between them could not be decided. `asked` counts the calls of
+    `holds`.
+    """
 
     low: int
     high: int
@@ -113,12 +126,15 @@ class Boundary:
 
 
 def halve(count: int, holds: Callable[[int], bool | None], first: bool) -> Boundary:
-    """A place where an answer changes among 0 … `count`: at 0 it is `first`, at `count` the other one. It is the only
-    place if the answer changes once. `holds` returns None where it cannot decide; then the places beside are tried."""
+    """Finds a place among 0 … `count` where an answer changes, by binary search.
+
+    The answer at 0 is `first`, and the answer at `count` is the opposite. If the answer changes only once, the place is
+    unique. `holds` returns None for a place that it cannot decide. The search then tries neighbouring places.
+    """
     low, high, asked = 0, count, 0
     undecided: set[int] = set()
     while open_places := [at for at in range(low + 1, high) if at not in undecided]:
-        # The nearest to the middle: an undecided place must not end the search.
+        # Takes the open place nearest to the middle. An undecided place must not end the search.
         middle = min(open_places, key=lambda at: abs(2 * at - low - high))
         answer, asked = holds(middle), asked + 1
         if answer is None:
@@ -131,17 +147,21 @@ def halve(count: int, holds: Callable[[int], bool | None], first: bool) -> Bound
 
 
 def reduced(assignment: Assignment, still: Callable[[Assignment], bool]) -> dict[str, str]:
-    """ddmin: a part of an assignment for which `still` holds, as for the whole, but for no part of it that lacks one
-    more key (Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002)."""
+    """A minimal part of an assignment for which `still` holds. `still` must hold for the whole assignment.
+
+    `still` fails for each smaller part that lacks one more key. The algorithm is ddmin (Zeller and Hildebrandt,
+    Simplifying and Isolating Failure-Inducing Input, 2002).
+    """
     keys, parts = list(assignment), 2
     while len(keys) > 1:
         size = -(-len(keys) // parts)
         pieces = [keys[at : at + size] for at in range(0, len(keys), size)]
-        # Of two pieces each is the other's rest.
+        # With two pieces, each piece is the complement of the other.
         rests = [[key for key in keys if key not in piece] for piece in pieces] if len(pieces) > 2 else []
         smaller = next((c for c in [*pieces, *rests] if still({key: assignment[key] for key in c})), None)
         if smaller is not None:
-            # After a rest the pieces keep their size; after a piece the search starts again with halves.
+            # If a complement was taken, the pieces keep their size. If a piece was taken, the search starts again with
+            # halves.
             parts = 2 if smaller in pieces else max(len(pieces) - 1, 2)
             keys = smaller
         elif size == 1:

@@ -1,4 +1,4 @@
-"""Which decision changes an answer: halving over the choices in which two assignments differ, and reducing them."""
+"""Finds the decision that changes an answer, by binary search over the choices that differ between two assignments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ Advance = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Choices that are undone together: as chosen they are `taken`; `assignment` is their setting at the start."""
+    """Choices that change together.
+
+    At the start of a bisection, the choices have the options of `assignment`. Undoing the decision gives the choices
+    the options `taken`, as chosen.
+    """
 
     label: str
     option: str
@@ -28,9 +32,13 @@ class Decision:
 
 @dataclass(slots=True)
 class Bisection:
-    """start, end: figures with all decisions, and as chosen. found: the decisions whose undoing changes the answer;
-    one, unless some places could not be decided; before, after: figures on both sides. needed: the decisions on which
-    the start's answer depends, if requested."""
+    """The result of a bisection.
+
+    `start` holds the figures with the assignments of all decisions, `end` the figures as chosen. `found` lists the
+    decisions whose undoing changes the answer. `found` has one element unless some places could not be decided.
+    `before` and `after` are the figures on both sides of `found`. `needed` lists the decisions on which the start's
+    answer depends, if requested.
+    """
 
     decisions: list[Decision]
     start: Mapping[str, Any]
@@ -44,11 +52,11 @@ class Bisection:
 
 
 class Asker:
-    """Evaluates a predicate for assignments; times come from a contest with the launch as chosen."""
+    """Evaluates a predicate for assignments. To measure a time, it runs a contest against the launch as chosen."""
 
     def __init__(self, experiment: Experiment, predicate: Predicate, advance: Advance):
         self.experiment, self.predicate, self.advance = experiment, predicate, advance
-        self.known: dict[int, dict[str, Any]] = {}  # figures by the trial's identity
+        self.known: dict[int, dict[str, Any]] = {}  # maps the trial's identity to its figures
 
     def figures(self, assignment: Assignment) -> dict[str, Any]:
         trial = self.experiment.trial(assignment)
@@ -71,7 +79,7 @@ class Asker:
 
 
 def plain(experiment: Experiment, kinds: Sequence[str] = (), keys: Sequence[str] = ()) -> list[Decision]:
-    """The start with the plain option of each group of choices, a decision a group."""
+    """The decisions of a bisection that starts from plain options: one decision for each group of choices."""
     found = []
     for group in groups(experiment.made, kinds, keys):
         assignment = group.plain()
@@ -82,16 +90,19 @@ def plain(experiment: Experiment, kinds: Sequence[str] = (), keys: Sequence[str]
 
 
 def given(experiment: Experiment, assignment: Assignment) -> list[Decision]:
-    """The start with an assignment, a decision a key, in the order in which the choices are made."""
+    """The decisions of a bisection that starts from `assignment`: one decision for each key.
+
+    The decisions have the order in which the compiler makes the choices.
+    """
     made = experiment.made
-    # A key may name several choices: all that it covers are undone together.
+    # A key may name several choices. All of them are undone together.
     members = {key: [at for at, (name, c) in enumerate(made) if key in keys_of(name, c)] for key in assignment}
 
     def decision(key: str) -> Decision:
         taken = " | ".join(dict.fromkeys(made[at][1].taken for at in members[key]))
         return Decision(key, assignment[key], taken or "not made", {key: assignment[key]})
 
-    # Keys of choices that are not made in this kernel come last.
+    # Keys of choices that this kernel does not make come last.
     return [decision(key) for key in sorted(assignment, key=lambda key: min(members[key], default=len(made)))]
 
 
@@ -102,13 +113,15 @@ def joined(decisions: Sequence[Decision]) -> dict[str, str]:
 def bisect(
     experiment: Experiment, decisions: list[Decision], predicate: Predicate, advance: Advance, reduce: bool = False
 ) -> Bisection:
-    """Where the answer of a predicate changes as the decisions are undone from the first to the last. TileError if the
-    answer is the same at both ends, or unknown there."""
+    """Finds where the answer of a predicate changes when the decisions are undone from the first to the last.
+
+    Raises a TileError if the answer is the same at both ends, or unknown at one end.
+    """
     ask = Asker(experiment, predicate, advance)
     ends = [ask.figures(joined(decisions)), ask.figures({})]
     first = ends_differ(predicate, ends, ("at the start", "as chosen"))
     made = Bisection(decisions, ends[0], ends[1], first)
-    # At `at` the first `at` decisions are undone.
+    # At place `at` the first `at` decisions are as chosen, and the others have their options of the start.
     border = halve(len(decisions), lambda at: ask.holds(joined(decisions[at:])), first)
     made.found = decisions[border.low : border.high]
     made.before, made.after = (ask.figures(joined(decisions[at:])) for at in (border.low, border.high))
@@ -119,15 +132,15 @@ def bisect(
 
 
 def reduce_decisions(decisions: Sequence[Decision], still: Callable[[Sequence[Decision]], bool]) -> list[Decision]:
-    """A part of the decisions for which `still` holds, but for no part of it that lacks one more."""
-    # `reduced` works on keys; decisions are numbered, since one may have several keys.
+    """A minimal part of the decisions for which `still` holds. `still` fails if one more decision is left out."""
+    # `reduced` works on keys. A decision may have several keys, so each decision gets a number as its key.
     by_number = {str(number): each for number, each in enumerate(decisions)}
     left = reduced(dict.fromkeys(by_number, ""), lambda some: still([by_number[number] for number in some]))
     return [by_number[number] for number in left]
 
 
 def as_json(made: Bisection, predicate: Predicate) -> dict[str, Any]:
-    """The data of `dsl bisect --json` for a launch."""
+    """The data that `dsl bisect --json` prints for a launch."""
     record: dict[str, Any] = {"until": predicate.text, "choices": len(made.decisions), "trials": made.trials}
     record |= {"holds_at_start": made.holds_at_start, "start": made.start, "end": made.end}
     record |= {"found": [*map(asdict, made.found)], "before": made.before, "after": made.after}

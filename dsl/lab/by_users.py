@@ -1,4 +1,7 @@
-"""Searches and models of plug-ins: wrong results, exceptions and endless calls are reported at their line."""
+"""Calls of searches and models from plug-ins.
+
+Wrong results, exceptions and endless calls are reported at the line of the plug-in's method.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,19 @@ OURS = "dsl.lab."
 
 
 def is_anew(known: type, made: type) -> bool:
-    """Whether class `made` is the same class of a plug-in as `known`, from a later reading of its file."""
-    # Each load of a plug-in makes new classes.
+    """Whether `made` is the same plug-in class as `known`, defined again by a later load of the plug-in's file."""
+    # Each load of a plug-in defines new classes.
     return known is not made and known.__module__ == made.__module__ and not made.__module__.startswith(OURS)
 
 
 @contextmanager
 def called(of: Any, method: str) -> Iterator[None]:
-    """Around a call of a method of an object or class. TileError `plugin` if the class is a plug-in's and fails."""
+    """A context for a call of a method of `of`, which is an object or a class.
+
+    Raises a TileError `plugin` if the class comes from a plug-in and the call fails.
+    """
     made = of if isinstance(of, type) else type(of)
-    # Our own classes are not guarded: their errors are internal ones, with a traceback.
+    # Our own classes are not guarded. Their errors are internal errors and show a traceback.
     if made.__module__.startswith(OURS):
         yield
         return
@@ -32,15 +38,15 @@ def called(of: Any, method: str) -> Iterator[None]:
 
 
 def wrong(of: Any, method: str, message: str, hint: str | None = None) -> TileError:
-    """The error for a wrong result of a method, at the method's line."""
+    """The error that reports a wrong result of a method at the method's line."""
     made = type(of)
     return TileError("plugin", place_of(made, method), f"'{made.__name__}.{method}' {message}", hint)
 
 
 def place_of(made: type, method: str) -> Loc:
-    """The first line of a class's method."""
+    """The location of a method's first line."""
     code = getattr(getattr(made, method, None), "__code__", None)
-    # A class may inherit the method from C code, or lack it.
+    # The method may be inherited from C code, or missing.
     if code is None:
         return of_line(Source(made.__module__, ""), 1)
     text = "".join(linecache.getlines(code.co_filename))

@@ -1,5 +1,7 @@
-"""An example at one case. It runs once as the dispatch chooses, which gives the arrays, and answers to compare with.
-Then each launch can be repeated with another variant (`answer`); the `expect` lines that read its outputs judge it.
+"""An example at one case, which runs once with the variants that the dispatch chooses.
+
+This run gives the arrays, and the results that other variants are compared with. Each launch can then be repeated with
+another variant (`answer`). Its result is judged by the `expect` lines that read the launch's outputs.
 """
 
 from __future__ import annotations
@@ -24,17 +26,22 @@ from dsl.text.program import Program
 from dsl.text.tree import names_in
 
 EXPECTED_BYTES = 16 << 20
-"""Bytes of a launch's outputs up to which every variant is judged by `expect`: above, numpy on the host would take
-longer than all else."""
+"""Bytes of a launch's outputs up to which `expect` lines judge every variant.
+
+For larger outputs, numpy on the host would take longer than everything else.
+"""
 COMPARED = ("f16", "bf16", "f32", "f64", "s8", "s16", "s32", "u8", "u16", "u32")
 """Element types that `agreement.tile` compares."""
 
 
 @dataclass(slots=True)
 class Launched:
-    """A launch line as it ran. `given`: the example's arguments; `arrays`: the same on the device; `names`: the
-    example's names at that time; `written`: arguments that the launch writes, with their contents `before` and `after`
-    it."""
+    """A launch line after its run.
+
+    `given` holds the example's arguments, and `arrays` holds the same arguments on the device. `names` are the names
+    that the example had bound at that time. `written` lists the arguments that the launch writes. `before` and `after`
+    are copies of their contents before and after the launch.
+    """
 
     line: ast.Launch
     function: ModuleFunction
@@ -46,13 +53,13 @@ class Launched:
     after: dict[str, Any] = field(default_factory=dict)
 
     def put_back(self) -> None:
-        """Restores what the launch writes to its contents before it; asynchronous on a GPU."""
+        """Restores the contents that the written arguments had before the launch. Asynchronous on a GPU."""
         for name in self.written:
             put(self.arrays[name], self.before[name])
 
 
 class Recorder(Launcher):
-    """Launches as the dispatch's own conditions choose, measures nothing, and records each launch line."""
+    """Launches each launch line with the variants that the dispatch chooses, and records it. It measures nothing."""
 
     launched: list[Launched]
     run_names: dict[str, Any]
@@ -61,14 +68,14 @@ class Recorder(Launcher):
     def launch(
         self, function: ModuleFunction, given: Mapping[str, Any], schedule: str | None, rest: Mapping[str, Any]
     ) -> None:
-        # Later lines may bind these names to other values.
+        # Later lines may bind these names to other values, so the dictionary is copied.
         names = dict(self.run_names)
         arrays = given if self.ordinal is None else on_device(given, self.ordinal)
         bound = BoundPlan(function, function.planner(function.facts(arrays), schedule, **rest).plan())
         written = written_names(bound)
-        # A variant must start from what the launch found, and be compared with what it left.
+        # A variant starts from the contents before the launch. Its results are compared with the contents after it.
         before = {name: copied(arrays[name]) for name in written}
-        # Launch lines run in the file's order.
+        # Launch lines run in the order of the file.
         line = self.lines[len(self.launched)]
         launched = Launched(line, function, given, arrays, names, written, before)
         self.launched.append(launched)
@@ -80,7 +87,7 @@ class Recorder(Launcher):
         self.report.launches += [LaunchReport(s.request.kernel, s.request.schedule, [], 0, 0) for s in bound.plan.steps]
         self.empty.wrote(given[name] for name in written)
         launched.after = {name: copied(arrays[name]) for name in written}
-        # `expect` lines evaluate on the host.
+        # The host evaluates `expect` lines.
         if self.ordinal is not None:
             copy_back(given, arrays, set(written))
 
@@ -95,7 +102,7 @@ class Recorder(Launcher):
 
 
 def written_names(bound: BoundPlan) -> list[str]:
-    """The call's arguments that at least one kernel of the plan writes."""
+    """The arguments of the call that at least one kernel of the plan writes."""
     from dsl.runtime.header import HeaderTensor
 
     found: dict[str, None] = {}
@@ -108,7 +115,7 @@ def written_names(bound: BoundPlan) -> list[str]:
 
 
 def copied(array: Any) -> Any:
-    """A copy of an array, on its own device."""
+    """A copy of an array on the array's device."""
     if hasattr(array, "allocation"):
         from dsl.runtime.cuda.memory import DeviceArray
 
@@ -119,7 +126,7 @@ def copied(array: Any) -> Any:
 
 
 def put(array: Any, contents: Any) -> None:
-    """Overwrites an array with a copy made by `copied`."""
+    """Overwrites an array with a copy that `copied` made."""
     if hasattr(array, "allocation"):
         array.allocation.copy_from(contents.allocation)
     else:
@@ -127,7 +134,7 @@ def put(array: Any, contents: Any) -> None:
 
 
 def on_host(contents: Any, like: Any) -> Any:
-    """A copy in host memory of a result of `copied`, with the strides of `like`."""
+    """Copies a result of `copied` to host memory, with the strides of `like`."""
     import numpy as np
 
     if not hasattr(contents, "allocation"):
@@ -138,7 +145,8 @@ def on_host(contents: Any, like: Any) -> Any:
 
 
 class TuningCase:
-    """The example at one case. Raises what its run raises, but not for a wrong answer: see `is_verified`."""
+    """The example at one case. The constructor raises what the run raises, except for a wrong answer: see
+    `is_verified`."""
 
     def __init__(self, program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, seed: int):
         self.place = place
@@ -151,30 +159,31 @@ class TuningCase:
         self.example = example
         with place.limited():
             report = self.run.run()
-        # With several launches `moves` counts the bytes of all of them.
+        # With several launches, `moves` counts the bytes of all launches together.
         self.moves = report.moves if len(recorder.lines) == 1 else None
-        # Judges the dispatch's own choice, which bounds compare with.
+        # Judges the variants that the dispatch chose. `bounds` compares other variants with their results.
         self.passed = {check.line: check.passed for check in report.checks}
         self.expectations: dict[int, list[ast.Assign | ast.Expect]] = {}
 
     def arguments(self, index: int) -> dict[str, Any]:
-        """The facts that planning needs about a launch's arguments."""
+        """For each argument of a launch, the properties that planning needs."""
         launched = self.recorder.launched[index]
         return launched.function.facts(launched.arrays)
 
     def expectation(self, index: int) -> list[ast.Assign | ast.Expect]:
-        """The lines that judge a launch. TileError `example` if there are none."""
+        """The lines that judge a launch. Raises a TileError `example` if there are no such lines."""
         if index not in self.expectations:
             self.expectations[index] = self.lines_after(self.recorder.launched[index])
         return self.expectations[index]
 
     def is_verified(self, index: int) -> bool:
-        """Whether the lines that judge a launch passed as the dispatch chooses."""
+        """Whether the lines that judge a launch passed with the variants that the dispatch chose."""
         lines = self.expectation(index)
         return all(self.passed[line.loc.line] for line in lines if isinstance(line, ast.Expect))
 
     def lines_after(self, launched: Launched) -> list[ast.Assign | ast.Expect]:
-        """The lines below a launch that depend on its outputs. TileError `example` if no `expect` is among them."""
+        """The lines below a launch that depend on its outputs. Raises a TileError `example` if none of them is an
+        `expect` line."""
         arrays = [launched.given[name] for name in launched.written]
         dirty = {name for name, value in launched.names.items() if any(value is array for array in arrays)}
         below: list[ast.Assign | ast.Expect] = []
@@ -184,7 +193,7 @@ class TuningCase:
                 if names_in(line.value) & dirty:
                     below.append(line)
                     dirty |= targets
-                # The name now has a value that does not depend on the launch.
+                # From here on the name has a value that does not depend on the launch.
                 else:
                     dirty -= targets
             elif isinstance(line, ast.Expect) and dirty & set().union(*map(names_in, expressions(line))):
@@ -197,8 +206,11 @@ class TuningCase:
     # ---- answers ----
 
     def answer(self, index: int, launch: Callable[[], None], whole: bool = False) -> tuple[str, str | None]:
-        """Runs `launch`, which launches on `arrays` and waits. Returns what judged it (`expect` or `agreement`), and
-        what is wrong. `whole` insists on `expect`."""
+        """Calls `launch`, which launches a variant on `arrays` and waits for it.
+
+        Returns the method that judged the result (`expect` or `agreement`), and a description of the error or None.
+        With `whole` the `expect` lines always judge.
+        """
         launched = self.recorder.launched[index]
         self.expectation(index)
         launched.put_back()
@@ -209,14 +221,17 @@ class TuningCase:
                 return "agreement", None
             return "expect", self.expected(index)
         finally:
-            # On the emulator the arrays are the example's own, which later launches read.
+            # On the emulator these arrays are the example's own arrays, which later launches read.
             if self.place.ordinal is None:
                 for name in launched.written:
                     put(launched.arrays[name], launched.after[name])
 
     def bounds(self, index: int) -> dict[str, tuple[float, float]] | None:
-        """By output, the allowed difference from the verified one (absolute, relative). None if `expect` must judge:
-        the outputs are small, not verified, or not compared element by element."""
+        """For each output, the allowed absolute and relative difference from the verified output.
+
+        The result is None if `expect` lines must judge: the outputs are small, not verified, or not compared element by
+        element.
+        """
         launched = self.recorder.launched[index]
         arrays = {name: launched.given[name] for name in launched.written}
         if self.place.ordinal is None or not self.is_verified(index):
@@ -230,21 +245,24 @@ class TuningCase:
             if isinstance(line, ast.Assign) or line.wanted is None or not isinstance(line.actual, ast.Name):
                 return None
             compared = [name for name in arrays if launched.names.get(line.actual.id) is arrays[name]]
-            # The line compares an array that this launch does not write alone.
+            # The line compares an array that several outputs share, or that this launch does not write.
             if len(compared) != 1:
                 return None
             found[compared[0]] = self.run.bounds(line)
         return found if found.keys() == arrays.keys() else None
 
     def agrees(self, launched: Launched, bounds: Mapping[str, tuple[float, float]]) -> bool:
-        """Whether all elements of the outputs are within the bounds of the verified ones. If not, they may still be
-        right: both answers may differ from the reference by the bound, on two sides of it."""
+        """Whether all elements of the outputs are within the bounds around the verified outputs.
+
+        If not, the outputs may still be right. Both outputs may differ from the reference by the bound, but in opposite
+        directions.
+        """
         import numpy as np
 
         from dsl.calls.api import load
         from dsl.runtime import to_device
 
-        # On the device: the host would take seconds.
+        # The device compares the arrays, since the host would take seconds.
         module = load(Path(__file__).with_name("agreement.tile"), self.place.device)
         ordinal = self.place.ordinal
         assert ordinal is not None
@@ -258,12 +276,12 @@ class TuningCase:
         return True
 
     def expected(self, index: int) -> str | None:
-        """What is wrong with the outputs by the `expect` lines, in words; None: nothing."""
+        """A description of what the `expect` lines find wrong with the outputs, or None."""
         launched, names = self.recorder.launched[index], self.run.names
         kept = dict(names)
         if self.place.ordinal is not None:
             copy_back(launched.given, launched.arrays, set(launched.written))
-        # As they were at the launch: a later line may have used a name again.
+        # The names as they were at the launch: a later line may have bound a name again.
         names.update(launched.names)
         try:
             for line in self.expectation(index):

@@ -1,4 +1,4 @@
-"""Devices of several hosts: the workers of a Dask or Ray cluster. Each needs its package."""
+"""Devices of several hosts: the workers of a Dask or Ray cluster. The package of the cluster must be installed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from dsl.lab.worker import described
 from dsl.lowering.ir.location import TileError
 
 GPU = "GPU"
-"""The resource by which a worker declares a device."""
+"""The name of the resource by which a worker declares its device."""
 
 
 def machines_of_dask(address: str | None, devices: Sequence[str]) -> Machines:
-    """The workers of a Dask scheduler that declare `GPU`, each with its device `cuda`; or, if devices are named, as
-    many workers, all with the first of these. Any worker compiles. Raises TileError."""
+    """The workers of a Dask scheduler that declare the resource `GPU`, each with its device `cuda`.
+
+    If `devices` is not empty, the result has as many workers, and all of them use the first device. Any worker of the
+    cluster compiles. Raises TileError.
+    """
     try:
         from distributed import Client
     except ImportError:
@@ -28,7 +31,7 @@ def machines_of_dask(address: str | None, devices: Sequence[str]) -> Machines:
         client = Client(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
         raise TileError("option", None, f"no Dask scheduler answers at {address}: {error}") from None
-    # n_workers=-1: by default the scheduler lists only five workers.
+    # n_workers=-1, since by default the scheduler lists only five workers.
     workers = client.scheduler_info(n_workers=-1)["workers"]
     able = [at for at, each in workers.items() if devices or each["resources"].get(GPU)]
     if not able or len(able) < len(devices):
@@ -37,14 +40,17 @@ def machines_of_dask(address: str | None, devices: Sequence[str]) -> Machines:
         raise TileError("option", None, f"the Dask cluster has {len(able)} workers with a device", hint)
     device, process = [*devices, "cuda"][0], DaskWorkers(client, {} if devices else {GPU: 1})
     able = able[: len(devices) or None]
-    # pure=False: Dask would take equal calls for one, and reuse its result.
+    # pure=False, since otherwise Dask would treat equal calls as one and reuse its result.
     first = [client.submit(described, device, workers=[at], pure=False, resources=process.takes) for at in able]
     return Machines([Machine(process, device, said) for said in first], client.get_executor(pure=False), client.close)
 
 
 class DaskWorkers:
-    """Whichever worker is free, with a `GPU` if a task takes one. A task is tied to no worker: if one dies, its nanny
-    starts another, and the scheduler gives the task to others until `allowed-failures` are used up."""
+    """Runs tasks on any free worker of the cluster. A task may require a worker with a `GPU`.
+
+    No task is tied to a worker. If a worker dies, its nanny starts another one. The scheduler then gives the task to
+    other workers until `allowed-failures` are used up.
+    """
 
     def __init__(self, client: Any, takes: dict[str, int]):
         self.takes = takes
@@ -54,10 +60,10 @@ class DaskWorkers:
         return self.tasks
 
     def renew(self) -> None:
-        """Nothing to do: Dask has replaced a dead process; a process with a poisoned device dies with its next task."""
+        """Does nothing. Dask replaces a dead process. A process with a poisoned device dies at its next task."""
 
     def close(self, now: bool) -> None:
-        """The workers belong to the cluster and stay; running tasks go on to their end."""
+        """The workers belong to the cluster and are not stopped. Running tasks continue to their end."""
         self.tasks.shutdown(wait=not now)
 
     def is_dead(self, error: BaseException) -> bool:
@@ -67,8 +73,10 @@ class DaskWorkers:
 
 
 def machines_of_ray(address: str | None, devices: Sequence[str]) -> Machines:
-    """An actor with `num_gpus=1` for each GPU of a Ray cluster (without an address: of this host), or one for each
-    named device. Tasks compile. Raises TileError."""
+    """An actor with `num_gpus=1` for each GPU of a Ray cluster, or one actor for each element of `devices`.
+
+    Without an address the cluster is this host. Ray tasks compile. Raises TileError.
+    """
     try:
         import ray
     except ImportError:
@@ -80,19 +88,19 @@ def machines_of_ray(address: str | None, devices: Sequence[str]) -> Machines:
     count = len(devices) or int(ray.cluster_resources().get(GPU, 0))
     if not count:
         raise TileError("option", None, "the Ray cluster has no GPU", "without GPUs: --devices emulator,emulator")
-    takes = {"num_gpus": 0 if devices else 1, "num_cpus": 0}  # all processors compile
+    takes = {"num_gpus": 0 if devices else 1, "num_cpus": 0}  # compilation takes all processors
     machines = [Machine(RayProcess(takes), device) for device in devices or ["cuda"] * count]
     compiling = Submitting(lambda *what: ray.remote(num_cpus=1)(called).remote(*what).future())
     return Machines(machines, compiling, ray.shutdown)
 
 
 def called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Runs a function as a task."""
+    """Calls a function in a Ray task."""
     return function(*arguments)
 
 
 class Submitting(Executor):
-    """An `Executor` around a function that submits a call and returns a future."""
+    """An `Executor` that wraps the function `begin`, which submits a call and returns a future."""
 
     def __init__(self, begin: Callable[..., Future[Any]]):
         self.begin = begin
@@ -102,7 +110,7 @@ class Submitting(Executor):
 
 
 class RayProcess:
-    """An actor of a Ray cluster, which keeps its process and its device."""
+    """An actor of a Ray cluster. It keeps its process and its device."""
 
     def __init__(self, takes: dict[str, Any]):
         self.takes = takes
@@ -115,7 +123,7 @@ class RayProcess:
             def call(self, function: Any, *arguments: Any) -> Any:
                 return function(*arguments)
 
-        # max_restarts=0: the tuner restarts it itself, since it must settle the point that killed it.
+        # max_restarts=0, since the tuner must first settle the point that killed the actor, and then restarts it.
         self.actor = ray.remote(max_restarts=0, **self.takes)(Caller).remote()
 
     def executor(self) -> Executor:

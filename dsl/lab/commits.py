@@ -1,7 +1,8 @@
-"""Which commit changed a figure. Each commit's tree runs in a process of its own, with that tree first on the path.
+"""Which commit changed a figure. A separate process runs each commit's tree, with this tree first on the import path.
 
-A tree is queried by `dsl run` and `dsl why` alone: options and JSON of the command line outlive changes of the code,
-and an earlier compiler need not know of trials."""
+A tree is queried only by `dsl run` and `dsl why`. The options and the JSON of these commands change less than the code,
+and older trees may lack trials.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +24,17 @@ from dsl.lowering.ir.location import TileError
 from dsl.text.files import resolved
 
 TIME_LIMIT = 600.0
-"""Most seconds for one command in a tree."""
+"""Time limit of one command in a tree, in seconds."""
 
 
 @dataclass(slots=True)
 class CommitBisection:
-    """found: (hash, subject) of the commits where the answer changes; one, unless commits between could not be run;
-    before, after: figures on both sides; choices: those in which the two trees differ."""
+    """The result of a bisection over commits.
+
+    `found` lists the (hash, subject) of each commit that may have changed the answer. `found` has one element unless
+    commits in between could not be run. `before` and `after` are the figures on both sides. `choices` lists the choices
+    that differ between the two trees.
+    """
 
     commits: int
     start: Mapping[str, Any]
@@ -44,8 +49,11 @@ class CommitBisection:
 
 @dataclass(frozen=True, slots=True)
 class TreeQuestion:
-    """The query for each tree: the file, relative to its root; NAME=VALUE; further options of `dsl run`, and those of
-    them that `dsl why` takes."""
+    """The query for each tree.
+
+    `file` is the path relative to the tree's root. `values` are NAME=VALUE arguments. `run` holds further options of
+    `dsl run`. `why` holds the subset of these options that `dsl why` accepts.
+    """
 
     file: str
     values: Sequence[str]
@@ -54,7 +62,7 @@ class TreeQuestion:
 
 
 def git(folder: Path, *words: str) -> str:
-    """The output of a git command. TileError `option` if it fails."""
+    """The output of a git command. Raises a TileError `option` if the command fails."""
     try:
         done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, errors="replace")
     except OSError as error:
@@ -66,7 +74,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 def file_in_repository(file: str) -> tuple[Path, str]:
-    """The root of a file's repository, and its name there. TileError."""
+    """The root of a file's repository, and the file's path relative to the root. Raises TileError."""
     path = resolved(Path(file))
     root = Path(git(path.parent, "rev-parse", "--show-toplevel"))
     return root, str(path.relative_to(root))
@@ -74,11 +82,11 @@ def file_in_repository(file: str) -> tuple[Path, str]:
 
 @contextmanager
 def worktree(root: Path, commit: str) -> Iterator[Path]:
-    """A tree of the repository in a temporary folder, removed at the end."""
+    """Checks out a commit of the repository in a temporary folder, which is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="dsl-bisect-") as folder:
         tree = Path(folder, "tree")
-        # --detach and --force: a branch that is checked out elsewhere, or a tree left by a killed run, must not stop
-        # it.
+        # --detach and --force: a branch checked out elsewhere, or a tree left by a killed run, must not prevent the
+        # checkout.
         git(root, "worktree", "add", "--detach", "--force", str(tree), commit)
         try:
             yield tree
@@ -87,19 +95,19 @@ def worktree(root: Path, commit: str) -> Iterator[Path]:
 
 
 def answer_of(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """The result of a `dsl` command in a tree. Raises subprocess.TimeoutExpired."""
+    """Runs a `dsl` command in a tree. Raises subprocess.TimeoutExpired."""
     paths = [str(tree), os.environ.get("PYTHONPATH", "")]
-    # Trees write no bytecode: 24 s for the tests of bisect and diff with it compiled anew, 19.8 s with the bytecode of
-    # pip.
+    # Trees write no bytecode, but they read the bytecode that pip wrote. The tests of bisect and diff take 24 s if
+    # bytecode is compiled anew, and 19.8 s with pip's bytecode.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment.pop("PYTHONPYCACHEPREFIX", None)  # no bytecode is written; pip's own lies beside the packages
+    environment.pop("PYTHONPYCACHEPREFIX", None)  # pip's own bytecode lies beside the packages
     command = [sys.executable, "-m", "dsl", *words]
     how: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace", "timeout": TIME_LIMIT}
     return subprocess.run(command, cwd=tree, env=environment, **how)
 
 
 def said_by(tree: Path, *words: str) -> dict[str, Any]:
-    """The JSON of a `dsl` command in a tree; `error` if it printed none."""
+    """The JSON that a `dsl` command prints in a tree. The result has the key `error` if the command printed no JSON."""
     try:
         done = answer_of(tree, *words, "--json")
         said = json.loads(done.stdout)
@@ -111,14 +119,14 @@ def said_by(tree: Path, *words: str) -> dict[str, Any]:
 
 
 def figures_of(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a trial from the data of `dsl run --json`."""
+    """Converts the data of `dsl run --json` to the figures of a trial."""
     from dsl.runtime.emulator import Counters
 
     if "error" in said:
-        # A finding's text names its kind; only races are no refusal and no fault of the device.
+        # A finding's text names its kind. Only a race counts as a race; other errors are refusals or failures.
         codes = {row.get("code") for row in said.get("errors", [])}
         text = str(said["error"])
-        # Status 2: the input is wrong, for this compiler.
+        # Status 2 means that this compiler rejects the input.
         result = "race" if "finding" in codes and "race" in text else "refused" if said.get("status") == 2 else "failed"
         return {"result": result, "reason": text.splitlines()[0] if text else ""}
     launches = said.get("launches") or [said]
@@ -136,7 +144,7 @@ def figures_of(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def taken_in_all(said: Mapping[str, Any]) -> dict[Numbered, Taken]:
-    """The options that all kernels took, from the data of `dsl why --json --all`."""
+    """The options that the choices of all kernels took, from the data of `dsl why --json --all`."""
     kernels = said.get("kernels", [])
     found: dict[Numbered, Taken] = {}
     for kernel in kernels:
@@ -153,16 +161,18 @@ def kernel_of(said: Mapping[str, Any]) -> str:
 def bisect_commits(
     root: Path, good: str, bad: str, asked: TreeQuestion, predicate: Predicate, advance: Callable[[str], None]
 ) -> CommitBisection:
-    """Where the answer of a predicate changes between two commits, along first parents. TileError if the answer is the
-    same at both, or unknown there."""
-    # First parents: the history of the branch itself, one commit after another.
+    """Finds where the answer of a predicate changes between two commits, along first parents.
+
+    Raises a TileError if the answer is the same at both commits, or unknown at one of them.
+    """
+    # First parents are the history of the branch itself, one commit after another.
     listed = git(root, "rev-list", "--reverse", "--first-parent", f"{good}..{bad}").splitlines()
     commits = [git(root, "rev-parse", f"{good}^{{commit}}"), *listed]
-    # The two are one commit, or in the wrong order.
+    # `good` and `bad` are the same commit, or in the wrong order.
     if len(commits) < 2:
         raise TileError("option", None, f"no commit lies between '{good}' and '{bad}'", "--good COMMIT --bad COMMIT")
     known: dict[int, dict[str, Any]] = {}
-    # One worktree that moves from commit to commit: nothing is built (260 commits took 10 runs and 15 s).
+    # A single worktree checks out one commit after another. Nothing is built: 260 commits took 10 runs and 15 s.
     with worktree(root, commits[0]) as tree:
 
         def figures(at: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Variants compiled in other processes, or here: text to PTX, and on request the assembler's figures."""
+"""Compiles variants to PTX in other processes or in this one. On request, it also collects figures of the assembler."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ from dsl.text.files import resolved
 from dsl.text.program import Program, load
 
 Code = Literal["none", "assembled", "counted"]
-"""What the assembler gives: nothing; registers and spills; or also the number of instructions."""
+"""The tools that run on the PTX. `assembled` runs ptxas for registers and spills. `counted` also runs nvdisasm, for the
+number of instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A compiled variant: `ptx`, or the `error` that it ended in. registers: of a thread; spills: bytes of a thread;
-    instructions: of the machine code; None if not requested, or the tool is not installed. entry: the kernel's, since
-    the PTX may have several. taken: its choices by name."""
+    """A compiled variant: its `ptx`, or the `error` that stopped the compilation.
+
+    `registers` and `spills` (in bytes) are per thread. `instructions` counts the machine code. These figures are None
+    if they were not requested or the tool is not installed. `entry` names the kernel's entry, since the PTX may have
+    several. `taken` maps the names of its choices to options.
+    """
 
     ptx: str | None = None
     error: str | None = None
@@ -43,17 +47,19 @@ class Made:
 
 
 class Compiler:
-    """Compiles requests of a file's program, each once, in `jobs` processes, or in this one for 0. `code`: what the
-    assembler gives; `elsewhere`: an executor in place of processes of this host. A context manager: leaving it drops
-    requests that have not begun."""
+    """Compiles requests of a file's program, each of them once, in `jobs` processes. With 0 jobs this process compiles.
+
+    `code` says which tools run on the PTX. `elsewhere` is an executor that replaces the processes of this host. The
+    compiler is a context manager. On exit it drops requests that have not begun.
+    """
 
     def __init__(self, program: Program, jobs: int, code: Code, elsewhere: Executor | None = None):
         assert program.path is not None
-        # A worker elsewhere has another current folder.
+        # A worker on another host has another current folder.
         path = program.path if elsewhere is None else resolved(program.path)
         self.task = (str(path), digest_of(program), program.plugins.files)
         self.jobs, self.code = jobs, code
-        # The program is known here: it need not be loaded again.
+        # This process has the program already and need not load it again.
         if not jobs:
             _programs[self.task] = program
         self.elsewhere = elsewhere
@@ -68,21 +74,21 @@ class Compiler:
             self.pool.shutdown(wait=True, cancel_futures=True)
 
     def begin(self, request: Request) -> None:
-        """Queues a request, unless it is queued or done."""
+        """Submits a request unless it was submitted before."""
         key = request_key(request)
         if key in self.futures:
             return
         if not self.jobs and self.pool is None:
             self.futures[key] = Future()
-            # Without processes a request is compiled at once.
+            # Without processes, a request is compiled at once.
             self.futures[key].set_result(compile_request(self.task, request, self.code))
             return
-        if self.pool is None:  # not forked: a GPU's driver does not survive it
+        if self.pool is None:  # not forked, since a GPU's driver does not survive a fork
             self.pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), begin_compiling)
         self.futures[key] = self.pool.submit(compile_request, self.task, request, self.code)
 
     def made(self, request: Request) -> Made:
-        """Waits for a request. TileError if the file has changed or a process has died."""
+        """Waits for the result of a request. Raises a TileError if the file has changed or a process has died."""
         self.begin(request)
         try:
             return self.futures[request_key(request)].result()
@@ -92,13 +98,13 @@ class Compiler:
             raise TileError("limit", None, "a compiling process died", "give it more memory, or --jobs 1") from None
 
     def begin_plan(self, plan: Plan, edited: Edited | None = None) -> None:
-        """Begins to compile the plan's kernels, except those of an edited file."""
+        """Submits the plan's kernels for compilation, except kernels that the edited file contains."""
         for step in plan.steps:
             if edited is None or step.request.kernel not in edited.headers:
                 self.begin(step.request)
 
     def made_plan(self, plan: Plan, edited: Edited | None = None) -> list[Made]:
-        """The code of each step, compiled or from the edited file."""
+        """The code of each step, from the edited file if it contains the kernel, else compiled."""
         found: list[Made] = []
         for step in plan.steps:
             if edited is not None and step.request.kernel in edited.headers:
@@ -110,24 +116,25 @@ class Compiler:
 
 
 def begin_compiling() -> None:
-    """Begins a process of the pool. The parent handles Ctrl-C; the process that measures has priority."""
-    # Ctrl-C reaches every process of the terminal's group.
+    """Initializes a process of the pool: it ignores Ctrl-C, and its priority is below that of the measuring process."""
+    # Ctrl-C reaches every process of the terminal's group. The parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)
 
 
 Task = tuple[str, str, tuple[str, ...]]
-"""A program: its file, the digest of all its texts, the files of its plug-ins."""
+"""Identifies a program by its file, the digest of all its texts, and the files of its plug-ins."""
 _programs: dict[Task, Program] = {}
 
 
 def digest_of(program: Program) -> str:
-    """A digest of the texts of a program's files and of its plug-ins."""
+    """A digest over the program's source files and its plug-ins' files."""
     return " ".join((program.digest(), *program.plugins.digests.values()))
 
 
 def compile_request(task: Task, request: Request, code: Code) -> Made:
-    """Compiles a request, mostly in a process of the pool. ChangedError if the files no longer have this digest."""
+    """Compiles a request, usually in a process of the pool. Raises ChangedError if the files' digest differs from the
+    task's."""
     from dsl.kernels.compile import compile_variant
 
     if task not in _programs:
@@ -138,7 +145,7 @@ def compile_request(task: Task, request: Request, code: Code) -> Made:
         _programs[task] = program
     try:
         compiled = compile_variant(_programs[task], request)
-    # A refused variant is a result, not a failure of the compiler.
+    # A refused variant is a result and not a failure of the compiler.
     except TileError as error:
         return Made(error=error.render())
     made = made_of(compiled.ptx, compiled.header, code)
@@ -147,7 +154,7 @@ def compile_request(task: Task, request: Request, code: Code) -> Made:
 
 
 def made_of(ptx: str, header: Any, code: Code) -> Made:
-    """An existing PTX text with the requested figures of the assembler."""
+    """Wraps an existing PTX text, with the requested figures of the assembler."""
     from dsl.runtime.errors import RuntimeFault
 
     try:
@@ -158,7 +165,7 @@ def made_of(ptx: str, header: Any, code: Code) -> Made:
 
 
 class ChangedError(Exception):
-    """The file was edited meanwhile, or differs on a worker's host."""
+    """The file was edited after the start, or differs on a worker's host."""
 
     def __init__(self, path: str):
         super().__init__(path)
@@ -171,8 +178,11 @@ class ChangedError(Exception):
 
 @lru_cache(maxsize=64)
 def assembled(ptx: str, arch: str, entry: str, maxnreg: int | None, code: Code) -> dict[str, Any]:
-    """Registers and spilled bytes of a thread by ptxas, instructions by nvdisasm; nothing of a tool that is not
-    installed. Cached by text: many choices lead to the same text. LaunchError for illegal PTX."""
+    """Registers and spilled bytes per thread from ptxas, and the number of instructions from nvdisasm.
+
+    The result lacks the figures of a tool that is not installed. Results are cached by text, since many choices lead to
+    the same text. Raises LaunchError for illegal PTX.
+    """
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.machine_code import machine_code
     from dsl.runtime.tools import assemble

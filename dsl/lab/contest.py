@@ -1,4 +1,4 @@
-"""Measuring candidates against each other: shuffled rounds, medians with intervals, and ties with the best."""
+"""Measures candidates against each other: shuffled rounds, medians with intervals, and ties with the best candidate."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from math import comb
 from random import Random
 
 RUNGS = (8, 16, 32)
-"""Rounds of each rung. After a rung, candidates that are certainly slower than the best drop out."""
+"""Number of rounds of each rung. After a rung, candidates that are certainly slower than the best drop out."""
 CONFIDENCE = 0.95
 Measure = Callable[[list[Callable[[], object]], int, Random], list[list[float]]]
-"""(launches, rounds, order) → microseconds of each round, for each launch."""
+"""Maps (launches, rounds, order) to one list of times for each launch, in microseconds, with one time for each
+round."""
 
 
 @cache
 def order_rank(count: int) -> int:
-    """How many of the least and of the greatest of `count` values lie outside the confidence interval of the median.
+    """The number of values on each side that lie outside the confidence interval of the median, for `count` values.
 
-    The median lies between the k-th value and the k-th from the end, unless fewer than k of the values lie on one side
-    of it; each side is binomial with one half (David and Nagaraja, Order Statistics, 7.1). 0: the whole range, whose
-    confidence is below 0.95 for fewer than 6 values.
+    For a rank k, the interval runs from the k-th smallest to the k-th greatest value. The interval misses the median if
+    fewer than k values lie on one side of the median. The number of values on one side has a binomial distribution with
+    probability one half (David and Nagaraja, Order Statistics, 7.1). A result of 0 stands for the whole range. The
+    confidence of the whole range is below 0.95 for fewer than 6 values.
     """
     tail = 0.0
     for rank in range(count):
@@ -31,7 +33,7 @@ def order_rank(count: int) -> int:
 
 
 def median_interval(times: list[float]) -> tuple[float, float, float]:
-    """(median, low, high): the distribution-free confidence interval of the median. NaN without times."""
+    """The median, and the two ends of its distribution-free confidence interval. All are NaN if `times` is empty."""
     if not times:
         return (float("nan"),) * 3
     ordered = sorted(times)
@@ -42,12 +44,13 @@ def median_interval(times: list[float]) -> tuple[float, float, float]:
 
 
 def tying(times: Mapping[int, list[float]]) -> list[int]:
-    """The candidates whose interval overlaps that of the least median, by median; the first is that candidate."""
+    """The candidates that tie with the fastest one, sorted by median. A candidate ties if its interval overlaps the
+    fastest one's interval."""
     return overlapping({key: median_interval(values) for key, values in times.items()})
 
 
 def overlapping(intervals: Mapping[int, tuple[float, float, float]]) -> list[int]:
-    """The same for intervals (median, low, high)."""
+    """The same as `tying`, for given intervals (median, low, high)."""
     by_median = sorted(intervals, key=lambda key: intervals[key][0])
     highest = intervals[by_median[0]][2] if by_median else 0.0
     return [key for key in by_median if intervals[key][1] <= highest]
@@ -60,10 +63,12 @@ def contest(
     rungs: Sequence[int] = RUNGS,
     reference: int | None = None,
 ) -> dict[int, list[float]]:
-    """Microseconds of each launch. All take part in the first rung; later rungs have those that still tie, and the
-    reference."""
+    """The times of each launch, in microseconds.
+
+    All launches take part in the first rung. Later rungs have the reference and the launches that still tie.
+    """
     times: dict[int, list[float]] = {key: [] for key in launches}
-    # Each rung continues the random sequence: no two rounds repeat an order by design.
+    # All rungs draw from one random sequence, so the order of rounds does not repeat systematically.
     order = Random(seed)
     running = list(launches)
     for rounds in rungs:
@@ -71,7 +76,7 @@ def contest(
         for key, values in zip(running, found, strict=True):
             times[key] += values
         still = tying({key: times[key] for key in running})
-        # Contests are compared by ratios to the reference, so it needs all rounds.
+        # Different contests are compared by ratios to the reference, so the reference needs all rounds.
         running = still if reference is None or reference in still else [*still, reference]
     return times
 
@@ -80,13 +85,15 @@ def contest(
 
 
 def ratio_interval(times: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
-    """(median, low, high) of the ratios within each round: drift from round to round cancels."""
+    """The median and the confidence interval of ratios within each round. Drift from round to round cancels."""
     return median_interval([mine / other for mine, other in zip(times, base, strict=True)])
 
 
 def sign_probability(times: Sequence[float], base: Sequence[float]) -> float:
-    """The probability, if neither is slower, that so many rounds or more favour one side (sign test, two-sided; rounds
-    with equal times do not count)."""
+    """The probability that pure chance favours one side at least as often as observed.
+
+    This is the two-sided sign test of the hypothesis that neither side is slower. Rounds with equal times do not count.
+    """
     above = sum(mine > other for mine, other in zip(times, base, strict=True))
     below = sum(mine < other for mine, other in zip(times, base, strict=True))
     count, rarer = above + below, min(above, below)
@@ -94,8 +101,11 @@ def sign_probability(times: Sequence[float], base: Sequence[float]) -> float:
 
 
 def differing(probabilities: Mapping[int, float]) -> set[int]:
-    """Those that differ significantly, corrected for the number of comparisons: the probability of any false alarm
-    stays below 1 - CONFIDENCE (Holm, A simple sequentially rejective multiple test procedure, 1979)."""
+    """The keys whose probability is significant, corrected for the number of comparisons.
+
+    The probability of any false alarm stays below 1 - CONFIDENCE (Holm, A simple sequentially rejective multiple test
+    procedure, 1979).
+    """
     ordered = sorted(probabilities, key=lambda key: probabilities[key])
     found: set[int] = set()
     for place, key in enumerate(ordered):

@@ -1,4 +1,4 @@
-"""The workers that try batches of one launch side by side, and how a batch is retried after its worker dies."""
+"""The workers that try batches of one launch in parallel. If a worker dies, its batch is retried."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from dsl.lab.worker import Answer, Worker
 
 
 class Crew:
-    """Workers, their running batches, and the batches that wait `ahead` of them.
+    """Workers, their running batches, and the queue `ahead` of waiting batches.
 
-    prepare: completes a batch just before a worker begins it; settled: gets the trials of a worker in this process,
-    heard: those of other processes, with the point's index. moves: bytes that the launch moves, as a worker reports;
-    None: unknown."""
+    `prepare` completes a batch just before a worker begins it. `settled` receives the index and the trial of a point
+    that a worker in this process tried. `heard` receives those from other processes. `moves` is the number of bytes
+    that the launch moves, as a worker reports it, or None if unknown.
+    """
 
     def __init__(
         self,
@@ -39,12 +40,16 @@ class Crew:
 
     @property
     def wants(self) -> bool:
-        """Whether more batches should wait: one for each idle worker, and one more for every worker, whose code is
-        compiled meanwhile."""
+        """Whether more batches should be queued.
+
+        The queue should hold one batch for each idle worker and one more for every worker. The code of queued batches
+        is compiled while the workers run.
+        """
         return len(self.ahead) < len(self.workers) + len(self.idle())
 
     def turn(self) -> bool:
-        """Starts waiting batches on idle workers, and handles the first that ends. False if none is running."""
+        """Starts waiting batches on idle workers and handles the first batches that end. Returns False if no batch is
+        running."""
         for worker in self.idle():
             if self.ahead:
                 batch = self.ahead.popleft()
@@ -58,9 +63,12 @@ class Crew:
         return True
 
     def end(self, worker: Worker, batch: Batch, future: Future[Any]) -> None:
-        """Handles the end of a batch. If the point that poisoned the device is known, it is settled and the others are
-        retried. If not, since the process died, halves of the batch are retried, until a point stands alone. Raises
-        what a worker raises, and TileError if the file differs there."""
+        """Handles the end of a batch.
+
+        If a known point poisoned the device, this point is settled and the other points are retried. If the process
+        died, the point is unknown: halves of the batch are retried until a single point is left. Raises the errors of a
+        worker, and a TileError if the file differs on the worker.
+        """
         error = future.exception()
         if isinstance(error, ChangedError):
             raise error.told()
@@ -70,18 +78,19 @@ class Crew:
         for index, trial in said.trials.items():
             self.heard(index, trial)
         self.moves = said.moves or self.moves
-        # The other points have done nothing wrong, but their process is of no use any more.
+        # The other points are not at fault, but their process is unusable from now on.
         if said.poisoned is not None:
             worker.renew()
             self.again([each for each in batch.entrants if each.index not in said.trials], batch, said.poisoned)
 
     def again(self, rest: Sequence[Entrant], batch: Batch, fault: str) -> None:
-        """Queues the unsettled part of a batch first. A single point of a batch is at fault, and fails."""
-        # The point at fault is among the settled ones.
+        """Queues the unsettled points of a batch ahead of all other batches. A batch of a single point is at fault and
+        fails."""
+        # Some points are settled, and the point at fault is among them.
         if len(rest) < len(batch.entrants):
             if rest:
                 self.ahead.appendleft(replace(batch, entrants=[*rest]))
-        # Both halves, the first one in front: with 64 points at most 6 more tries of the point at fault.
+        # Queues both halves, the first half in front. With 64 points, the point at fault is tried at most 6 more times.
         elif len(rest) > 1:
             middle = len(rest) // 2
             for part in (rest[middle:], rest[:middle]):

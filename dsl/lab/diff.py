@@ -1,4 +1,4 @@
-"""How two launches differ, and what it costs: choices, figures, lines, and the first level that differs."""
+"""Compares two launches: their choices, figures, costs by line, and the first level of the code that differs."""
 
 from __future__ import annotations
 
@@ -30,15 +30,18 @@ FIGURES = (
     *("result", "registers", "spills", "sass", "shared_bytes", "threads", "occupancy"),
     *("sectors", "wavefronts", "conflicts", "barriers", "work"),
 )
-"""The figures of a trial that are compared."""
+"""The figures of a trial that `dsl diff` compares."""
 BY_LINE = ("sectors", "wavefronts", "conflicts", "barriers", "work")
-"""The figures that are compared line by line."""
+"""The figures that `dsl diff` compares line by line."""
 
 
 @dataclass(slots=True)
 class DiffKernel:
-    """A kernel of a side. choices: None if unknown, as for PTX text; made: code from elsewhere, by the compiler of a
-    commit or by hand."""
+    """A kernel of a side.
+
+    `choices` is None if the choices are unknown, as for PTX text. `made` is code from elsewhere: a commit's compiler
+    made it, or someone wrote it by hand.
+    """
 
     kernel: str
     choices: Mapping[Numbered, Taken] | None
@@ -48,7 +51,11 @@ class DiffKernel:
 
 @dataclass(slots=True)
 class Side:
-    """One of the two sides. source: its `.tile` file; launch: what the contest launches; note: logs its trial."""
+    """One of the two sides.
+
+    `source` is its `.tile` file, `launch` is the function that the contest calls, and `note` writes its trial to the
+    log.
+    """
 
     label: str
     title: str
@@ -60,8 +67,10 @@ class Side:
     notes: list[str] = field(default_factory=list)
 
     def line(self, where: str) -> str:
-        """The text of a line: `12` of its own file, `library/exp.tile:25` of another one; empty if there is no such
-        line."""
+        """The text of a line, or an empty string if there is no such line.
+
+        `where` is `12` for a line of the side's own file, or `library/exp.tile:25` for a line of another file.
+        """
         if self.source is None:
             return ""
         file, colon, number = where.rpartition(":")
@@ -86,8 +95,10 @@ class Side:
 def launched_side(
     experiment: Experiment, label: str, kernel: str | None, given: Mapping[str, DiffKernel] | None = None
 ) -> Side:
-    """A launch of an example as chosen, with given code in place of some kernels. kernel: the only one to compare.
-    Raises TileError, DeviceError."""
+    """A side that launches an example with the chosen options. Kernels in `given` replace compiled ones.
+
+    If `kernel` is given, only this kernel is compared. Raises TileError, DeviceError.
+    """
     trial = experiment.trial({})
     asked = experiment.conditions.schedule or experiment.call.facts.schedule
     branch = branch_choice(experiment.planner, experiment.chosen, asked)
@@ -101,12 +112,12 @@ def launched_side(
         else:
             choices = taken_by(all_choices(request, compiled, branch).values())
             kernels.append(DiffKernel(request.kernel, choices, kernel_texts(experiment.program, request, compiled)))
-    for each in kernels[1:]:  # the branch belongs to the launch: listed once
+    for each in kernels[1:]:  # the branch belongs to the launch and is listed once
         each.choices = each.choices and {
             key: one for key, one in each.choices.items() if key[0] != f"branch.{trial.call}"
         }
     ready = experiment.attempts[id(trial)].ready
-    made = [{"kernel": each.kernel, "schedule": each.schedule} for each in trial.launches]  # of given code
+    made = [{"kernel": each.kernel, "schedule": each.schedule} for each in trial.launches]  # the kernels of `given`
     title = replace(trial, steps=made or trial.steps).title
     side = Side(label, title, trial, kernels, experiment.program.source)
     side.launch = None if ready is None else prepared(ready)
@@ -115,8 +126,10 @@ def launched_side(
 
 
 def with_tree(program: Program, given: DiffKernel) -> DiffKernel:
-    """A kernel with code from elsewhere. If its choices are known, it was compiled from the file, so the file's syntax
-    tree is a level of it."""
+    """A kernel whose code comes from elsewhere. If its choices are known, the file's syntax tree is added as a level.
+
+    If the choices are known, the code was compiled from the file.
+    """
     if given.choices is None:
         return given
     return replace(
@@ -125,7 +138,8 @@ def with_tree(program: Program, given: DiffKernel) -> DiffKernel:
 
 
 def compiled_side(program: Program, request: Request, label: str, place: TuningPlace, given: DiffKernel | None) -> Side:
-    """A kernel that no example launches, with the assembler's figures only. Raises TileError, LaunchError."""
+    """A side for a kernel that no example launches. It has only the assembler's figures. Raises TileError,
+    LaunchError."""
     from dsl.runtime import Kernel
 
     compiled = compile_variant(program, request)
@@ -149,9 +163,13 @@ def compiled_side(program: Program, request: Request, label: str, place: TuningP
 
 
 def compared(first: Side, second: Side, context: int, contest: Contest) -> dict[str, Any]:
-    """The difference of two sides, as the data of `dsl diff --json`: `differs`, whether anything but times does;
-    `same_code`, whether the PTX of all kernels is the same up to names; `only`: kernels of one side, with its letter.
-    On a GPU both are timed in one contest of shuffled rounds. TileError if they have no kernel in common."""
+    """The difference between two sides, as the data of `dsl diff --json`. On a GPU, a contest of shuffled rounds times
+    both sides.
+
+    `differs` says whether anything except the times differs. `same_code` says whether the PTX of all kernels is equal
+    up to names. `only` lists the kernels that a single side has, with this side's letter. Raises a TileError if the
+    sides have no kernel in common.
+    """
     pairs, only = paired(first.kernels, second.kernels)
     if not pairs:
         names = ["; ".join(each.kernel for each in side.kernels) for side in (first, second)]
@@ -165,7 +183,7 @@ def compared(first: Side, second: Side, context: int, contest: Contest) -> dict[
         "differs": bool(only or any(found) or any(pair["a"] != pair["b"] for pair in figures.values())),
         "same_code": not only and not any(level["hunks"] for level in ptx),
     }
-    # Before the records: they include the times.
+    # The contest runs before `record`, since the records include the times.
     times = contest.run(first, second)
     record |= {"a": first.record(), "b": second.record(), "figures": figures}
     return record | {"lines": line_differences(first, second), "kernels": kernels, "only": only, **times}
@@ -174,7 +192,10 @@ def compared(first: Side, second: Side, context: int, contest: Contest) -> dict[
 def paired(
     first: Sequence[DiffKernel], second: Sequence[DiffKernel]
 ) -> tuple[list[tuple[DiffKernel, DiffKernel]], list[tuple[str, str]]]:
-    """Pairs of kernels: in order if both have as many, else by name; and the kernels of one side only."""
+    """The pairs of kernels, and the kernels that only one side has.
+
+    If both sides have equally many kernels, they are paired in order. Otherwise they are paired by name.
+    """
     if len(first) == len(second):
         return list(zip(first, second, strict=True)), []
     pairs, rest, alone = [], list(second), []
@@ -189,7 +210,10 @@ def paired(
 
 
 def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKernel], context: int) -> dict[str, Any]:
-    """Differing choices (None if a side's are unknown), the number of choices of each side, constants, levels."""
+    """Compares two kernels: their choices and how many each side has, their constants, and their levels.
+
+    The choices are None if a side's choices are unknown.
+    """
     a, b = pair
     choices = None
     if a.choices is not None and b.choices is not None:
@@ -204,13 +228,13 @@ def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKern
         ]
     mine, others = (constants_of(side.trial, each.kernel) for side, each in zip(sides, pair, strict=True))
     both = {name: (mine.get(name), others.get(name)) for name in [*mine, *others]}
-    # 1 and 1.0, or 0.0 and -0.0, are different constants.
+    # 1 and 1.0 are different constants, and so are 0.0 and -0.0.
     constants = {name: {"a": x, "b": y} for name, (x, y) in both.items() if exact_key(x) != exact_key(y)}
     made = [len(a.choices or ()), len(b.choices or ())]
     levels = compared_levels(a.texts, b.texts, context)
     for hunk in (hunk for level in levels["levels"] for hunk in level["hunks"]):
         hunk["text"] = "" if hunk["line"] is None else sides[hunk["second"]].line(str(hunk["line"]))
-        # One text: whose line it is does not matter.
+        # If both sides have the same text, it does not matter which side a line belongs to.
         hunk["second"] = hunk["second"] and are_two_texts(*sides)
     return {"a": a.kernel, "b": b.kernel, "choices": choices, "made": made, "constants": constants, **levels}
 
@@ -220,7 +244,7 @@ def constants_of(trial: Trial, kernel: str) -> Mapping[str, Any]:
 
 
 def compared_figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The figures that at least one side has, with their ratio."""
+    """The figures that at least one side has, with the ratio of the second side to the first."""
     found = {}
     for name in FIGURES:
         x, y = a.get(name), b.get(name)
@@ -231,29 +255,32 @@ def compared_figures(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, di
 
 
 def is_number(value: Any) -> bool:
-    # `True` is an int of Python.
+    # In Python, `True` is an int.
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def are_two_texts(first: Side, second: Side) -> bool:
-    """Whether the sides come from two versions of the `.tile` text."""
+    """Whether the two sides come from different versions of the `.tile` text."""
     texts = [None if side.source is None else side.source.text for side in (first, second)]
     return texts[0] != texts[1]
 
 
 def line_differences(first: Side, second: Side) -> list[dict[str, Any]]:
-    """Lines whose counters differ, sorted by their part of all that a side counts. If the sides have two texts, lines
-    that exist in the second one only are `is_second`. Empty if a side has no counters."""
+    """The lines whose counters differ, greatest difference first. The list is empty if a side has no counters.
+
+    Differences are compared as fractions of the side's total. If the sides have two texts, a line that only the second
+    text has is marked `is_second`.
+    """
     if first.trial.counters is None or second.trial.counters is None:
         return []
     mine, others = ({line: by_line(counts) for line, counts in side.trial.by_line.items()} for side in (first, second))
     joined = others
     if first.source is not None and second.source is not None and first.source.text != second.source.text:
-        # Line numbers shift with every edit: equal lines of both texts are one.
+        # Line numbers shift with every edit, so equal lines of both texts are joined.
         same = {str(b): str(a) for b, a in joined_lines(first.source.text, second.source.text).items()}
         joined = {same.get(line, line if ":" in line else f"+{line}"): counts for line, counts in others.items()}
     totals = {
-        # A difference weighs by its part of the total: a sector and an instruction have no common unit.
+        # A difference counts as a fraction of the total, since sectors and instructions have no common unit.
         name: max(1.0, *(sum(counts[name] for counts in side.values()) for side in (mine, others)))
         for name in BY_LINE
     }
@@ -270,7 +297,7 @@ def line_differences(first: Side, second: Side) -> list[dict[str, Any]]:
 
 
 def by_line(counts: Mapping[str, float]) -> dict[str, float]:
-    """The compared figures of a line's counters."""
+    """The compared figures from a line's counters."""
     from dsl.runtime.emulator import Counters
 
     figures = Counters.from_dict(counts).figures
@@ -279,15 +306,18 @@ def by_line(counts: Mapping[str, float]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """A contest of both sides: `rounds` in random order, on the GPU with this number."""
+    """The settings of a contest between two sides: the number of rounds, the seed, and the ordinal of the GPU."""
 
     ordinal: int | None = None
     rounds: int = ROUNDS
     seed: int = 0
 
     def run(self, first: Side, second: Side) -> dict[str, Any]:
-        """The ratio of the second side's times to the first's, round by round, with its interval, and whether it
-        differs from 1 significantly; nothing without a GPU."""
+        """Times both sides in random order. The result is empty without a GPU.
+
+        It holds the ratio of the second side's times to the first's, paired by round, with its interval. `time_differs`
+        says whether the ratio differs significantly from 1.
+        """
         if first.launch is None or second.launch is None or self.ordinal is None:
             return {}
         from dsl.runtime.cuda.context import time_limit
@@ -302,6 +332,6 @@ class Contest:
             side.note()
         a, b = first.trial.times_us, second.trial.times_us
         ratio, *interval = ratio_interval(b, a)
-        # Two sides are one comparison: no correction.
+        # Two sides make a single comparison, which needs no correction.
         differs = sign_probability(b, a) <= 1 - CONFIDENCE
         return {"ratio": ratio, "ratio_interval": interval, "time_differs": differs}

@@ -1,5 +1,9 @@
-"""Code from elsewhere as kernels of a side: PTX in the launch of an example; PTX alone, which is assembled; and the
-code of a commit's compiler, which runs in a process with that tree first on its path."""
+"""Makes kernels of a side from code that was compiled elsewhere.
+
+There are three kinds of code. PTX may replace kernels in the launch of an example. PTX without an example is only
+assembled. A commit's compiler may make the code. This compiler runs in a process with the commit's tree first on the
+import path.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ PLACES = re.compile(r"^\s*\.loc\s.*$", re.M)
 
 
 def given_kernels(ptx: str, name: str) -> dict[str, DiffKernel]:
-    """The kernels of a PTX text of ours, by their names in the `.tile` file. Raises LaunchError."""
+    """The kernels of a PTX text with our headers, by their names in the `.tile` file. Raises LaunchError."""
     from dsl.kernels.edited import headers_of
 
     found = {}
@@ -40,7 +44,7 @@ def given_kernels(ptx: str, name: str) -> dict[str, DiffKernel]:
 
 
 def code_side(ptx: str, name: str, label: str, place: TuningPlace, kernel: str | None) -> Side:
-    """A PTX text alone: the assembler's figures of one of its entries. Raises TileError, LaunchError."""
+    """A side for a PTX text alone, with the assembler's figures of one entry. Raises TileError, LaunchError."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.header import read
     from dsl.runtime.machine_code import machine_code
@@ -51,11 +55,11 @@ def code_side(ptx: str, name: str, label: str, place: TuningPlace, kernel: str |
     entry = the_one({headers[each].kernel if each in headers else each: each for each in found}, name, kernel)
     header = headers.get(entry)
     arch, threads = target_of(ptx) or place.arch, found[entry].block
-    plain = ptx if header is not None else PLACES.sub("", ptx)  # .loc of a text cut from a file names missing strings
+    plain = ptx if header is not None else PLACES.sub("", ptx)  # .loc rows of a cut-out text name missing strings
     facts = StepFacts(entry, None, {}, threads and prod(threads))
     if header is not None:
         facts.kernel, facts.schedule = header.kernel, header.schedule
-    with suppress(DeviceError):  # without the tools the texts are still compared
+    with suppress(DeviceError):  # without the tools, only the texts are compared
         code = assemble(plain, arch, entry)
         facts.registers, facts.spills = code.registers, code.spill_stores + code.spill_loads
         facts.shared_bytes = header.shared_bytes if header else code.shared
@@ -70,7 +74,7 @@ def code_side(ptx: str, name: str, label: str, place: TuningPlace, kernel: str |
 
 
 def the_one(entries: dict[str, str], name: str, kernel: str | None) -> str:
-    """The chosen entry, or the only one. TileError `option`."""
+    """The chosen entry, or the only entry. Raises a TileError `option`."""
     if kernel is not None and kernel not in entries:
         hint = closest(kernel, entries) or f"it has {', '.join(entries) or 'none'}"
         raise TileError("option", None, f"{name} has no kernel '{kernel}'", hint)
@@ -84,19 +88,22 @@ def the_one(entries: dict[str, str], name: str, kernel: str | None) -> str:
 
 
 def kernels_in(tree: Path, asked: TreeQuestion, commit: str) -> dict[str, DiffKernel]:
-    """An example's kernels as the compiler of a tree makes them: choices, PTX, and, if it is one kernel, the IR after
-    each pass. TileError if it refuses."""
+    """An example's kernels as a tree's compiler makes them, with their choices and PTX.
+
+    If there is a single kernel, the IR after each pass is added. Raises a TileError if the tree's compiler refuses the
+    file.
+    """
     said = said_by(tree, "why", asked.file, *asked.values, "--all", *asked.why)
     if "error" in said:
         raise refused(commit, asked, str(said["error"]), [row.get("code") for row in said.get("errors", [])])
     names = [kernel_of(row) for row in said["kernels"]]
-    # PTX of two variants of a kernel could not be told apart by its name.
+    # Two variants of a kernel have the same name, so their PTX could not be distinguished.
     if len({*names}) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         message = f"at {commit} the example launches several variants of '{twice}': it is unclear which one to compare"
         raise TileError("option", None, message, "use an example with one of them, or NAME=VALUE that makes them equal")
     is_told, text = text_of(tree, "compile", asked.file, *asked.values, *asked.why, "--emit", "ptx")
-    # `dsl compile` puts this line in front of each of several kernels.
+    # If there are several kernels, `dsl compile` prints this line in front of each.
     heads = rf"^// (?:{'|'.join(map(re.escape, names))}) with .*\n"
     ptx = [text] if len(names) == 1 else re.split(heads, text, flags=re.M)[1:]
     if not is_told or len(ptx) != len(names):
@@ -114,14 +121,14 @@ def kernels_in(tree: Path, asked: TreeQuestion, commit: str) -> dict[str, DiffKe
 
 def refused(commit: str, asked: TreeQuestion, why: str, codes: list[Any] | None = None) -> TileError:
     first = why.strip().splitlines()[0] if why.strip() else "no answer"
-    # The prefix of the other tree's own error.
+    # Removes the prefix of the error message that the other tree printed.
     first = re.sub(r"^(?:\S+: )?error\[\w+\]: ", "", first)
     code = next((code for code in codes or [] if code), "option")
     return TileError(str(code), None, f"at {commit} {asked.file} does not compile: {first}")
 
 
 def text_of(tree: Path, *words: str) -> tuple[bool, str]:
-    """(whether a command in a tree succeeds, and what it prints, or why it fails)."""
+    """Runs a command in a tree. Returns whether it succeeds, and its output or the reason of its failure."""
     try:
         done = answer_of(tree, *words)
     except subprocess.TimeoutExpired:

@@ -16,13 +16,15 @@ from dsl.lowering.text.printer import PrintedNames, printed
 from dsl.text.program import Program
 
 CODE_LEVELS = ("ast", "llvm", "ptx", "sass")
-"""The levels that are not passes."""
+"""The levels that are not the IR after a pass."""
 
 
 @dataclass(slots=True)
 class KernelTexts:
-    """The texts of a kernel by level (`ast`, `build`, the passes, `llvm`, `ptx`, `sass`), in order; the entry of its
-    PTX; why levels are missing."""
+    """The texts of a kernel by level, in order: `ast`, `build`, the passes, `llvm`, `ptx`, `sass`.
+
+    `entry` is the entry of its PTX. `missing` lists the reasons why levels are missing.
+    """
 
     texts: dict[str, str]
     entry: str | None = None
@@ -32,7 +34,7 @@ class KernelTexts:
 def kernel_texts(program: Program, request: Request, compiled: Compiled) -> KernelTexts:
     """All levels of a compiled variant."""
     texts = {"ast": tree(program.kernels[request.kernel])}
-    # Values keep their names from level to level, so that only changes differ.
+    # Values keep their printed names from level to level, so that only real changes differ.
     names = PrintedNames()
     for name, _, level in levels_of(program, request):
         texts[name] = printed(level, names)
@@ -41,8 +43,10 @@ def kernel_texts(program: Program, request: Request, compiled: Compiled) -> Kern
 
 
 def code_texts(ptx: str, header: Any, entry: str, arch: str | None = None) -> KernelTexts:
-    """PTX, with its launch in the first row, and machine code. header: None for PTX of another compiler, whose target
-    is `arch`."""
+    """PTX and machine code. A row with the launch parameters precedes the PTX.
+
+    For PTX of another compiler, `header` is None and `arch` is the target.
+    """
     first, cap = ("", None) if header is None else (launch_row(header), header.maxnreg)
     code, why = machine_text(ptx, arch or header.arch, entry, cap)
     texts = {"ptx": first + ptx} | ({} if code is None else {"sass": code})
@@ -51,8 +55,11 @@ def code_texts(ptx: str, header: Any, entry: str, arch: str | None = None) -> Ke
 
 @lru_cache(maxsize=16)
 def machine_text(ptx: str, arch: str, entry: str, maxnreg: int | None) -> tuple[str | None, str | None]:
-    """Machine code without the numbers of registers, each instruction with its source line; or why there is none.
-    Cached: two sides often have one text."""
+    """Machine code without register numbers, each instruction with its source line. The second value is an error, or
+    None.
+
+    Results are cached, since the two sides often have the same text.
+    """
     from dsl.runtime.errors import DeviceError, LaunchError
     from dsl.runtime.machine_code import listing
     from dsl.runtime.tools import assemble
@@ -67,7 +74,7 @@ def machine_text(ptx: str, arch: str, entry: str, maxnreg: int | None) -> tuple[
 
 
 def launch_row(header: Any) -> str:
-    """What the launch gives the kernel: grid, threads, shared memory, cluster, register limit."""
+    """A row with the launch parameters: grid, threads, shared memory, cluster, register limit."""
     figures = {"threads": header.threads, "shared bytes": header.shared_bytes, "cluster": header.cluster}
     figures |= {} if header.maxnreg is None else {"registers at most": header.maxnreg}
     grid = " x ".join(map(said_tree, header.grid))
@@ -75,7 +82,7 @@ def launch_row(header: Any) -> str:
 
 
 def said_tree(tree: Any) -> str:
-    """An expression of a header as text: `cdiv(m, TM)`."""
+    """Writes an expression of a header as text, such as `cdiv(m, TM)`."""
     return f"{tree[0]}({', '.join(map(said_tree, tree[1:]))})" if isinstance(tree, list | tuple) else str(tree)
 
 
@@ -84,11 +91,14 @@ def kind_of(level: str) -> str:
 
 
 def compared_levels(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, Any]:
-    """The levels that both kernels have, in order, and the first that differs. A pass that a side leaves out has the IR
-    before it. `only`: levels of one side, with its letter; `missing`: why levels are missing."""
+    """Compares the levels that both kernels have, in order, and names the first level that differs.
+
+    If a side skips a pass, the IR from before the pass is compared. `only` lists the levels that a single side has,
+    with this side's letter. `missing` lists the reasons why levels are missing.
+    """
     order = merged([*a.texts], [*b.texts])
     texts = [carried(each.texts, order) for each in (a, b)]
-    # One naming of layouts for all levels: a change shows once, where it is made.
+    # All levels share the names of layouts, so a changed layout shows once, at the pass that changed it.
     layouts, levels = LayoutNames(), []
     for level in (each for each in order if each in texts[0] and each in texts[1]):
         kind = kind_of(level)
@@ -101,7 +111,7 @@ def compared_levels(a: KernelTexts, b: KernelTexts, context: int) -> dict[str, A
 
 
 def merged(a: Sequence[str], b: Sequence[str]) -> list[str]:
-    """The names of two lists, in an order that agrees with both if possible."""
+    """The union of two lists of names, in an order that agrees with both lists if possible."""
     out: list[str] = []
     rest = list(b)
     for name in a:
@@ -114,7 +124,7 @@ def merged(a: Sequence[str], b: Sequence[str]) -> list[str]:
 
 
 def carried(texts: dict[str, str], order: Sequence[str]) -> dict[str, str]:
-    """The texts, with those of skipped passes."""
+    """The texts by level. A skipped pass gets the IR of the level before it."""
     out: dict[str, str] = {}
     last: str | None = None
     for level in order:

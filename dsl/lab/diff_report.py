@@ -15,15 +15,17 @@ from dsl.text.terminal import Terminal, add, table
 
 Record = Mapping[str, Any]
 LINES = 6
-"""Lines of the source that are shown; `--json` has all of them."""
+"""Number of source lines that are shown. `--json` has all of them."""
 ROWS = 80
-"""Rows of the first level that differs; `--level` shows all of it."""
+"""At most this many rows of the first level that differs are shown. `--level` shows the whole level."""
 COLOURS = {"-": "red", "+": "green"}
 
 
 def show_difference(made: Record, level: str | None, console: Terminal) -> None:
-    """Prints choices, figures, lines and levels, in this order. level: show all of this one instead of the first that
-    differs."""
+    """Prints choices, figures, lines and levels, in this order.
+
+    If `level` is given, the whole of this level is shown instead of the first level that differs.
+    """
     console.print()
     sides = {letter: made[letter.lower()] for letter in "AB"}
     one = made["a"]["title"] == made["b"]["title"]
@@ -81,7 +83,7 @@ def show_choices(each: Record, of: str, console: Terminal) -> None:
 
 
 def by(one: Record) -> str:
-    """Who chose, unless both sides followed the compiler's rule."""
+    """Says what made the choice on each side. The text is empty if both sides followed the compiler's rule."""
     who = [one[letter]["by"] for letter in "ab"]
     if who == [RULE, RULE]:
         return ""
@@ -91,7 +93,8 @@ def by(one: Record) -> str:
 
 
 def said_alone(one: Record) -> str:
-    """A choice that one side makes, with its option, and who took it unless the rule did."""
+    """A choice that only one side makes, with its option. If something other than the compiler's rule took the option,
+    it is named."""
     made = one["a"] or one["b"]
     return f"{one['label']} {made['option']}" + ("" if made["by"] == RULE else f" by {made['by']}")
 
@@ -128,7 +131,7 @@ def show_figures(made: Record, sides: Mapping[str, Record], console: Terminal) -
 
 
 def ratio(a: Any, b: Any) -> str:
-    """The ratio; `=` for equal figures."""
+    """The ratio of `b` to `a`, or `=` for equal figures."""
     if a == b:
         return "="
     return f"{b / a:.3f}" if is_number(a) and is_number(b) and a else ""
@@ -140,7 +143,7 @@ def time_of(side: Record) -> str:
 
 
 def show_lines(lines: list[Record], console: Terminal) -> None:
-    """The lines that differ most, with the counters that differ in at least one of them."""
+    """Prints the lines that differ most. The columns are the counters that differ in at least one of these lines."""
     if not lines:
         return
     shown = lines[:LINES]
@@ -185,7 +188,7 @@ def changes(one: Record) -> str:
 
 
 def distinct(levels: list[Record]) -> list[Record]:
-    """The levels that differ; of consecutive passes with the same difference only the first."""
+    """The levels that differ. Of consecutive passes with the same difference, only the first is listed."""
     found: list[Record] = []
     for one in levels:
         if one["hunks"] and (not found or one["hunks"] != found[-1]["hunks"]):
@@ -195,7 +198,7 @@ def distinct(levels: list[Record]) -> list[Record]:
 
 def show_level(one: Record, is_whole: bool, console: Terminal) -> None:
     say(console, f"{one['level']}: {changes(one) if one['hunks'] else 'equal'}")
-    # A whole level may have thousands of rows: the first 80 show where it begins.
+    # A whole level may have thousands of rows. The first 80 rows show where the difference begins.
     left, rest = ROWS, sum(len(hunk["rows"]) for hunk in one["hunks"]) - ROWS
     for hunk in one["hunks"]:
         say(console, f"[cyan]@@ {text(place(hunk))}[/cyan]")

@@ -1,9 +1,10 @@
-"""Compares two texts of one level. Rows that differ only in names are equal, and a difference is shown at its source
-line.
+"""Compares two texts of one level.
 
-Values, registers and labels are numbered in order, so one more operation renames all later ones. Rows are therefore
-matched without their numbers; each matched pair votes for which name of one text is which of the other, and the most
-votes win. A register of machine code holds many values: registers there are compared by kind alone.
+Rows that differ only in names are equal. A difference is shown at its source line.
+
+Values, registers and labels are numbered in order, so a single added operation renames all later values. Rows are
+therefore matched without numbers. Each matched pair of rows votes for pairs of names, one name from each text, and the
+pairs with the most votes win. A register of machine code holds many values, so only its kind is compared.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ NAMES = {
     "llvm": re.compile(r'%(?:[\w.$-]+|"[^"]*")'),
     "ptx": re.compile(r"%[a-z]+\d+\b|\$L_?_?\w+"),
 }
-"""Names of values in a level's text, by its kind."""
+"""Patterns that match names of values. The key is the kind of the level."""
 NUMBER = re.compile(r"#\d+$|\d+(?:_\d+)?$")
 ROUNDS = 6
-"""Passes over the text in which names are matched."""
+"""Number of rounds in which names are matched."""
 LITERAL = re.compile(r"(?<![\w.%])\d+(?:\.\d+)?\b")
 LLVM_LABEL = re.compile(r"^([\w.$-]+):")
 LAYOUT_ROW = re.compile(r"^layout (#\d+) = (.*)$")
@@ -43,19 +44,19 @@ ASKED = (
     *("tile-ir", "schedule ", "constant ", "attribute ", "pin ", "instruction ", "swizzle ", "line ", "choose "),
     *("void ", "branches "),
 )
-"""Rows of the IR's header that state the request: its effect shows in the rows below."""
+"""Rows of the IR's header that state the request. The rows below them show its effect."""
 CONDITION = re.compile(r'^requires .* text "(.*)" line \d+(?: hint .*)?$')
 NUMBERED_ROW = re.compile(r"^( {0,4}\d+|     ) (.*)$")
 DECLARED = re.compile(r"^\s*\.reg\s+\S+\s+%\w+<\d+>;$")
 MACHINE_NAME = re.compile(r"\b(U?R|U?P|S?B)\d+\b(?:\.reuse)?")
 MACHINE_LABEL = re.compile(r"\.L_x_\d+")
 NEW = "'"
-"""Appended to a name of the second text that the first text uses for another value."""
+"""Appended to a name in the second text if the first text uses this name for another value."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedRow:
-    """A row of a level's text, and the line of the `.tile` file that it comes from."""
+    """A row of a level's text, and the line of the `.tile` file that produced it."""
 
     text: str
     line: int | None = None
@@ -63,7 +64,7 @@ class PlacedRow:
 
 @dataclass(slots=True)
 class LayoutNames:
-    """Names of layouts by their content: equal layouts have one name in all texts."""
+    """Names layouts by their content, so that equal layouts have the same name in all texts."""
 
     known: dict[str, str] = field(default_factory=dict)
 
@@ -75,8 +76,11 @@ class LayoutNames:
 
 
 def rows_of(kind: str, text: str, layouts: LayoutNames, entry: str | None = None) -> list[PlacedRow]:
-    """The rows of a level's text, without rows that mean nothing. kind: `ast`, `ir`, `llvm`, `ptx` or `sass`, whose
-    rows are `LINE TEXT`; entry: the kernel's name, which is replaced in LLVM IR and PTX."""
+    """The rows of a level's text, without rows that have no meaning.
+
+    `kind` is `ast`, `ir`, `llvm`, `ptx` or `sass`. The rows of `ast` and `sass` have the form `LINE TEXT`. `entry` is
+    the kernel's name. In LLVM IR and PTX a placeholder replaces this name.
+    """
     match kind:
         case "ast" | "sass":
             found = map(NUMBERED_ROW.match, text.splitlines())
@@ -89,7 +93,7 @@ def rows_of(kind: str, text: str, layouts: LayoutNames, entry: str | None = None
 
 
 def _ir(text: str, layouts: LayoutNames) -> Iterator[PlacedRow]:
-    # Layouts are listed before the body and numbered in order: they would differ wherever one is added.
+    # Layouts are listed before the body and numbered in order. A single added layout would rename all later layouts.
     texts = ir_rows(text)
     contents = {found[1]: found[2] for found in map(LAYOUT_ROW.match, texts) if found}
     head = [each for each in texts[: texts.index("body {")] if not each.startswith((*ASKED, "layout "))]
@@ -105,7 +109,7 @@ def _ir(text: str, layouts: LayoutNames) -> Iterator[PlacedRow]:
     rows = [PlacedRow(LAYOUT.sub(renamed, row), _own_line(place)) for row, place in body]
     for each in head:
         row, place = split_place(each)
-        # Two kernels are compared whatever their names and the lines of their conditions.
+        # Neither the names of the kernels nor the lines of their conditions are compared.
         row = re.sub(r"^kernel \S+ ", "kernel ", CONDITION.sub(r"requires \1", row))
         yield PlacedRow(row, _own_line(place))
     for content, name in sorted(used.items(), key=lambda item: int(item[1][1:])):
@@ -114,9 +118,9 @@ def _ir(text: str, layouts: LayoutNames) -> Iterator[PlacedRow]:
 
 
 def _own_line(place: str) -> int | None:
-    """The innermost line in the kernel's own file, of a place such as `1:6:3+8<4:9+4`."""
+    """The innermost line in the kernel's own file, from a place such as `1:6:3+8<4:9+4`."""
     parts = [each.split(":") for each in place.split("<")] if place else []
-    # A part with three numbers is of another file.
+    # A part with three numbers belongs to another file.
     return next((int(each[0]) for each in parts if len(each) == 2), None)
 
 
@@ -124,34 +128,34 @@ def _llvm(text: str, entry: str | None) -> Iterator[PlacedRow]:
     lines, line = llvm_lines(text), None
     name = re.compile(rf"@{re.escape(entry or 'kernel')}\b")
     for row in text.partition(METADATA)[0].splitlines():
-        # Comments and empty rows.
+        # Skips comments and empty rows.
         if row.startswith(";") or not row.strip():
             continue
-        # An instruction without debug data belongs to the line before it.
+        # An instruction without debug data gets the line of the instruction before it.
         if found := DEBUG.search(row):
             line = lines.get(found[1], line)
         yield PlacedRow(LLVM_LABEL.sub(r"%\1:", name.sub("@kernel", without_metadata(row))), line)
 
 
 def _ptx(text: str, entry: str | None) -> Iterator[PlacedRow]:
-    """The rows of one entry, and those of the module before the first entry."""
+    """The rows of one entry, and the module's rows before the first entry."""
     own = re.escape(entry or "kernel")
     name = re.compile(rf"(?<=\.entry ){own}\b|(?<![\w%.$]){own}(?=_param_\d)")
     is_ours = True
     for row, line in ptx_lines(text):
         if found := re.search(r"\.entry\s+([\w$]+)", row):
             is_ours = entry in (None, found[1])
-        # Debug sections are the last in the text.
+        # Debug sections come last in the text.
         if row.lstrip().startswith(".section"):
             return
         row = row.partition("//")[0].rstrip()
-        # `.reg` rows count registers: one more would be a difference of its own.
+        # `.reg` rows only count registers, and one register more would show as a difference.
         if is_ours and not WITHOUT_CODE.match(row) and not DECLARED.match(row):
             yield PlacedRow(name.sub("kernel", row).replace("\t", " ").strip(), line)
 
 
 def numbered_row(text: str, line: int | None) -> str:
-    """A row with its line in front, as in syntax trees."""
+    """A row with its line number in front, in the format of syntax trees."""
     return f"{'' if line is None else line:>5} {text}"
 
 
@@ -169,8 +173,11 @@ def kind_of_name(name: str) -> str:
 
 
 def matched_names(a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) -> dict[str, str]:
-    """Which name in the rows `a` each name in the rows `b` is. Pairs of rows that are equal up to unknown names vote;
-    this repeats with the names that are known by then; in the last pass rows may also differ in literal numbers."""
+    """Maps each name in the rows `b` to a name in the rows `a`.
+
+    Pairs of rows that are equal up to unknown names vote for pairs of names. Each round repeats this with the names
+    that are known so far. In the last round, rows may also differ in literal numbers.
+    """
     found: dict[str, str] = {}
     for is_last in (*[False] * ROUNDS, True):
         votes: Counter[tuple[str, str]] = Counter()
@@ -184,13 +191,15 @@ def matched_names(a: Sequence[str], b: Sequence[str], pattern: re.Pattern[str]) 
 
 
 def known_rows(rows: Sequence[str], known: Mapping[str, str], pattern: re.Pattern[str]) -> list[str]:
-    """The rows with known names replaced, and other names without their numbers."""
+    """The rows with known names replaced. All other names lose their numbers."""
     return [pattern.sub(lambda found: known.get(found[0], kind_of_name(found[0])), row) for row in rows]
 
 
 def equal_rows(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Blocks of equal rows in order: (in `a`, in `b`, how many). Common rows at both ends are matched first:
-    SequenceMatcher is slow with rows that occur often."""
+    """Blocks of equal rows, in order: the index in `a`, the index in `b`, and the number of rows.
+
+    Common rows at both ends are matched first, since SequenceMatcher is slow if rows occur often.
+    """
     first = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     most = min(len(a), len(b)) - first
     last = next((i for i in range(most) if a[-1 - i] != b[-1 - i]), most)
@@ -201,7 +210,7 @@ def equal_rows(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int]]
 
 
 def elected(votes: Counter[tuple[str, str]], known: Mapping[str, str]) -> dict[str, str]:
-    """The known names, and for each other name the one with the most votes that is not yet taken."""
+    """Extends the known names. Each other name is mapped to the free name with the most votes."""
     found, taken = dict(known), {*known.values()}
     for (other, name), _ in votes.most_common():
         if other not in found and name not in taken:
@@ -211,7 +220,7 @@ def elected(votes: Counter[tuple[str, str]], known: Mapping[str, str]) -> dict[s
 
 
 def renamed_rows(a: Sequence[PlacedRow], b: Sequence[PlacedRow], kind: str) -> list[PlacedRow]:
-    """The rows `b` with the names of the rows `a`."""
+    """The rows `b` after their names are replaced by matching names from the rows `a`."""
     pattern = NAMES.get(kind)
     if pattern is None or [row.text for row in a] == [row.text for row in b]:
         return list(b)
@@ -228,9 +237,13 @@ def renamed_rows(a: Sequence[PlacedRow], b: Sequence[PlacedRow], kind: str) -> l
 
 
 def difference(level: str, kind: str, a: Sequence[PlacedRow], b: Sequence[PlacedRow], context: int) -> dict[str, Any]:
-    """The difference of a level: the number of rows that only the second text has, and only the first; `hunks` of rows
-    with `context` rows around them, `-` for the first text, `+` for the second. A hunk's `line` is the source line of
-    its first differing row, in the second file if `second`."""
+    """The difference between two texts of a level.
+
+    `added` counts the rows that only the second text has. `removed` counts the rows that only the first text has.
+    `hunks` are groups of rows with `context` equal rows around them. `-` marks rows of the first text, `+` rows of the
+    second. A hunk's `line` is the source line of its first differing row. If `second` is true, this line belongs to the
+    second file.
+    """
     b = renamed_rows(a, b, kind)
     matcher = SequenceMatcher(None, [row.text for row in a], [row.text for row in b], autojunk=False)
     changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
@@ -253,6 +266,6 @@ def _hunk(group: Sequence[tuple[str, int, int, int, int]], a: Sequence[PlacedRow
 
 
 def joined_lines(a: str, b: str) -> Mapping[int, int]:
-    """For each line of the text `b` that is equal to one of `a`: its number there; numbers count from 1."""
+    """Maps line numbers of the text `b` to numbers of equal lines in `a`. Numbers count from 1."""
     blocks = SequenceMatcher(None, a.splitlines(), b.splitlines(), autojunk=False).get_matching_blocks()
     return {each.b + k + 1: each.a + k + 1 for each in blocks for k in range(each.size)}

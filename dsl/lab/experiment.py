@@ -1,4 +1,4 @@
-"""A launch with a fixed plan, whose choices vary: each assignment of options is a trial."""
+"""A launch with a fixed plan and variable choices. Each assignment of options to choices is a trial."""
 
 from __future__ import annotations
 
@@ -32,13 +32,17 @@ from dsl.text.program import Program
 
 ROUNDS = sum(RUNGS)
 BUDGET_FACTOR = 64
-"""A launch may run this many times the thread instructions of the first trial on the emulator; more is a hang."""
+"""Limit of a launch on the emulator, as a multiple of the first trial's thread instructions. A longer launch counts as
+a hang."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a trial measures: the assembler's figures; whether the launch runs, is checked and counted; counters by
-    line; times, which `measure` takes."""
+    """What a trial measures.
+
+    `code` selects the assembler's figures. With `run` the launch runs, its result is checked, and its costs are
+    counted. `lines` requests counters by line. `times` requests times, which `measure` takes.
+    """
 
     code: Code = "counted"
     run: bool = True
@@ -48,10 +52,13 @@ class Wanted:
 
 @dataclass(slots=True)
 class Conditions:
-    """schedule: instead of the dispatch's choice; or `chosen`, the steps of a branch; choose: options under all
-    assignments; jobs: compiling processes, 0 for none; seed: of inputs and orders; log: where trials are kept; blocks:
-    that the emulator counts of a launch on a GPU; given: by kernel, code in place of the compiled one; command: the
-    words of the command line."""
+    """The conditions of an experiment.
+
+    `schedule` replaces the dispatch's choice, and `chosen` gives the steps of a branch instead. `choose` holds options
+    that apply under all assignments. `jobs` is the number of compiling processes, 0 for none. `seed` seeds inputs and
+    orders. `log` keeps the trials. For a launch on a GPU, the emulator counts the first `blocks` blocks. `given` maps
+    kernels to code that replaces the compiled code. `command` holds the words of the command line.
+    """
 
     schedule: str | None = None
     choose: Assignment = field(default_factory=dict)
@@ -67,8 +74,10 @@ class Conditions:
 
 @dataclass(slots=True)
 class Attempt:
-    """A trial with a digest of each kernel's code, the options that were taken, and the launch to time, if it is to be
-    timed."""
+    """A trial with a digest of each kernel's code and the options that its choices took.
+
+    `ready` is the launch to time, or None if it is not timed.
+    """
 
     trial: Trial
     code: tuple[str, ...]
@@ -77,10 +86,11 @@ class Attempt:
 
 
 class Experiment:
-    """The trials of one launch. A context manager, which ends its compiling processes.
+    """The trials of one launch. An experiment is a context manager that ends its compiling processes.
 
-    `compiled`: the kernels of the plan as chosen; `made`: the choices of all of them as taken, by name. TileError if
-    the launch cannot be planned or compiled as chosen."""
+    `compiled` lists the kernels of the plan as chosen. `made` lists their choices by name. The constructor raises a
+    TileError if the launch cannot be planned or compiled as chosen.
+    """
 
     def __init__(
         self,
@@ -121,7 +131,7 @@ class Experiment:
         self.compiler.__exit__(kind, error, trace)
 
     def check_met(self, logs: Sequence[Choices]) -> None:
-        """TileError for a forced option that no kernel has taken."""
+        """Raises a TileError for a forced option that no kernel has taken."""
         asked = Asked(dict(self.conditions.choose))
         for each in logs:
             asked.note(each)
@@ -146,19 +156,19 @@ class Experiment:
         )
 
     def from_elsewhere(self) -> dict[str, str]:
-        """Distinguishes trials with given code in the log."""
+        """Distinguishes trials with code from elsewhere in the log."""
         texts = [each.ptx or "" for each in self.conditions.given.values()]
         return {"from": sha256("".join(texts).encode()).hexdigest()[:12]} if texts else {}
 
     def plan(self, assignment: Assignment) -> Plan:
-        """The launches with an assignment on top of the conditions' options."""
+        """The plan with an assignment added to the options of the conditions."""
         choices = {**self.conditions.choose, **assignment}
         return Plan([replace(s, request=replace(s.request, choices=choices)) for s in self.chosen.steps], self.reasons)
 
     # ---- trials ----
 
     def begin(self, assignments: Sequence[Assignment]) -> None:
-        """Begins to compile the code of later trials, side by side."""
+        """Begins to compile the code of later trials in parallel."""
         for assignment in assignments:
             self.compiler.begin_plan(self.plan(assignment))
 
@@ -167,24 +177,26 @@ class Experiment:
         return self.conditions.wanted.times and self.place.ordinal is not None
 
     def forget(self) -> None:
-        """Drops the trials so far: thousands of them take gigabytes."""
+        """Drops all trials so far, since thousands of them take gigabytes."""
         self.trials.clear()
         self.by_code.clear()
         self.attempts.clear()
         self.compiler.futures.clear()
 
     def is_same(self, trial: Trial, other: Trial) -> bool:
-        """Whether both have the same code."""
+        """Whether both trials have the same code."""
         return self.attempts[id(trial)].code == self.attempts[id(other)].code
 
     def trial(self, assignment: Assignment) -> Trial:
-        """The trial of an assignment, made once. Assignments with equal code run once. DeviceError if the device is
-        poisoned."""
+        """The trial of an assignment. Each assignment is tried once, and assignments with equal code run once.
+
+        Raises a DeviceError if the device is poisoned.
+        """
         key = tuple(sorted(assignment.items()))
         if key not in self.trials:
             made = self.attempt({**self.conditions.choose, **assignment}, self.plan(assignment))
             self.trials[key], self.attempts[id(made.trial)] = made.trial, made
-            # A timed trial is logged with its times, by `measure`.
+            # `measure` logs a timed trial, together with its times.
             if made.ready is None:
                 self.note(made.trial)
         return self.trials[key]
@@ -196,12 +208,12 @@ class Experiment:
     def attempt(self, choices: Assignment, plan: Plan) -> Attempt:
         trial, made = replace(self.blank, choices=dict(choices), launches=[]), self.code(plan)
         code, taken = tuple(map(code_of, made)), [each.taken for each in made]
-        # "": a kernel that did not compile has no code to compare.
+        # "" stands for a kernel that did not compile and has no code to compare.
         if "" not in code and (same := self.by_code.get(code)) is not None:
             return Attempt(replace(same.trial, choices=dict(choices)), code, taken, same.ready)
         attempt = self.by_code[code] = Attempt(trial, code, taken)
         if self.place.ordinal is not None:
-            # The launch as chosen runs first: its own findings are no fault of a choice.
+            # The launch as chosen runs first, since findings that it already has are no fault of a choice.
             if self.usual is None and choices != self.conditions.choose:
                 self.trial({})
             if self.is_known_to_fail(trial):
@@ -209,17 +221,17 @@ class Experiment:
         ready = self.run(trial, plan, made)
         attempt.ready = ready if self.is_timed else None
         if self.runner.budget is None and trial.counters:
-            # Set by the launch as chosen, which is tried first.
+            # The launch as chosen is tried first and sets the limit.
             self.runner.budget = int(BUDGET_FACTOR * trial.counters["thread_instructions"])
         return attempt
 
     def code(self, plan: Plan) -> list[Made]:
-        """The code of each step: given, or compiled."""
+        """The code of each step: given code if there is any, else compiled code."""
         given = self.conditions.given
         return [given.get(step.request.kernel) or self.compiler.made(step.request) for step in plan.steps]
 
     def is_known_to_fail(self, trial: Trial) -> bool:
-        """Whether the log has this trial as failed on the GPU: it might poison the device again."""
+        """Whether the log says that this trial failed on the GPU. It might poison the device again."""
         log = self.conditions.log
         known = None if log is None else log.find(trial)
         if known is None or known.status != "failed":
@@ -228,17 +240,20 @@ class Experiment:
         return True
 
     def run(self, trial: Trial, plan: Plan, made: list[Made]) -> Ready | None:
-        """Runs a trial. On a GPU the emulator first counts the first blocks: a launch with a fault there that the
-        launch as chosen does not have is not launched."""
+        """Runs a trial. On a GPU, the emulator counts the first blocks before the launch.
+
+        If the emulator finds a fault there that the launch as chosen does not have, the trial is not launched on the
+        GPU. Launches that merely race do run.
+        """
         run = self.conditions.wanted.run
         if run:
-            self.runner.case()  # an error of the example as it is, is not this trial's
+            self.runner.case()  # if the example itself fails, the error is raised here and not blamed on this trial
         counts = run and self.place.ordinal is not None and all(each.ptx for each in made)
         findings = self.runner.count(trial, plan, made) if counts else []
         if self.usual is None:
             self.usual = {each.kind for each in findings} & {*OF_A_PART}
         finding = next((each for each in findings if each.kind not in self.usual), None)
-        # A race gives wrong numbers at most: it may run; an access out of bounds may poison the device.
+        # A race at worst gives wrong numbers, so the launch may run. An access out of bounds may poison the device.
         is_race = finding is None or finding.kind in RACES
         try:
             ready = self.runner.attempt(trial, plan, made, run and is_race)
@@ -249,25 +264,28 @@ class Experiment:
         if finding is not None and trial.status in ("compiled", "measured", "wrong"):
             trial.status, trial.reason = "race" if is_race else "failed", in_words(finding)
         if trial.status == "measured" and not self.is_timed:
-            trial.status = "counted"  # a logged trial that is "measured" must have times
+            trial.status = "counted"  # a logged trial with the status "measured" must have times
         return ready
 
     def moved(self, trial: Trial, assignment: Assignment) -> list[str]:
-        """Choices outside the assignment that changed, vanished or appeared, compared with the launch as chosen."""
+        """The choices outside the assignment that changed, vanished or appeared, compared with the launch as chosen."""
         found: dict[str, None] = {}
         chosen = self.attempts[id(self.trial({}))].taken
         for mine, base in zip(self.attempts[id(trial)].taken, chosen, strict=True):
             # Code from elsewhere has no choices.
             names = dict.fromkeys([*base, *mine]) if mine else {}
-            # Choices of the assignment itself were meant to change.
+            # Choices that the assignment covers were meant to change.
             found |= {n: None for n in names if mine.get(n) != base.get(n) and not covered(n, assignment)}
         return list(found)
 
     # ---- times ----
 
     def measure(self, trials: Sequence[Trial], rounds: int = ROUNDS, null: int = 0) -> list[list[float]]:
-        """Times the trials that can be launched, in one contest of shuffled rounds; trials of equal code share times.
-        `null`: how often the first one takes part again; returns the times of these."""
+        """Times the trials that can be launched, in one contest of shuffled rounds. Trials with equal code share their
+        times.
+
+        `null` is how often the first launch takes part again. Returns the times of these repetitions.
+        """
         entrants: dict[int, tuple[Ready, list[Trial]]] = {}
         for trial in trials:
             if (ready := self.attempts[id(trial)].ready) is not None:
@@ -285,7 +303,10 @@ class Experiment:
 
 
 def code_of(made: Made) -> str:
-    """A digest of a launch's code, "" without code. Conditions that the header asserts of a call do not count."""
+    """A digest of a kernel's code and launch parameters, or "" without code.
+
+    The digest ignores conditions that the header asserts about a call.
+    """
     from dsl.runtime.header import read
 
     if made.ptx is None:
@@ -299,7 +320,7 @@ def code_of(made: Made) -> str:
 def call_of(
     program: Program, example: ast.Example, overrides: Overrides, place: TuningPlace, index: int, case: LazyCase
 ) -> TuningCall:
-    """A launch of an example with its arguments; the example runs if only a run knows them."""
+    """A launch of an example with its arguments. The example runs if nothing else gives the arguments."""
     found = calls(program, example, overrides, place)
     if index >= len(found):
         raise TileError("example", example.loc, f"launch {index + 1} is none of this example's {len(found)}")

@@ -1,4 +1,4 @@
-"""Tests that every option is right: random assignments must give right results; one that fails is reduced."""
+"""Tests that every option is right. Random assignments must give right results, and a failing assignment is reduced."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from dsl.lab.experiment import Experiment, said
 from dsl.lowering.ir.choices import drawn
 
 FINE = ("right", "refused")
-"""Verdicts that are no failure: options that exclude each other are refused with a message."""
+"""Verdicts that are no failure. Options that exclude each other are refused with a message."""
 
 
 @dataclass(slots=True)
 class FuzzFailure:
-    """An assignment without a right result, and the reduced assignment. number: None for the launch as chosen."""
+    """An assignment without a right result, and the reduced assignment `needed`.
+
+    `number` is None for the launch as chosen.
+    """
 
     number: int | None
     example: str | None
@@ -29,14 +32,17 @@ class FuzzFailure:
 
     @property
     def options(self) -> str:
-        """The options of the command line that repeat it."""
+        """The options of the command line that reproduce the failure."""
         example = [] if self.example is None else [f"--example {self.example}"]
         return " ".join([*example, said(self.needed)])
 
 
 @dataclass(slots=True)
 class Fuzzed:
-    """verdicts: number of assignments by verdict; kinds: how often each kind of choice was varied."""
+    """The results of a fuzz run.
+
+    `verdicts` counts assignments by verdict. `kinds` counts how often each kind of choice was varied.
+    """
 
     verdicts: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
@@ -47,11 +53,12 @@ class Fuzzed:
 def fuzz(
     experiments: Sequence[Experiment], seed: int, count: int, share: float, advance: Callable[[str], None]
 ) -> Fuzzed:
-    """Tries the assignments with the numbers from `seed` on; each changes about a `share` of the choices."""
+    """Tries `count` random assignments, numbered from `seed` on. Each assignment changes about a fraction `share` of
+    the choices."""
     found = Fuzzed()
     wrong = {id(each) for each in experiments if _fails_as_chosen(each, found)}
     for number in range(seed, seed + count):
-        # The number alone decides launch and options, so that it repeats the trial.
+        # The number alone determines the launch and the options. So the number is enough to repeat the trial.
         experiment = experiments[number % len(experiments)]
         if id(experiment) in wrong:
             advance("left out")
@@ -63,9 +70,10 @@ def fuzz(
         if trial.verdict == "refused":
             found.refusals[first_line(trial.reason)] += 1
         elif trial.verdict not in FINE:
-            # Any failure counts, not the same one: a smaller assignment may fail in another way.
+            # Any failure counts, even if it differs from the first: a smaller assignment may fail in another way.
             needed = reduced(assignment, lambda some, e=experiment: e.trial(some).verdict not in FINE)  # type: ignore[misc]
-            # The reduced assignment's own verdict: it may differ from the drawn one's.
+            # The reduced assignment has a verdict of its own, which may differ from the verdict of the drawn
+            # assignment.
             worst = experiment.trial(needed)
             made = FuzzFailure(number, experiment.example.name, worst.verdict, worst.reason, assignment, needed)
             found.failures.append(made)
@@ -76,7 +84,8 @@ def fuzz(
 
 
 def _fails_as_chosen(experiment: Experiment, found: Fuzzed) -> bool:
-    """Whether a launch is wrong without any options; its assignments would be blamed for that."""
+    """Whether a launch is wrong even without options. Such a launch is left out, since its assignments would be blamed
+    for the error."""
     trial = experiment.trial({})
     if trial.verdict in FINE:
         return False
@@ -85,7 +94,7 @@ def _fails_as_chosen(experiment: Experiment, found: Fuzzed) -> bool:
 
 
 def first_line(reason: str) -> str:
-    """The text of a refusal, without its place."""
+    """The message of a refusal, without its location."""
     return reason.strip().splitlines()[0].rpartition("error")[2] if reason.strip() else ""
 
 

@@ -1,4 +1,4 @@
-"""The devices that try points side by side: one worker process for each, through a standard executor."""
+"""The devices that try points in parallel. Each device has one worker process, which a standard executor runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dsl.lowering.ir.location import TileError
 from dsl.runtime.errors import LaunchError
 
 MAX_DEVICES = 64
-"""Limit for one host: each device has a process, and --devices with 5,000 names began 5,000 of them."""
+"""Limit for one host. Each device has a process, and --devices with 5,000 names once started 5,000 processes."""
 
 
 class Process(Protocol):
-    """Runs functions one after another in a process of its own, which has a device."""
+    """Runs functions one after another in a separate process, which has a device."""
 
     def executor(self) -> Executor: ...
 
@@ -34,7 +34,7 @@ class Process(Protocol):
         ...
 
     def close(self, now: bool) -> None:
-        """Ends it: now, or after what it has been given."""
+        """Ends the process. With `now` it ends at once, otherwise after its queued tasks."""
         ...
 
     def is_dead(self, error: BaseException) -> bool:
@@ -53,16 +53,16 @@ class OwnProcess:
         self.start()
 
     def start(self) -> None:
-        # spawn: the CUDA driver does not survive a fork
+        # spawn, since the CUDA driver does not survive a fork
         self.pool = ProcessPoolExecutor(1, get_context("spawn"), begin_worker)
-        # An executor does not tell its process, which may have to be killed.
+        # The process may have to be killed, but an executor does not reveal the process ID.
         self.number = self.pool.submit(os.getpid)
 
     def executor(self) -> Executor:
         return self.pool
 
     def close(self, now: bool) -> None:
-        # SIGTERM: a launch on a GPU may never end, and the executor would wait for it.
+        # SIGTERM, since a launch on a GPU may never end, and the executor would wait for it.
         if now and self.number.done() and self.number.exception() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.number.result(), signal.SIGTERM)
@@ -73,12 +73,13 @@ class OwnProcess:
 
 
 def begin_worker() -> None:
-    """Begins a worker. The parent handles Ctrl-C; the worker ends with its parent, however that ends."""
+    """Initializes a worker process. The worker ignores Ctrl-C, which the parent handles. The worker ends whenever its
+    parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None
 
-    # A killed parent cannot end its workers, and a GPU would stay taken.
+    # A killed parent cannot end its workers, and they would keep the GPU.
     def watch() -> None:
         parent.join()
         os._exit(1)
@@ -87,8 +88,11 @@ def begin_worker() -> None:
 
 
 class Machine:
-    """A device in a process of its own. device: its name in that process; first: the pending description of the device,
-    if already requested; place: the description."""
+    """A device in a separate process.
+
+    `device` is the device's name in that process. `first` is the pending description of the device, if it was requested
+    already. `place` is the description itself, once `meet` has received it.
+    """
 
     def __init__(self, process: Process, device: str, first: Any = None):
         self.process, self.device = process, device
@@ -96,8 +100,10 @@ class Machine:
         self.place: TuningPlace
 
     def meet(self) -> None:
-        """Waits for the process's description of its device. TileError if it has another compiler, or dies; also raises
-        what finding the device raises."""
+        """Waits for the process's description of its device.
+
+        Raises a TileError if the process has another compiler or dies. Also raises errors of finding the device.
+        """
         try:
             self.place, theirs = self.first.result()
         except Exception as error:
@@ -106,7 +112,7 @@ class Machine:
             raise TileError(
                 "device", None, f"the process for {self.device} died before it had tried anything"
             ) from None
-        # Another compiler makes other code: its times would be wrong in the log.
+        # Another compiler makes other code, and its times would be wrong in the log.
         mine = versions()
         if theirs != mine:
             differ = sorted(name for name in mine.keys() | theirs if theirs.get(name) != mine[name])
@@ -115,7 +121,7 @@ class Machine:
 
 
 class There:
-    """A machine as the worker of one launch."""
+    """The worker of one launch on a machine."""
 
     def __init__(self, machine: Machine, launch: LaunchAtCase):
         self.machine, self.launch = machine, launch
@@ -131,8 +137,10 @@ class There:
 
 
 class Machines:
-    """All devices of a session, all of one kind. A context manager that ends their processes, at once after an error or
-    Ctrl-C. compiling: an executor that compiles, None for processes of this host; leave: called last."""
+    """All devices of a session, which are of one kind. On exit their processes end, at once after an error or Ctrl-C.
+
+    `compiling` is an executor for compilation. If it is None, processes of this host compile. `leave` is called last.
+    """
 
     def __init__(
         self, machines: Sequence[Machine], compiling: Executor | None = None, leave: Callable[[], None] = lambda: None
@@ -144,14 +152,14 @@ class Machines:
             for machine in self.all:
                 machine.meet()
             self.check()
-        # BaseException: Ctrl-C must end the workers, too.
+        # BaseException, since Ctrl-C must also end the workers.
         except BaseException:
             self.close(now=True)
             raise
         return self
 
     def check(self) -> None:
-        """TileError for devices of several kinds, whose times cannot be compared."""
+        """Raises a TileError for devices of several kinds, whose times cannot be compared."""
         kinds = {(machine.place.name, machine.place.driver) for machine in self.all}
         if len(kinds) > 1:
             named = ", ".join(sorted(f"{name} (driver {driver})" for name, driver in kinds))
@@ -172,7 +180,8 @@ class Machines:
 
 
 def device_names(text: str) -> list[str]:
-    """The devices of `--devices`: a list, or all that the driver has. TileError `option`, LaunchError."""
+    """The devices of `--devices`: a list of names, or all that the driver reports. Raises a TileError `option`,
+    LaunchError."""
     if text == "all":
         from dsl.runtime.backend import gpu_reason
         from dsl.runtime.cuda.driver import device_count
@@ -183,7 +192,7 @@ def device_names(text: str) -> list[str]:
     names = text.split(",")
     if len(names) > MAX_DEVICES:
         raise TileError("limit", None, f"--devices names {len(names)} devices; the limit is {MAX_DEVICES}")
-    # Several emulators are several processes; one GPU twice would disturb its own times.
+    # Several emulators are separate processes, but a GPU named twice would disturb its own times.
     twice = [name for name in names if names.count(name) > 1 and name != "emulator"]
     if "" in names or twice:
         wrong = f"{twice[0]} is there twice" if twice else "a name is empty"

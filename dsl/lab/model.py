@@ -1,6 +1,7 @@
-"""The interface of cost models: features of a trial → microseconds. A model orders points; the best is measured.
+"""The interface of cost models. A model predicts microseconds from a trial's features.
 
-Your own model is a class derived from `Model`, registered under a name:
+The predictions order the points. The best points are then measured. Your own model is a class derived from `Model`,
+registered under a name:
 
     @model("bytes")
     class Bytes(Model):
@@ -23,19 +24,20 @@ from dsl.lowering.ir.time_limit import Overdue, limited
 from dsl.text.files import read_text, write_text
 
 TIME = "time"
-"""The default figure of a model: microseconds. Other figures are counters of the emulator."""
+"""The figure that models predict by default, in microseconds. Other figures are counters of the emulator."""
 CODE = ("registers", "shared_bytes", "threads", "sass", "idle")
 """Features that are known once a point is compiled, if ptxas is installed."""
 Features = Mapping[str, float]
 FIELDS: dict[str, tuple[type, str]] = {"model": (str, "a name"), "of": (str, "a name"), "state": (dict, "an object")}
-"""The fields of a file of `save`: type, and its name in messages."""
+"""The fields of a file that `save` writes: the type of each field, and the type's name in messages."""
 
 
 class Model:
-    """Predicts a figure of a launch from its features; only the order of the predictions matters.
+    """Predicts a figure of a launch from its features. Only the order of the predictions matters.
 
-    of: the figure. needs_counters: whether `predict` reads counters of the emulator; if not, points are only compiled
-    before they are ordered. needs_machine_code: whether it reads `sass`, for which each point is disassembled.
+    `of` is the figure. `needs_counters` says whether `predict` reads counters of the emulator. If it does not, points
+    are only compiled before they are ordered. `needs_machine_code` says whether `predict` reads `sass`. If it does,
+    each point is disassembled.
     """
 
     of = TIME
@@ -43,34 +45,37 @@ class Model:
     needs_machine_code = False
 
     def fit(self, rows: Sequence[Features], values: Sequence[float]) -> None:
-        """Learns from trials, all of one kind of device. A model that learns nothing leaves this out. Raises
+        """Fits the model to trials of a single kind of device. A model without parameters need not override it. Raises
         TileError."""
 
     @property
     def has_order(self) -> bool:
-        """Whether its predictions differ at all; after a fit to too few trials they may not."""
+        """Whether its predictions differ from each other. After a fit to too few trials, all predictions may be
+        equal."""
         return True
 
     def predict(self, features: Features) -> float:
-        """Raises KeyError for a missing feature."""
+        """The predicted figure. Raises KeyError for a missing feature."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """What `fit` has learnt, as a JSON object."""
+        """The parameters that `fit` has learnt, as a JSON object."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state`."""
+        """Sets the parameters that `state` returned."""
 
 
 Class = TypeVar("Class", bound=type[Model])
 MODELS: dict[str, type[Model]] = {}
-"""Classes of models by name."""
+"""Model classes by name."""
 
 
 def model(name: str) -> Callable[[Class], Class]:
-    """Registers a class derived from `Model` for `dsl model` and `dsl tune --model`. ValueError for a name that another
-    file has registered, TypeError for anything else than such a class."""
+    """Registers a class derived from `Model` for `dsl model` and `dsl tune --model`.
+
+    Raises ValueError for a name that another file has registered, and TypeError for anything but such a class.
+    """
 
     def register(made: Class) -> Class:
         if not isinstance(made, type) or not issubclass(made, Model):
@@ -85,7 +90,7 @@ def model(name: str) -> Callable[[Class], Class]:
 
 
 def model_named(name: str) -> Model:
-    """A new instance of the class registered under this name. TileError `option`."""
+    """A new instance of the class registered under this name. Raises a TileError `option`."""
     if name not in MODELS:
         hint = closest(name, MODELS) or f"known: {', '.join(MODELS)}"
         raise TileError("option", None, f"there is no model '{name}'", hint)
@@ -94,8 +99,10 @@ def model_named(name: str) -> Model:
 
 
 def features_of(trial: Trial) -> dict[str, float]:
-    """The known facts of a trial except its time: all numbers of `Trial.figures`, and `idle`, the threads that a
-    multiprocessor can hold over those that it holds."""
+    """The features of a trial: all numbers of `Trial.figures` except the time, and `idle`.
+
+    `idle` is the number of threads that a multiprocessor can hold, divided by the number of threads that it does hold.
+    """
     found = {name: float(value) for name, value in trial.figures().items() if isinstance(value, int | float)}
     found.pop(TIME, None)
     busy = [each.occupancy for each in trial.launches if each.occupancy]
@@ -103,25 +110,26 @@ def features_of(trial: Trial) -> dict[str, float]:
 
 
 def known_before(features: Features, of: str) -> dict[str, float]:
-    """The features from which a figure may be predicted; for a counter of the emulator only those of the code."""
-    # A counter must not be predicted from itself, or from others of the same run.
+    """The features that may be used to predict the figure `of`. For a counter of the emulator, only features of the
+    code may be used."""
+    # A counter must not be predicted from itself, or from other counters of the same run.
     return {name: value for name, value in features.items() if of == TIME or name in CODE}
 
 
 def figure_of(trial: Trial, of: str) -> float | None:
-    """The true value of a model's figure; None if it is unknown, 0 or infinite."""
+    """The true value of a model's figure, or None if it is unknown, 0 or infinite."""
     value = trial.figures().get(of) if trial.is_fine else None
-    # The built-in model takes logarithms.
+    # The built-in model takes logarithms, which exclude 0 and infinity.
     return float(value) if isinstance(value, int | float) and 0 < value < math.inf else None
 
 
 def save(made: Model, name: str, path: Path, about: Mapping[str, Any]) -> None:
-    """Writes a fitted model for `dsl tune --model FILE.json`. TileError `file`."""
+    """Writes a fitted model for `dsl tune --model FILE.json`. Raises a TileError `file`."""
     write_text(path, json.dumps({"model": name, "of": made.of, **about, "state": state_of(made)}, indent=1) + "\n")
 
 
 def state_of(made: Model) -> dict[str, Any]:
-    """What a model has learnt. TileError `plugin` for a state that is not JSON."""
+    """The parameters that a model has learnt. Raises a TileError `plugin` for a state that is not JSON."""
     with called(made, "state"):
         state = made.state()
         json.dumps(state, allow_nan=False)
@@ -131,18 +139,19 @@ def state_of(made: Model) -> dict[str, Any]:
 
 
 def predicted(made: Model, features: Features) -> float:
-    """The prediction of a model. Raises KeyError for a missing feature, TileError `plugin`."""
+    """A model's prediction. Raises KeyError for a missing feature, and a TileError `plugin` for a fault of the
+    model."""
     missing: KeyError | None = None
     value: Any = None
     with called(made, "predict"):
         try:
             value = made.predict(features)
         except KeyError as error:
-            # A KeyError of the model's own code, not of a missing feature.
+            # The KeyError comes from the model's own code and not from a missing feature.
             if error.args and error.args[0] in features:
                 raise
             missing = error
-    # Outside of `called`, which would report it as a fault of the plug-in.
+    # Raised outside of `called`, which would report it as a fault of the plug-in.
     if missing is not None:
         raise missing
     if not isinstance(value, int | float) or isinstance(value, bool) or math.isnan(value):
@@ -151,7 +160,7 @@ def predicted(made: Model, features: Features) -> float:
 
 
 def load_model(text: str) -> Model:
-    """A model by its name, or from a file of `save`. TileError."""
+    """A model by its name, or from a file that `save` wrote. Raises TileError."""
     path = Path(text)
     if path.suffix != ".json":
         return model_named(text)
@@ -167,10 +176,10 @@ def load_model(text: str) -> Model:
         if not isinstance(record, dict) or not isinstance(record.get(name), kind):
             raise fault(f"'{name}' is missing or not {words}")
     made = model_named(record["model"])
-    # Before `restore`, which may depend on the figure.
+    # Set before `restore`, which may depend on the figure.
     made.of = record["of"]
     try:
-        # `restore` may be a plug-in's, and never end.
+        # `restore` may belong to a plug-in and may never end.
         with limited():
             made.restore(record["state"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, Overdue):

@@ -1,4 +1,4 @@
-"""The built-in cost model, and how well a model orders the trials of kernels to which it was not fitted."""
+"""The built-in cost model, and the evaluation of models on kernels that they were not fitted to."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from dsl.lab.trial import Log, Trial
 from dsl.lowering.ir.location import TileError, closest
 
 MOST_EXPONENT = 700.0
-"""Largest exponent of e whose power is a finite f64 (709), with some room."""
+"""Largest exponent whose power of e is still a finite f64. The true limit is 709."""
 LEAST = 3
 """Fewest trials of a case for which a rank correlation is computed."""
 
 
 @model("linear")
 class LogLinear(Model):
-    """log value = intercept + Σ weight · log(1 + feature), by least squares with no weight below zero, since higher
-    cost never takes less time. A feature whose weight would be negative, or that some trial lacks, is left out."""
+    """A least-squares fit: log value = intercept + Σ weight · log(1 + feature).
+
+    No weight is below zero, since a higher cost never takes less time. The model leaves out a feature whose weight
+    would be negative, and a feature that some trial lacks.
+    """
 
     def __init__(self) -> None:
         self.intercept = 0.0
@@ -32,12 +35,12 @@ class LogLinear(Model):
         import numpy as np
 
         names = sorted(set(rows[0]).intersection(*rows))
-        # A feature without variation cannot be told from the intercept.
+        # A feature that never varies cannot be distinguished from the intercept.
         names = [name for name in names if len({row[name] for row in rows}) > 1]
         wanted = np.log(np.array(values))
-        # The most negative weight is dropped, and the rest fitted again, until no weight is negative.
+        # Drops the most negative weight and fits again, until no weight is negative.
         while True:
-            # log(1 + x): counters may be 0.
+            # log(1 + x), since counters may be 0.
             columns = [np.log1p([row[name] for row in rows]) for name in names]
             solved, *_ = np.linalg.lstsq(np.stack([np.ones(len(rows)), *columns], axis=1), wanted, rcond=None)
             least = min(range(len(names)), key=lambda at: solved[1 + at], default=None)
@@ -73,8 +76,10 @@ class LogLinear(Model):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """How well a model that was fitted to the other kernels orders a kernel's trials. within: the mean rank correlation
-    over its cases; None if no case has one."""
+    """How well a model orders a kernel's trials after a fit to the other kernels.
+
+    `within` is the mean rank correlation over the kernel's cases, or None if no case has a rank correlation.
+    """
 
     kernel: str
     cases: int
@@ -84,8 +89,12 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """held_out: whether each kernel was predicted by a model fitted without it; impossible with one kernel. within: the
-    mean over the cases of all kernels; across: the rank correlation over all trials."""
+    """How well a model orders trials.
+
+    `held_out` says whether each kernel was predicted by a model fitted without it, which needs several kernels.
+    `within` is the mean rank correlation over the cases of all kernels. `across` is the rank correlation over all
+    trials.
+    """
 
     kernels: list[Scored]
     held_out: bool
@@ -94,7 +103,8 @@ class Evaluation:
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Spearman's rank correlation; equal values share their mean rank. None if one side has no order."""
+    """Spearman's rank correlation, where equal values share their mean rank. The result is None if all values of one
+    side are equal."""
     import numpy as np
 
     if len(a) < 2 or len({*a}) == 1 or len({*b}) == 1:
@@ -108,7 +118,7 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 FIGURES = (TIME, "work")
-"""Default figures of `dsl model`: the first that trials have."""
+"""Default figures of `dsl model`. The first figure that the trials have is used."""
 
 
 def has_figure(paths: Sequence[Path], of: str) -> bool:
@@ -120,8 +130,11 @@ def has_figure(paths: Sequence[Path], of: str) -> bool:
 def read_trials(
     paths: Sequence[Path], of: str, device: str | None, note: Callable[[str], None] = lambda text: None
 ) -> list[Trial]:
-    """The trials of logs that have the figure, each once; `note` gets messages about other lines and old trials.
-    TileError if there are none, or of several devices."""
+    """The trials of these logs that have the figure, each of them once.
+
+    `note` receives messages about unreadable lines and old trials. Raises a TileError if there are no such trials, or
+    if they come from several devices.
+    """
     found: dict[str, Trial] = {}
     for path in paths:
         if not path.is_file():
@@ -149,7 +162,7 @@ def kernel_of(trial: Trial) -> str:
 
 
 def case_of(trial: Trial) -> tuple[Any, ...]:
-    """Equal for trials of one case, which do the same work."""
+    """A key for the case of a trial. Trials with equal keys do the same work."""
     return trial.source, kernel_of(trial), *(str(sorted(d.items())) for d in (trial.types, trial.dims, trial.options))
 
 
@@ -164,7 +177,7 @@ def fitted(make: Callable[[], Model], trials: Iterable[Trial], of: str) -> Model
 
 
 def evaluate(make: Callable[[], Model], trials: Sequence[Trial], of: str) -> Evaluation:
-    """Predicts each kernel's trials with a model fitted to the other kernels."""
+    """Predicts each kernel's trials with a model that was fitted to the other kernels."""
     kernels = list(dict.fromkeys(map(kernel_of, trials)))
     held_out = len(kernels) > 1
     actual: list[float] = []
@@ -188,7 +201,7 @@ def evaluate(make: Callable[[], Model], trials: Sequence[Trial], of: str) -> Eva
 
 
 def pairs_of(made: Model, trials: Sequence[Trial], of: str) -> list[tuple[float, float]]:
-    """(true value, prediction) of each trial. TileError if a trial lacks a feature."""
+    """The true value and the prediction of each trial. Raises a TileError if a trial lacks a feature."""
     found = []
     for trial in trials:
         try:

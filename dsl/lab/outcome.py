@@ -1,4 +1,4 @@
-"""The outcome of tuning one launch at one case: its trials, the best ones, and those that tie."""
+"""The outcome of tuning one launch at one case: its trials, the best points, and the points that tie."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from dsl.lab.trial import Trial
 
 @dataclass(slots=True)
 class Outcome:
-    """A launch at one case. points: their number; candidates: by index, those that were tried, found in the log or left
-    out; trials: by the same index; left_out: candidates for which there was no time; found: trials from the log; moves:
-    bytes that the launch moves, None if unknown; predicted: a model's predictions by index."""
+    """A launch at one case.
+
+    `points` is the number of points. `candidates` maps indices to points that were tried, found in the log or left out.
+    `trials` has the same keys. `left_out` counts the candidates for which no time was left. `found` counts the trials
+    from the log. `moves` is the number of bytes that the launch moves, or None if unknown. `predicted` maps indices to
+    a model's predictions.
+    """
 
     call: TuningCall
     values: dict[str, Any]
@@ -29,11 +33,13 @@ class Outcome:
     predicted: Mapping[int, float] = field(default_factory=dict)
 
     def intervals(self) -> dict[int, tuple[float, float, float]]:
-        """(median, low, high) of each measured point, in microseconds of the median contest: results of other contests,
-        on other devices or days, are scaled by the reference point's time there."""
+        """Maps each measured point to the median and the interval of its time, in microseconds of the median contest.
+
+        Contests on other devices or days are scaled by the time that the reference point took in them.
+        """
         measured = {index: trial for index, trial in self.trials.items() if trial.status == "measured"}
         of_contest = {t.contest: t.reference_us for t in measured.values() if t.reference_us}
-        # The median contest: one on a throttled device must not set the scale.
+        # The median contest sets the scale, so that a contest on a throttled device does not set it.
         usual = median(of_contest.values()) if of_contest else 1.0
         scales = {index: usual / trial.reference_us if trial.reference_us else 1.0 for index, trial in measured.items()}
         return {
@@ -43,11 +49,11 @@ class Outcome:
 
     @property
     def fine(self) -> list[int]:
-        """Points with a right result, the best first."""
+        """Points with a right result, best first."""
         intervals = self.intervals()
         good = [index for index, trial in self.trials.items() if trial.is_fine]
         ranks = {index: intervals[index][:1] if index in intervals else self.trials[index].rank for index in good}
-        # The index decides between equals: the order must not depend on the order of trials.
+        # The index decides between equal points, so that the result does not depend on the order of trials.
         return sorted(good, key=lambda index: (ranks[index], index))
 
     @property
@@ -56,7 +62,8 @@ class Outcome:
 
     @property
     def ties(self) -> list[int]:
-        """Points that tie with the best, the best first: by overlapping intervals, or by equal counters."""
+        """Points that tie with the best point, best first. Points tie if their intervals overlap or their counters are
+        equal."""
         fine = self.fine
         if fine and self.trials[fine[0]].status == "counted":
             return [index for index in fine if self.trials[index].rank == self.trials[fine[0]].rank]
@@ -65,5 +72,6 @@ class Outcome:
 
     @property
     def winner(self) -> int | None:
-        """Of the points that tie, the first in the order of the file's sets: a tie does not change a tuned file."""
+        """The first point in the order of the file's sets among the points that tie. With this rule, a tie does not
+        change a tuned file."""
         return min(self.ties, default=None)

@@ -1,4 +1,4 @@
-"""Where trials run: on a GPU, or on the emulator in place of one."""
+"""The device that runs trials: a GPU, or the emulator in its place."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from dsl.lowering.ir.targets import Target, target
 
 WAIT_SECONDS = 300.0
-"""Longest wait for a GPU, which may have up to 64 launches queued; then the launch is taken to hang."""
+"""Longest wait for a GPU, which may have up to 64 launches queued. After this time, the launch counts as a hang."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningPlace:
-    """A device: `device` is `emulator` or `cuda:0`; `name` of the chip; `driver`: its version."""
+    """A device. `device` is `emulator` or a name such as `cuda:0`. `name` is the chip's name, `driver` the driver's
+    version."""
 
     device: str
     name: str
@@ -27,11 +28,11 @@ class TuningPlace:
 
     @property
     def is_timed(self) -> bool:
-        """Whether launches are timed; else they are only counted."""
+        """Whether launches are timed. Otherwise they are only counted."""
         return self.ordinal is not None
 
     def limited(self) -> AbstractContextManager[None]:
-        """Around launches: on a GPU, a launch that does not end is DeviceError `time-limit`."""
+        """A context for launches. On a GPU, a launch that does not end raises a DeviceError `time-limit`."""
         if self.ordinal is None:
             return nullcontext()
         from dsl.runtime.cuda.context import time_limit
@@ -51,7 +52,7 @@ def find_place(device: str, arch: str | None = None) -> TuningPlace:
     ordinal = choose(device)
     name = "emulator" if ordinal is None else f"cuda:{ordinal}"
     facts = device_facts(name, *([] if arch is None else [target(arch).arch]))
-    # Part of a trial's identity: another driver may compile the PTX to other code.
+    # The driver is part of a trial's identity, since another driver may compile the PTX to other code.
     driver = None
     if ordinal is not None:
         from dsl.runtime.cuda.driver import version

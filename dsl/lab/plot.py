@@ -1,4 +1,4 @@
-"""A picture of the outcomes: for each the points from fast to slow, with intervals. Needs matplotlib."""
+"""A picture of outcomes. Each outcome shows its points from fast to slow, with intervals. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ WIDTH, HEIGHT = 9.0, 3.6
 """Size of one outcome's axes, in inches."""
 MOST_LABELS = 40
 LOGARITHMIC = 5
-"""Ratio of slowest to fastest above which the axis is logarithmic."""
+"""The axis is logarithmic if the slowest point takes more than this multiple of the fastest point's time."""
 
 
 def require_matplotlib(path: Path, option: str = "--plot") -> None:
-    """TileError `tool` if no picture of this name can be drawn; checked before anything is measured."""
+    """Raises a TileError `tool` if no picture of this name can be drawn. Called before anything is measured."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
@@ -30,8 +30,11 @@ def require_matplotlib(path: Path, option: str = "--plot") -> None:
 
 
 def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
-    """Writes the picture: medians with intervals in microseconds, points that tie filled; on the emulator each counter
-    as a multiple of its least value."""
+    """Writes the picture. Points that tie are filled.
+
+    On a GPU it shows medians with intervals in microseconds. On the emulator it shows each counter as a multiple of its
+    least value.
+    """
     from matplotlib.figure import Figure
 
     shown = [outcome for outcome in outcomes if outcome.fine]
@@ -46,7 +49,7 @@ def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
         axes.set_title(title(outcome), fontsize=9)
         axes.grid(axis="y", alpha=0.3)
         axes.set_xticks([])
-        # More labels would overlap.
+        # More labels than this would overlap.
         if len(fine) <= MOST_LABELS:
             names = varying(outcome)[1]
             labels = [_label(outcome, index, names) for index in fine]
@@ -55,7 +58,7 @@ def draw(outcomes: list[Outcome], path: Path, device: str) -> None:
 
 
 def _label(outcome: Outcome, index: int, names: list[str]) -> str:
-    """The constants of a point, and on the emulator its branch; with times the colour shows the branch."""
+    """The constants of a point. On the emulator the branch is added, since only times show the branch by colour."""
     settings = outcome.candidates[index].settings
     counted = outcome.trials[index].status == "counted"
     parts = [f"{n}={settings[n]}" for n in names if n in settings and not n.endswith("schedule")]
@@ -80,7 +83,7 @@ def _times(axes: Any, outcome: Outcome, fine: list[int]) -> None:
             medians = [median for median, _, _ in found]
             errors = [[median - low for median, low, _ in found], [high - median for median, _, high in found]]
             axes.errorbar(
-                # One call for filled and one for hollow points: a call has one marker face.
+                # Filled and hollow points need two calls, since a call has a single marker face.
                 [places[index] for index in part], medians, errors, fmt="o", markersize=4, capsize=2,
                 color=f"C{number}", markerfacecolor=None if filled else "white",
                 label=f"{name}{' (ties with the best)' if filled else ''}",
@@ -96,7 +99,7 @@ def _counters(axes: Any, outcome: Outcome, fine: list[int]) -> None:
     ranks = [outcome.trials[index].rank for index in fine]
     for name, counts in zip(RANK, zip(*ranks, strict=True), strict=True):
         least = min(counts)
-        # A counter that is 0 somewhere has no multiple of its least.
+        # A counter that is 0 at some point has no multiples.
         if least:
             axes.plot(
                 range(len(fine)), [count / least for count in counts], "o-", markersize=4, label=COLUMNS[name].label

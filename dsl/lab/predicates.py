@@ -34,7 +34,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def ends_differ(predicate: Predicate, ends: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
-    """The answer at the first of two ends. TileError if an answer is unknown, or both are the same."""
+    """The answer at the first end. Raises a TileError if an answer is unknown or both answers are the same."""
     answers = [predicate.holds(end) for end in ends]
     for answer, end, name in zip(answers, ends, names, strict=True):
         if answer is None:
@@ -51,15 +51,18 @@ def ends_differ(predicate: Predicate, ends: Sequence[Mapping[str, Any]], names: 
 
 @dataclass(frozen=True, slots=True)
 class FigureBound:
-    """A comparison: `name sign value`."""
+    """A comparison of the form `name sign value`."""
 
     name: str
     sign: str
     value: float | str
 
     def holds(self, figures: Mapping[str, Any]) -> bool | None:
-        """Whether it holds for figures by name. A figure (median, low, high) decides only if all three agree. None:
-        undecided, or the figure is unknown."""
+        """Whether the comparison holds. `figures` maps names to values. The result is None if the comparison is
+        undecided or the figure is unknown.
+
+        A figure with an interval (median, low, high) decides only if all three values give the same answer.
+        """
         found = figures.get(self.name)
         if found is None:
             return None
@@ -76,9 +79,9 @@ class Predicate:
     terms: tuple[FigureBound, ...]
 
     def holds(self, figures: Mapping[str, Any]) -> bool | None:
-        """False if a term fails; None if no term fails, and one is undecided."""
+        """Returns False if a term fails. Returns None if no term fails and at least one term is undecided."""
         answers = [term.holds(figures) for term in self.terms]
-        # A term that fails decides, whatever the others are.
+        # A single failing term decides, whatever the other terms are.
         return False if False in answers else None if None in answers else True
 
     def said(self, figures: Mapping[str, Any]) -> str:
@@ -101,20 +104,20 @@ class Predicate:
 
 def wanted_for(names: Collection[str]) -> Wanted:
     """What a trial must measure for these figures."""
-    # Disassembling costs a second tool; a predicate of registers does without.
+    # Disassembling takes a second tool, which a condition on registers does not need.
     code: Code = "counted" if {*SASS} & {*names} else "assembled" if {*CODE} & {*names} else "none"
     return Wanted(code, bool({*names} - {*CODE, *SASS}), times=bool({*TIMES} & {*names}))
 
 
 def check_figure(name: str) -> None:
-    """TileError `option` for a name that is not a figure."""
+    """Raises a TileError `option` for a name that is not a figure."""
     if name not in known_names():
         hint = closest(name, known_names()) or f"known: {', '.join(known_names())}"
         raise TileError("option", None, f"a trial has no figure '{name}'", hint)
 
 
 def predicate(text: str) -> Predicate:
-    """Parses a condition. Raises TileError `option`."""
+    """Parses a condition. Raises a TileError `option`."""
     return Predicate(text, tuple(term(part) for part in re.split(r"\band\b", text)))
 
 

@@ -1,4 +1,4 @@
-"""What made a trial, so that it can be repeated: the project's code, plug-ins, packages, tools, commit."""
+"""The versions behind a trial, so that it can be repeated: the project's code, plug-ins, packages, tools, commit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,24 @@ from dsl.lowering.ir.plugins import NONE, Plugins
 
 ROOT = Path(__file__).parents[2]
 RUNTIME = "dsl/runtime"
-"""The part of `dsl` that runs and counts code; the rest compiles it. Both decide results, counters and trials."""
+"""The part of `dsl` that runs and counts code. The rest compiles code. A trial depends on both parts."""
 PACKAGES = ("llvmlite", "numpy", "cuda-bindings")
 TOOLS = ("ptxas", "nvdisasm")
 
 
 def versions(plugins: Plugins = NONE) -> dict[str, str]:
-    """What decides a trial besides device and driver: digests of the project's code and of the plug-ins, versions of
-    Python, packages and tools; not of what is not installed. Trials of other versions are never used from a log."""
+    """All versions that a trial depends on, except device and driver. A trial of other versions is never used from a
+    log.
+
+    The result has digests of the project's code and of the plug-ins, and versions of Python, packages and tools.
+    Packages and tools that are not installed are left out.
+    """
     return {**_installed(), **{f"plugin {name}": each for name, each in plugins.digests.items()}}
 
 
 @cache
 def _installed() -> dict[str, str]:
-    """Computed once a process: files that change later are not the code that it has loaded."""
+    """Computed once per process. Files that change later do not affect the code that the process has loaded."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.tools import version_of
 
@@ -46,11 +50,12 @@ def _installed() -> dict[str, str]:
 
 
 def digests(root: Path) -> dict[str, str]:
-    """SHA-256 of the files, code and data, that compile and that run; 12 hexadecimal digits each."""
+    """SHA-256 digests of two sets of files. The compiler's files compile code, and the runtime's files run it. Each has
+    12 hexadecimal digits."""
     made = {"compiler": hashlib.sha256(), "runtime": hashlib.sha256()}
     for path in sorted((root / "dsl").rglob("*")):
         if path.suffix not in (".md", ".pyc") and path.is_file():
-            # The name is part of the digest: a moved file is another version.
+            # The name is part of the digest, since a moved file makes another version.
             name = path.relative_to(root).as_posix()
             about = name.encode() + b"\0" + path.read_bytes() + b"\0"
             made["runtime" if name.startswith(f"{RUNTIME}/") else "compiler"].update(about)
@@ -59,12 +64,13 @@ def digests(root: Path) -> dict[str, str]:
 
 @cache
 def commit() -> str | None:
-    """The commit of the project, with "-dirty" if files differ from it; None outside of a checkout of its own."""
+    """The commit of the project, with "-dirty" if files differ from it. The result is None unless the project has its
+    own checkout."""
     words = ["git", "-C", str(ROOT)]
     with suppress(OSError, subprocess.SubprocessError):
         about = {"capture_output": True, "text": True, "errors": "replace", "timeout": 10, "check": True}
         top = subprocess.run([*words, "rev-parse", "--show-toplevel"], **about)  # type: ignore[call-overload]
-        # Installed into another project's repository, it would name that one's commit.
+        # If the project is installed inside another repository, git would name that repository's commit.
         if Path(top.stdout.rstrip("\n")).resolve() == ROOT.resolve():
             said = subprocess.run(  # type: ignore[call-overload]
                 [*words, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], **about
@@ -74,17 +80,18 @@ def commit() -> str | None:
 
 
 def now() -> str:
-    """The current time in UTC: `2026-11-28T06:30:00Z`."""
+    """The current time in UTC, such as `2026-11-28T06:30:00Z`."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def ptx_digest(ptx: str) -> str:
-    """SHA-256 of a PTX text, without the paths by which files were given; 16 hexadecimal digits."""
+    """SHA-256 of a PTX text, as 16 hexadecimal digits. Paths in the text are left out, since they depend on how the
+    user gave them."""
     text = re.sub(r'^(//dsl .*?"source":\{"file":)"(?:[^"\\]|\\.)*"', r'\1""', ptx, flags=re.M)
     text = re.sub(r'^(\s*\.file\s+\d+) "[^"\n]*"', r'\1 ""', text, flags=re.M)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def differing(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The names whose versions differ, or that one side lacks."""
+    """The names whose versions differ, or that only one side has."""
     return [name for name in dict.fromkeys([*now, *then]) if then.get(name) != now.get(name)]

@@ -1,4 +1,4 @@
-"""The results of tuning on the terminal and as data: points from fast to slow, the landscape, rejected points."""
+"""Tuning results as terminal output and as data: points from fast to slow, the landscape, rejected points."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dsl.text.figures import COLUMNS, whole
 from dsl.text.terminal import Terminal, table
 
 SHOWN = 20
-"""Points of a table, besides those that tie with the best; `--json` and the log have all."""
+"""Number of points in a table, besides points that tie with the best. `--json` and the log have all points."""
 TAKEN = ("registers", "shared_bytes", "threads")
-"""The resources of each launch of a point."""
+"""The resources that the table shows for each launch of a point."""
 
 
 def varying(outcome: Outcome) -> tuple[dict[str, Any], list[str]]:
-    """(settings that all candidates share, names of the others)."""
+    """The settings that all candidates share, and the names of the other settings."""
     rows = [candidate.settings for candidate in outcome.candidates.values()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     same = [name for name in names if len({str(row.get(name)) for row in rows}) == 1]
@@ -31,8 +31,11 @@ def varying(outcome: Outcome) -> tuple[dict[str, Any], list[str]]:
 
 
 def landscape(outcome: Outcome) -> dict[str, dict[str, float]]:
-    """For each varying setting and each value of it: the best median (µs) over the other settings; on the emulator the
-    number of points that are better than the best with this value."""
+    """Maps each varying setting and each of its values to the best result with this value.
+
+    On a GPU the best result is the least median in microseconds. On the emulator it is the number of points that are
+    better than the best point with this value.
+    """
     out: dict[str, dict[str, float]] = {}
     fine, intervals = outcome.fine, outcome.intervals()
     for name in varying(outcome)[1]:
@@ -42,7 +45,7 @@ def landscape(outcome: Outcome) -> dict[str, dict[str, float]]:
             if name in setting:
                 better = sum(outcome.trials[other].rank < trial.rank for other in fine[:place])
                 best.setdefault(str(setting[name]), intervals[index][0] if index in intervals else better)
-        # A setting of one value among the right points has nothing to compare.
+        # A setting that has a single value among the right points allows no comparison.
         if len(best) > 1:
             out[name] = best
     return out
@@ -78,7 +81,7 @@ def show(outcome: Outcome, place: TuningPlace, console: Terminal) -> None:
 
 
 def of_the_model(outcome: Outcome) -> str:
-    """How well the model's order agrees with the results."""
+    """Says how well the model's order agrees with the results."""
     both = [index for index in outcome.fine if index in outcome.predicted]
     ranks = [outcome.trials[index].rank for index in both]
     found = rank_correlation([ranks.index(rank) for rank in ranks], [outcome.predicted[index] for index in both])
@@ -140,7 +143,7 @@ def by_value(outcome: Outcome, best: Mapping[str, float]) -> str:
 
 
 def show_thrown_out(outcome: Outcome, console: Terminal) -> None:
-    """Prints their number, and each distinct reason with its first point."""
+    """Prints the number of rejected points, and each distinct reason with the first point that has it."""
     out = outcome.thrown_out
     if not out:
         return

@@ -1,7 +1,7 @@
-"""Roofline plots: operations a second over operations a byte of memory, below what the device allows.
+"""Roofline plots: operations per second over operations per byte of memory, under the device's limits.
 
-After Williams, Waterman, Patterson, "Roofline" (CACM 52, 2009). A launch is a point at its measured time; without a GPU
-at the time of its busiest unit, which is the least possible. Needs matplotlib.
+After Williams, Waterman, Patterson, "Roofline" (CACM 52, 2009). A launch is a point at its measured time. Without a
+GPU, the time of its busiest unit is used, which is the least possible time. Needs matplotlib.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ HEIGHT = 5.4
 """Height of the picture, in inches."""
 MARGIN = 4.0
 """Factor by which the axes extend beyond the points and the ridges."""
-# matplotlib's own cycle of colours; beyond ten launches the marker changes.
+# The length of matplotlib's own cycle of colours. Beyond ten launches the marker changes.
 COLOURS = 10
 MARKERS = "osD^v<>P*X"
 
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
-    """A launch: operations a byte, and operations a second: measured (None without a GPU), and at most, by its busiest
-    unit."""
+    """A launch in the picture.
+
+    `intensity` is in operations per byte. `measured` is in operations per second, or None without a GPU. `most` is the
+    greatest rate that its busiest unit allows.
+    """
 
     name: str
     bound: LaunchBound
@@ -38,7 +41,7 @@ class RooflinePoint:
 
 
 def points_of(reports: Sequence[Report]) -> tuple[list[RooflinePoint], list[str]]:
-    """The points of all launches; and the launches that cannot be drawn, with the reason."""
+    """The points of all launches. The second list names each launch that cannot be drawn, with the reason."""
     points: list[RooflinePoint] = []
     left: list[str] = []
     for report in reports:
@@ -61,8 +64,10 @@ def points_of(reports: Sequence[Report]) -> tuple[list[RooflinePoint], list[str]
 
 
 def draw_roofline(reports: Sequence[Report], path: Path) -> tuple[int, list[str]]:
-    """Writes the picture. Returns the number of its launches, and those left out, with the reason. TileError `option`
-    if there is none."""
+    """Writes the picture. Returns the number of launches in it, and the launches left out with the reason.
+
+    Raises a TileError `option` if no launch can be drawn.
+    """
     from matplotlib.figure import Figure
 
     points, left = points_of(reports)
@@ -80,7 +85,7 @@ def draw_roofline(reports: Sequence[Report], path: Path) -> tuple[int, list[str]
     axes.set_xlabel(f"operations a byte of memory ({operations_in_words(points)})")
     axes.set_title(title(reports, points), fontsize=9)
     axes.grid(which="both", alpha=0.2)
-    # Outside of the axes: it would hide points.
+    # The legend is outside of the axes, where it hides no points.
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=1 + len(names) // 30)
     figure.savefig(path, dpi=150)
     return len(points), left
@@ -106,8 +111,11 @@ def operations_in_words(points: Iterable[RooflinePoint]) -> str:
 
 
 def launches(axes: Any, points: Sequence[RooflinePoint], name: str, style: dict[str, Any]) -> None:
-    """Draws the launches of one kernel and schedule: filled as measured, with a line up to the limit of the busiest
-    unit; hollow at that limit without a time."""
+    """Draws the launches of one kernel and schedule.
+
+    A measured launch is a filled mark, with a line up to the limit of its busiest unit. A launch without a time is a
+    hollow mark at that limit.
+    """
     measured = [point for point in points if point.measured is not None]
     forecast = [point for point in points if point.measured is None]
     units = ", ".join(dict.fromkeys(str(point.bound.name) for point in points))
@@ -121,15 +129,15 @@ def launches(axes: Any, points: Sequence[RooflinePoint], name: str, style: dict[
             face = style["color"] if is_filled else "white"
             marks = {"linestyle": "none", "markersize": 6, "markerfacecolor": face, "zorder": 3, "label": label}
             axes.plot([point.intensity for point in some], heights, **style, **marks)
-            # One entry in the legend for both.
+            # Filled and hollow marks share one entry in the legend.
             label = None
 
 
 def roofs(axes: Any, points: Sequence[RooflinePoint]) -> None:
-    """Draws the slope of the memory up to the highest ceiling, and each ceiling right of its ridge."""
+    """Draws the slope of the memory up to the highest ceiling, and each ceiling to the right of its ridge."""
     bandwidth = next((point.bound.bandwidth for point in points if point.bound.bandwidth), None)
-    # Units with one rate share a line and its label.
-    ceilings: dict[float, dict[str, None]] = {}  # rate → the units of that rate
+    # Units with the same rate share a line and its label.
+    ceilings: dict[float, dict[str, None]] = {}  # maps a rate to the units that have it
     for point in points:
         for name, rate in point.bound.ceilings.items():
             ceilings.setdefault(rate, {})[name] = None
@@ -151,7 +159,7 @@ def roofs(axes: Any, points: Sequence[RooflinePoint]) -> None:
 
 
 def in_units(rate: float, unit: str) -> str:
-    """A rate with a prefix: `4.92 TB/s`."""
+    """A rate with a prefix, such as `4.92 TB/s`."""
     for prefix, size in (("P", 1e15), ("T", 1e12)):
         if rate >= size:
             return f"{rate / size:.3g} {prefix}{unit}"

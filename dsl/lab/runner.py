@@ -1,4 +1,4 @@
-"""The one way to try a launch of an example: compiled, counted, checked, and timed beside others."""
+"""The only way to try a launch of an example: it is compiled, counted, checked, and timed beside other launches."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ from dsl.runtime.renewed import Renewed, changed_spans, in_a_row
 
 FIRST_BLOCKS = 8
 COUNT_SECONDS = 60.0
-"""Limits of what the emulator counts of a launch on a GPU, for each of many trials: blocks, and seconds."""
+"""For each trial on a GPU, the emulator counts at most this many blocks, and for at most this many seconds."""
 RACES = ("race", "uninitialised read", "in flight")
-"""Kinds of findings that missing order causes: a thread did not wait for another."""
+"""Kinds of findings that missing order causes: a thread did not wait for another thread."""
 
 
 @dataclass(slots=True)
 class Ready:
-    """A plan that can be launched, with its kernels' arguments. renew: restores what a launch changes."""
+    """A plan that can be launched, with its kernels' arguments.
+
+    `renew` restores the contents that a launch changes. `renew` is None if a launch needs no restored contents.
+    """
 
     bound: BoundPlan
     arguments: list[list[Any]]
@@ -52,14 +55,14 @@ class LazyCase:
 
 
 def with_arguments(call: TuningCall, case: LazyCase) -> TuningCall:
-    """A launch with the facts of its arguments; the case runs if only that gives them."""
+    """A launch with the properties of its arguments. The case runs if nothing else gives these properties."""
     if call.facts.is_known:
         return call
     return replace(call, facts=replace(call.facts, arguments=case().arguments(call.index)))
 
 
 class Counts:
-    """Counters of the emulator over the launches of a plan; first blocks are scaled to the whole launch."""
+    """The emulator's counters over the launches of a plan. Counts of first blocks are scaled to the whole launch."""
 
     def __init__(self) -> None:
         from dsl.runtime.emulator import Counters
@@ -69,7 +72,7 @@ class Counts:
         self.findings: list[Any] = []
 
     def add(self, part: FirstBlocks) -> None:
-        """Adds a launch, or its first blocks, with all their findings."""
+        """Adds a launch or its first blocks, with all findings."""
         result, whole = part.result, part.times
         self.findings += result.findings
         if result.counters is None:
@@ -89,9 +92,12 @@ class Counts:
 
 
 class Runner:
-    """Tries plans of one launch of an example at one case. `lines`: trials keep counters by line; `may_spill`: plans
-    that spill registers still run; `budget`: limit of thread instructions of a launch on the emulator; `blocks`: number
-    of blocks that the emulator counts of a launch on a GPU."""
+    """Tries plans of one launch of an example at one case.
+
+    If `lines` is set, trials keep counters by line. If `may_spill` is set, plans that spill registers still run.
+    `budget` limits the thread instructions of a launch on the emulator. For a launch on a GPU, the emulator counts the
+    first `blocks` blocks.
+    """
 
     def __init__(self, place: TuningPlace, case: LazyCase, index: int):
         self.place, self.case, self.index = place, case, index
@@ -100,8 +106,11 @@ class Runner:
         self.blocks = FIRST_BLOCKS
 
     def attempt(self, trial: Trial, plan: Plan, made: Sequence[Made], run: bool = True) -> Ready | None:
-        """Everything about a plan except its times: sets the trial's status and counters. None if it cannot be
-        launched. Without `run` it is only compiled. Raises DeviceError after a fault that poisons the device."""
+        """Does everything about a plan except its times. It sets the trial's status and counters.
+
+        Without `run` the plan is only compiled. Returns None if the plan is not to be launched. Raises DeviceError
+        after a fault that poisons the device.
+        """
         # A shared log has trials of many hosts.
         trial.where = f"{gethostname()} {self.place.device}"
         error = next((each.error for each in made if each.error is not None), None)
@@ -126,13 +135,13 @@ class Runner:
             if isinstance(fault, FindingError):
                 trial.reason = in_words(fault.finding)
                 trial.status = "race" if fault.finding.kind in RACES else "failed"
-            # No further launch is possible in this process.
+            # After this fault, this process can launch nothing more.
             if isinstance(fault, DeviceError) and fault.code in LASTING:
                 raise
             return None
 
     def kernels(self, trial: Trial, made: Sequence[Made]) -> list[Any]:
-        """Loads the code; sets the trial's resources. Raises LaunchError or DeviceError."""
+        """Loads the code and sets the trial's resources. Raises LaunchError or DeviceError."""
         from dsl.runtime import Kernel
 
         kernels = [Kernel(each.ptx or "", each.entry, self.place.device) for each in made]
@@ -147,10 +156,14 @@ class Runner:
         return Ready(bound, arguments, partial(renew, launched, bound) if changed_spans(launches) else None)
 
     def check(self, trial: Trial, ready: Ready, whole: bool = False) -> None:
-        """Runs it once: the status becomes `measured` on a GPU (times follow) or `counted` on the emulator, or `wrong`.
-        The counters are set in any case, also after a finding of the emulator, which is raised as FindingError."""
+        """Runs the plan once and sets the status.
+
+        The status is `wrong` after a wrong result, else `counted` on the emulator. On a GPU the status stays
+        `measured`, and the times follow later. On the emulator the counters are set even if a finding raises
+        FindingError.
+        """
         emulated = self.place.ordinal is None
-        # The emulator runs on behind a finding, so that a race has counters, too.
+        # The emulator continues after a finding, so that a racing launch has counters, too.
         options: dict[str, Any] = {"on_finding": "collect"} if emulated else {}
         if emulated and self.budget is not None:
             options["budget"] = self.budget
@@ -175,14 +188,16 @@ class Runner:
             trial.status = "counted"
 
     def count(self, trial: Trial, plan: Plan, made: Sequence[Made]) -> list[Any]:
-        """Counts the first blocks of a GPU's launch on the emulator, scaled to its grid; returns the findings. Nothing
-        is counted if the arrays are large, or the emulator cannot run it."""
+        """Counts the first blocks of a GPU's launch on the emulator, scaled to its grid. Returns the findings.
+
+        Nothing is counted if the arrays are large or the emulator cannot run the launch.
+        """
         from dsl.runtime import Kernel
 
         launched = self.case().recorder.launched[self.index]
         if array_bytes(launched.given) > COUNTED_BYTES:
             return []
-        # The arrays of the host have the results of the example by now.
+        # By now the host's arrays hold the results of the example, so written arrays are taken from before the launch.
         written = {name: on_host(launched.before[name], launched.given[name]) for name in launched.written}
         given = {**launched.given, **written}
         bound = BoundPlan(launched.function, plan, [Kernel(each.ptx or "", each.entry, "emulator") for each in made])
@@ -200,7 +215,7 @@ class Runner:
     # ---- times ----
 
     def rounds(self, launches: list[Callable[[], object]], rounds: int, order: Random) -> list[list[float]]:
-        """Microseconds of each round for each launch, on a GPU: see `measure_rounds`."""
+        """The microseconds of each round, one list for each launch. Only for a GPU: see `measure_rounds`."""
         from dsl.runtime.cuda.timing import measure_rounds
 
         assert self.place.ordinal is not None
@@ -209,13 +224,13 @@ class Runner:
 
 
 def renew(launched: Launched, bound: BoundPlan) -> None:
-    """Restores what a launch of a call changes."""
+    """Restores the contents that a launch of a call changes."""
     launched.put_back()
     bound.zero_workspaces()
 
 
 def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
-    """The resources of a kernel: on a GPU as its driver reports them."""
+    """The resources of a kernel. On a GPU its driver reports them."""
     facts = expected(kernel.header, made, place)
     if place.ordinal is not None:
         take(facts, kernel.attributes(place.ordinal))
@@ -223,7 +238,7 @@ def described(kernel: Any, made: Made, place: TuningPlace) -> StepFacts:
 
 
 def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
-    """The resources of a kernel before it is loaded, as ptxas reports them, if it is installed."""
+    """The resources of a kernel before it is loaded, as ptxas reports them if it is installed."""
     from dsl.runtime import device_facts
     from dsl.runtime.chips import occupancy
 
@@ -239,13 +254,14 @@ def expected(header: Any, made: Made, place: TuningPlace) -> StepFacts:
 
 
 def raise_first(counts: Counts, label: str) -> None:
-    """FindingError for the emulator's first finding."""
+    """Raises a FindingError for the emulator's first finding."""
     if counts.findings:
         raise FindingError(f"{label}: {counts.findings[0]}", counts.findings[0])
 
 
 def prepared(ready: Ready) -> Callable[[], object]:
-    """All launches of a plan as one function, with arguments checked and packed once, to be called repeatedly."""
+    """A function that does all launches of a plan. The arguments are checked and packed once. The function can then be
+    called repeatedly."""
     kernels = ready.bound.in_turn(ready.arguments)
     launch = in_a_row([kernel.bind(*values) for kernel, values in zip(kernels, ready.arguments, strict=True)])
     return launch if ready.renew is None else Renewed(launch, ready.renew)

@@ -1,4 +1,4 @@
-"""The interface of searches: a search requests points of a launch, and receives their results.
+"""The interface of searches. A search requests points of a launch and receives their results.
 
 Your own search is a class derived from `Search`, registered under a name:
 
@@ -23,9 +23,12 @@ from dsl.lab.trial import Trial
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a launch. index: its place in the order of the file's sets, which decides ties; settings by name:
-    `schedule`, constants and choices, without names that do not exist under its other settings; is_default: the first
-    of each set of its schedule."""
+    """A point of a launch.
+
+    `index` is its place in the order of the file's sets, which decides ties. `settings` maps names to values:
+    `schedule`, constants and choices. A name that the other settings rule out is missing. `is_default` says whether the
+    point takes the first value of each set of its schedule.
+    """
 
     index: int
     settings: Mapping[str, Any]
@@ -35,22 +38,27 @@ class Point:
 class Search:
     """The state of one search over the points of one launch at one case.
 
-    The tuner calls `ask(count)`, tries those points, and calls `tell`; repeatedly, and again before all results are
-    told, since devices work side by side. An empty answer while no result is pending ends the search. Trials of the log
-    are told before the first `ask`, also for points that are never requested.
+    The tuner calls `ask(count)`, tries the returned points, and passes their results to `tell`. The tuner repeats these
+    steps. Since devices work in parallel, the tuner may call `ask` again before it has told all results to the search.
+    If `ask` returns nothing while no result is pending, the search ends. Before the first `ask`, the tuner tells the
+    trials of the log, even for points that are never requested.
 
-    A point may be requested again: a GPU measures it once more, for `rungs`; on the emulator, whose counters never
-    vary, its result is told again. Only the first request counts against the budget.
+    A search may request a point again. A GPU then measures the point once more, with the rounds of `rungs`. On the
+    emulator, whose counters never vary, the tuner tells its result again. Only the first request counts against the
+    budget.
 
-    points: in the order in which to try them by default: the defaults, then the others in random order, or as a model
-    predicts. budget: how many may be tried, None for all. random: seeded by `--seed`, the only source of chance, so
-    that the same command tries the same points."""
+    `points` has the default order of trying: first the defaults, then the others in random order or as a model
+    predicts. `budget` limits how many points may be tried, None for all. `random` is seeded by `--seed` and must be the
+    only source of chance, so that the same command tries the same points.
+    """
 
     is_ordered: ClassVar[bool] = False
-    """Whether it takes points in the order of `points`, so that a model can decide which come first."""
+    """Whether the search takes points in the order of `points`, so that a model can decide which points come first."""
     rungs: Sequence[int] = RUNGS
-    """Rounds of each rung of the contest for the points of the last `ask`. Their results are told after all rungs;
-    after each rung, points that are certainly slower than the best drop out."""
+    """The points of the last `ask` are measured in a contest. This sets the number of rounds of each rung.
+
+    After each rung, points that are certainly slower than the best drop out. The results are told after all rungs.
+    """
 
     def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
         self.points, self.budget, self.random = points, budget, Random(seed)
@@ -58,12 +66,15 @@ class Search:
         self.told: dict[int, Trial] = {}
 
     def ask(self, count: int) -> Sequence[Point]:
-        """At most `count` points to try next; fewer, or none, if pending results must be told first."""
+        """At most `count` points to try next. It returns fewer points, or none, if pending results must be told
+        first."""
         raise NotImplementedError
 
     def tell(self, trials: Mapping[int, Trial]) -> None:
-        """Results of points, by index. `Trial.is_fine`: it is right and was measured; `Trial.rank`: smaller is
-        better."""
+        """Receives results of points, by index.
+
+        `Trial.is_fine` says whether the result is right and has a time or counters. A smaller `Trial.rank` is better.
+        """
         self.told.update(trials)
 
     # ---- what searches have in common ----
@@ -82,13 +93,14 @@ class Search:
         return [point for point in self.points if self.is_fresh(point)]
 
     def take(self, points: Iterable[Point], count: int) -> list[Point]:
-        """The first of some fresh points, at most `count` and within the budget; marks them as requested."""
+        """Takes the first of the given fresh points, at most `count` and within the budget, and marks them as
+        requested."""
         found = list(islice(points, min(count, self.left)))
         self.asked |= {point.index for point in found}
         return found
 
     def fine(self) -> list[Point]:
-        """The points with a right result, the best first; equals in the file's order."""
+        """The points with a right result, best first. Equally good points have the file's order."""
         good = [point for point in self.points if point.index in self.told and self.told[point.index].is_fine]
         return sorted(good, key=lambda point: (self.told[point.index].rank, point.index))
 
@@ -100,12 +112,14 @@ class Search:
 
 Class = TypeVar("Class", bound=type[Search])
 SEARCHES: dict[str, type[Search]] = {}
-"""Classes of searches by name."""
+"""Search classes by name."""
 
 
 def search(name: str) -> Callable[[Class], Class]:
-    """Registers a class derived from `Search` for `dsl tune --search`. ValueError for a name that another file has
-    registered, TypeError for anything else than such a class."""
+    """Registers a class derived from `Search` for `dsl tune --search`.
+
+    Raises ValueError for a name that another file has registered, and TypeError for anything but such a class.
+    """
 
     def register(made: Class) -> Class:
         if not isinstance(made, type) or not issubclass(made, Search):

@@ -1,4 +1,4 @@
-"""The search `optuna`: its tree-structured Parzen estimator, through its ask-and-tell interface. Needs optuna."""
+"""The search `optuna`: optuna's tree-structured Parzen estimator, through its ask-and-tell interface. Needs optuna."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from dsl.lab.trial import Trial
 from dsl.lowering.ir.location import TileError
 
 BATCH = 8
-"""Most points whose results are pending: the sampler learns from a result before it suggests the next point."""
+"""Limit of points with pending results. The sampler learns from each result before it suggests the next point."""
 REPEATS = 32
 """After this many suggestions of known points in a row, a fresh point is drawn at random."""
 
 
 @search("optuna")
 class ByOptuna(Search):
-    """Each setting is a categorical parameter, suggested after those before it, and named after its set: settings with
-    one set share what is learnt about it; sets that depend on other settings are parameters of their own.
-    (Akiba et al., Optuna: A Next-generation Hyperparameter Optimization Framework, 2019.)"""
+    """Each setting is a categorical parameter. The sampler suggests the settings in order.
+
+    A parameter is named after its set. Settings with the same set share what the sampler learns about it. If a set
+    depends on other settings, each of its variants is a separate parameter. (Akiba et al., Optuna: A Next-generation
+    Hyperparameter Optimization Framework, 2019.)
+    """
 
     def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
         super().__init__(points, budget, seed)
@@ -30,13 +33,13 @@ class ByOptuna(Search):
             raise TileError("tool", None, "--search optuna needs optuna", "pip install 'dsl[optuna]'") from None
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.optuna = optuna
-        # constant_liar: pending points count as bad, so that a batch does not suggest the same place eight times.
+        # constant_liar: pending points count as bad, so that a batch does not suggest the same region eight times.
         self.study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True))
         self.in_order = sorted(points, key=lambda point: point.index)
         self.open: dict[int, Any] = {}
-        """optuna's trials without a result yet, by the point's index."""
+        """optuna's trials that have no result yet, by the point's index."""
         for point in points:
-            # The defaults first, as in every search: one of them is the reference.
+            # The defaults come first, as in every search, since one of them is the reference.
             if point.is_default:
                 self.enqueue(point)
 
@@ -71,7 +74,8 @@ class ByOptuna(Search):
         return points[0]
 
     def parameters(self, point: Point) -> Iterator[tuple[str, list[str], str]]:
-        """(parameter, its options, the choice), one after another, that lead to a point."""
+        """The parameters that lead to a point, in order. Each parameter has a name, its options and the chosen
+        option."""
         points = self.in_order
         while (step := next_step(points)) is not None:
             parameter, name, options = step
@@ -84,7 +88,7 @@ class ByOptuna(Search):
         for index, trial in trials.items():
             if index in self.open:
                 self.note(self.open.pop(index), trial)
-            elif index not in self.told:  # of the log
+            elif index not in self.told:  # from the log
                 steps = list(self.parameters(by_index[index]))
                 made = self.optuna.trial.create_trial(
                     params={name: chosen for name, _, chosen in steps},
@@ -97,8 +101,11 @@ class ByOptuna(Search):
         super().tell(trials)
 
     def note(self, of: Any, trial: Trial | None) -> None:
-        """Reports a result to the study; a repeated suggestion of a pending point is reported as failed, which it
-        ignores."""
+        """Reports a result to the study.
+
+        If `trial` is None, the suggestion repeats a pending point. The suggestion is then reported as failed, and the
+        study ignores it.
+        """
         if trial is not None:
             self.study.tell(of, value_of(trial))
         else:
@@ -106,14 +113,18 @@ class ByOptuna(Search):
 
 
 def value_of(trial: Trial) -> float:
-    """The study's value of a trial: a wrong point is worse than all others. As a failed trial, which the sampler
-    ignores, it would be suggested again and again: in three spaces of 625 points, of which 28, 70 and 52 % fail, 45, 72
-    and 70 % of the last 50 of 100 suggestions failed; told as infinity 31, 62 and 50 % (5 seeds each)."""
+    """The value of a trial for the study. A wrong point has the value infinity, which is worse than all others.
+
+    If a wrong point were reported as failed, the sampler would ignore the report and suggest the point again and again.
+    This was measured in three spaces of 625 points, of which 28, 70 and 52 % fail. The last 50 of 100 suggestions were
+    counted, with 5 seeds each. If wrong points are reported as failed, 45, 72 and 70 % of these suggestions fail. If
+    they are reported as infinity, 31, 62 and 50 % fail.
+    """
     return as_number(trial.rank) if trial.is_fine else math.inf
 
 
 def next_step(points: Sequence[Point]) -> tuple[str, str, list[str]] | None:
-    """(parameter, setting, options) of the first setting in which points differ; None for a single point."""
+    """The first setting in which the points differ, as (parameter, setting, options). None for a single point."""
     if len(points) == 1:
         return None
     for name in dict.fromkeys(name for point in points for name in point.settings):
@@ -124,8 +135,11 @@ def next_step(points: Sequence[Point]) -> tuple[str, str, list[str]] | None:
 
 
 def as_number(rank: Sequence[float]) -> float:
-    """One number with the order of ranks, whose later places are whole numbers: the first place, plus less than 1 for
-    the others."""
+    """Maps a rank to one number and keeps the order of ranks. All places of a rank, except the first, must be whole
+    numbers.
+
+    The number is the first place plus a fraction below 1, which represents the other places.
+    """
     first, *others = rank
     if not others:
         return float(first)

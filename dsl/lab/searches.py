@@ -1,4 +1,4 @@
-"""The built-in searches, and the class of each name."""
+"""The built-in searches, and the lookup of a search by its name."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dsl.lowering.ir.location import TileError, closest
 from dsl.runtime.numbers import exact_key
 
 MOST_IN_VAIN = 4
-"""For each point, how often in a row a search may request only known points before it is stopped."""
+"""Limit of requests in a row that contain only known points, for each point. Then the search is stopped."""
 
 
 @search("all")
 class InOrder(Search):
-    """All points in the given order; within a budget the first ones."""
+    """Takes all points in the given order, or the first points within a budget."""
 
     is_ordered = True
 
@@ -28,8 +28,11 @@ class InOrder(Search):
 
 @search("random")
 class AtRandom(Search):
-    """Each setting at random, one after another: a schedule of three points is drawn as often as one of a thousand, and
-    so is a value that few points have. No point is drawn twice."""
+    """Draws each setting at random, one after another, and no point twice.
+
+    So a schedule of three points is drawn as often as a schedule of a thousand points. Likewise, a value that few
+    points have is drawn as often as other values.
+    """
 
     def ask(self, count: int) -> Sequence[Point]:
         found: list[Point] = []
@@ -46,9 +49,9 @@ class AtRandom(Search):
 
 
 def values(points: Sequence[Point], name: str) -> list[object]:
-    """The values of a setting; None for points that lack it."""
+    """The values of a setting. A point that lacks the setting has the value None."""
     found = (point.settings.get(name) for point in points)
-    # 1, 1.0 and true are equal in Python, and different constants here.
+    # In Python 1, 1.0 and true are equal, but here they are different constants.
     return list({exact_key(value): value for value in found}.values())
 
 
@@ -60,16 +63,20 @@ def first_difference(points: Sequence[Point]) -> str:
 
 @search("one")
 class OneAtATime(Search):
-    """Coordinate descent: from the best of the defaults, all values of one setting; from the best of those, all values
-    of the next setting; until no setting improves. If no default is right, it begins at the first right point among the
-    others. If a value rules out the other settings of the base, its point is the one that agrees with most of them."""
+    """Coordinate descent. The search starts from the best default and tries all values of one setting.
+
+    From the best point so far, it tries all values of the next setting, until no setting improves the result. If no
+    default is right, the search starts at the first right point among the others. A value may rule out other settings
+    of the base. For such a value, the point that agrees with most settings of the base is tried.
+    """
 
     def __init__(self, points: Sequence[Point], budget: int | None, seed: int):
         super().__init__(points, budget, seed)
         self.names = list(dict.fromkeys(name for point in points for name in point.settings))
         self.base: Point | None = None
         self.steps = self.in_vain = 0
-        """Settings that were tried, and how many of them, up to the last one, improved nothing."""
+        """`steps` counts the settings that were tried. `in_vain` counts how many of the last settings in a row improved
+        nothing."""
         self.queue = [point for point in points if point.is_default]
 
     def ask(self, count: int) -> Sequence[Point]:
@@ -81,13 +88,13 @@ class OneAtATime(Search):
                 return []
 
     def step(self) -> bool:
-        """Goes on to the next setting; False at the end."""
-        if not (found := self.fine()):  # the others in order, until one is right
+        """Starts with the next setting. Returns False at the end of the search."""
+        if not (found := self.fine()):  # requests the others in order, until one is right
             self.queue = self.fresh()[:1]
             return bool(self.queue)
         is_better = self.base is None or found[0].index != self.base.index
         self.base, self.in_vain = found[0], 0 if is_better else self.in_vain + 1
-        # A whole round without improvement.
+        # A whole round over all settings brought no improvement.
         if self.in_vain == len(self.names):
             return False
         self.queue = self.along(self.base, self.names[self.steps % len(self.names)])
@@ -95,11 +102,11 @@ class OneAtATime(Search):
         return True
 
     def along(self, base: Point, name: str) -> list[Point]:
-        """For each other value of a setting the point that is nearest to the base."""
+        """For each other value of a setting, the point that is nearest to the base."""
         found: dict[object, Point] = {}
 
         def agreement(point: Point) -> tuple[int, int]:
-            # Of equally near points the first in the file's order.
+            # Among equally near points, the first in the file's order wins.
             return sum(point.settings.get(each) == base.settings.get(each) for each in self.names), -point.index
 
         for point in self.points:
@@ -111,8 +118,11 @@ class OneAtATime(Search):
 
 @search("halving")
 class Halving(Search):
-    """Successive halving over the rungs of the contest: all points of the budget take the first rung, the better half
-    of them the next, which has twice the rounds, and half of those the last."""
+    """Successive halving over the rungs of the contest.
+
+    All points of the budget take part in the first rung. The better half of them takes part in the next rung, which has
+    twice the rounds. Half of the remaining points take part in the last rung.
+    """
 
     is_ordered = True
 
@@ -123,7 +133,7 @@ class Halving(Search):
         self.field = {point.index for point in points}
         """The points of this rung."""
         self.queue: list[Point] = []
-        """The points of this rung that are still to be requested."""
+        """The points of this rung that have not been requested yet."""
         self.awaited: set[int] = set()
 
     def ask(self, count: int) -> Sequence[Point]:
@@ -137,13 +147,13 @@ class Halving(Search):
         return found
 
     def halve(self) -> None:
-        """Goes on to the next rung with the better half."""
+        """Starts the next rung with the better half."""
         good = [point for point in self.fine() if point.index in self.field]
         better = good[: -(-len(good) // 2)]
         self.rung += 1
         self.rungs = RUNGS[self.rung : self.rung + 1]
         self.field = {point.index for point in better}
-        # A single point has nobody to be compared with.
+        # A single point has no other point to compare with.
         self.queue = better if len(better) > 1 else []
 
     def tell(self, trials: Mapping[int, Trial]) -> None:
@@ -152,8 +162,11 @@ class Halving(Search):
 
 
 class SearchRun:
-    """A running search, built in or of a plug-in. TileError `plugin` if a plug-in's raises, does not end, or returns
-    something else than points; TileError `option` if it never requests anything new."""
+    """A running search, either built in or from a plug-in.
+
+    Raises a TileError `plugin` if a plug-in's search raises, does not end, or returns something other than points.
+    Raises a TileError `option` if the search never requests anything new.
+    """
 
     def __init__(self, name: str, points: Sequence[Point], budget: int | None, seed: int):
         made = search_named(name)
@@ -174,7 +187,7 @@ class SearchRun:
             self.search.tell(trials)
 
     def note(self, is_new: bool) -> None:
-        """Notes whether some of the last requested points are tried for the first time."""
+        """Notes whether the last request had a new point."""
         self.in_vain = 0 if is_new else self.in_vain + 1
         if self.in_vain > self.most:
             message = f"the search '{self.name}' has requested known points {self.in_vain} times in a row"
@@ -183,7 +196,7 @@ class SearchRun:
     @property
     def rungs(self) -> Sequence[int]:
         rungs = self.search.rungs
-        # `type` and not isinstance: True is an int of Python.
+        # `type` and not isinstance, since in Python True is an int.
         if not isinstance(rungs, Sequence) or not rungs or not all(type(n) is int and n > 0 for n in rungs):
             raise wrong(self.search, "ask", f"has left `rungs` {rungs!r:.60}", "rounds of each rung: (5, 10, 20)")
         return rungs
@@ -199,7 +212,7 @@ class SearchRun:
 
 
 def search_named(name: str) -> type[Search]:
-    """The class of this name. TileError `option`."""
+    """The class of this name. Raises a TileError `option`."""
     if name not in SEARCHES:
         hint = closest(name, SEARCHES) or f"known: {', '.join(SEARCHES)}"
         raise TileError("option", None, f"there is no search '{name}'", hint)

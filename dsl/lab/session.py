@@ -1,4 +1,4 @@
-"""Shared by all launches of a `dsl tune`: the file and its example, the device, the log, the settings, the time."""
+"""The state that all launches of a `dsl tune` share: file and example, device, log, settings, time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dsl.text.program import Program, reached_kernels
 
 
 class Progress(Protocol):
-    """Receives progress."""
+    """Receives progress reports."""
 
     def begin(self, title: str, count: int) -> None: ...
 
@@ -32,10 +32,14 @@ class Progress(Protocol):
 
 @dataclass(slots=True)
 class Settings:
-    """choice: which points; search: its name; budget: most new points of a launch; model: orders the points; counters:
-    on a GPU also count the first blocks on the emulator; jobs: compiling processes; seconds: after these no point
-    begins; fresh: measure points that the log has, too; seed: of inputs and orders; choose: options of choices by key;
-    edited: files whose kernels are further points; command: the words of the command line."""
+    """The settings of `dsl tune`.
+
+    `choice` selects points, and `search` names the search. `budget` limits the new points of a launch. `model` orders
+    the points. With `counters`, the emulator also counts the first blocks of launches on a GPU. `jobs` is the number of
+    compiling processes. After `seconds`, no new point begins. With `fresh`, points that the log has are measured again.
+    `seed` seeds inputs and orders. `choose` maps keys of choices to options. `edited` lists files whose kernels are
+    additional points. `command` holds the words of the command line.
+    """
 
     choice: SpaceChoice
     search: str = "all"
@@ -52,7 +56,7 @@ class Settings:
 
 
 class Session:
-    """Raises TileError for edited files whose kernels the example does not launch."""
+    """One run of `dsl tune`. Raises a TileError for edited files whose kernels the example does not launch."""
 
     def __init__(
         self,
@@ -75,12 +79,13 @@ class Session:
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until the deadline; None without one."""
+        """Seconds until the deadline, or None without a deadline."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def blank(self, call: TuningCall, facts: CallFacts, values: dict[str, Any], candidate: Candidate) -> Trial:
-        """The trial of a point before it runs. facts: of the call."""
-        # Code by hand is no trial of the schedule whose constants it has.
+        """The trial of a point before it runs. `facts` belong to the call."""
+        # Code by hand differs from the code of its schedule, although it has the same constants. So it is another
+        # trial.
         made_from = {} if candidate.edited is None else {"from": candidate.edited.digest}
         return Trial(
             source=self.digest,
@@ -100,7 +105,7 @@ class Session:
         )
 
     def launch(self, call: TuningCall, overrides: Overrides) -> LaunchAtCase:
-        """What a worker in another process must know of a launch."""
+        """The description of a launch that a worker in another process needs."""
         example = next(at for at, each in enumerate(self.program.examples) if each is self.example)
         case = overrides.names, overrides.types, overrides.options
         # Workers load the file themselves.

@@ -1,7 +1,8 @@
-"""How much each choice is worth among all the others: its mean gain over random orders from plain to chosen.
+"""How much each choice is worth among all others: its mean gain over random orders from plain to chosen.
 
-Changing one choice alone hides joint effects; over all orders the gains add up to the whole difference (Shapley, A
-value for n-person games, 1953)."""
+A change of one choice alone hides joint effects. Over all orders, the gains add up to the whole difference (Shapley, A
+value for n-person games, 1953).
+"""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from dsl.lab.experiment import Experiment
 from dsl.lab.trial import Trial
 
 RESAMPLES = 2000
-"""Resamples of the orders for the interval of a mean (Efron's bootstrap)."""
+"""How often the orders are resampled to compute the interval of a mean (Efron's bootstrap)."""
 
 
 @dataclass(slots=True)
 class Share:
-    """A group of choices: by how much the figure falls when the group becomes as chosen, in each order."""
+    """A group of choices. For each order, `gains` says how much the figure falls when the group becomes as chosen."""
 
     decision: Decision
     gains: list[float] = field(default_factory=list)
@@ -39,8 +40,11 @@ class Share:
 
 @dataclass(slots=True)
 class Shares:
-    """shares: by mean gain, greatest first; orders: how many of `asked` orders have all figures; whole: the gain from
-    plain to chosen."""
+    """The result of all orders.
+
+    `shares` are sorted by mean gain, greatest first. `asked` orders were tried, and `orders` of them have all figures.
+    `whole` is the gain from plain to chosen.
+    """
 
     figure: str
     shares: list[Share]
@@ -67,8 +71,10 @@ def shapley(
     keys: Sequence[str],
     advance: Callable[[str], None],
 ) -> Shares:
-    """Evaluates random orders of the choices of these kinds and keys. Orders with a trial that has no figure are left
-    out."""
+    """Evaluates random orders of the choices of these kinds and keys.
+
+    An order with a trial that has no figure is left out.
+    """
     shares = {each.label: Share(each) for each in plain(experiment, kinds, keys)}
     made = Shares(figure, [*shares.values()], orders)
     random = Random(experiment.conditions.seed)
@@ -76,7 +82,7 @@ def shapley(
     for _ in range(orders):
         order = [share.decision for share in shares.values()]
         random.shuffle(order)
-        # From all plain to all as chosen, one group at a time.
+        # A path from all plain to all as chosen, one group at a time.
         path = [experiment.trial(joined(order[at:])) for at in range(len(order) + 1)]
         gains = steps(experiment, path, figure)
         advance("left out" if gains is None else "right")
@@ -91,9 +97,12 @@ def shapley(
 
 
 def steps(experiment: Experiment, path: Sequence[Trial], figure: str) -> list[float] | None:
-    """By how much the figure falls at each step of a path. Times come from one contest, and are compared within
-    rounds."""
-    # A wrong variant on the way would have a figure, and no meaning.
+    """How much the figure falls at each step of a path. The result is None if a trial on the path is wrong or lacks the
+    figure.
+
+    Times come from one contest and are compared within rounds.
+    """
+    # A wrong variant on the path would have a figure without meaning.
     if any(trial.verdict not in ("right", "not run") for trial in path):
         return None
     if figure == "time":

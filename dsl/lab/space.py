@@ -26,18 +26,18 @@ from dsl.text.program import Program
 
 MAX_POINTS = 100_000
 MAX_CASES = 1000
-"""Of `dsl tune`, for each of which the example is examined."""
-"""Points of one launch that are enumerated."""
+"""Limit of the cases of one `dsl tune`. The example is examined for each case."""
+"""`MAX_POINTS` is the limit of the points of one launch that are enumerated."""
 
 
 def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple[list[Overrides], dict[str, list[Any]]]:
-    """(cases, values of constants) from texts `NAME=VALUE,VALUE`. Raises TileError `option`."""
+    """Parses texts of the form `NAME=VALUE,VALUE` into cases and values of constants. Raises a TileError `option`."""
     axes: dict[tuple[str, str], list[Any]] = {}
     domains: dict[str, list[Any]] = {}
     words: set[str] = set()
     for text in given:
         word, equals, values = text.partition("=")
-        # Refused by the count of commas: `dsl tune` with 30,000 values of a dim planned for minutes before it tried a
+        # Refused by the number of commas. With 30,000 values of a dim, `dsl tune` planned for minutes before it tried a
         # point.
         if values.count(",") >= MAX_CASES:
             raise TileError("limit", None, f"'{word}' has more than {MAX_CASES} values", "fewer at a time")
@@ -65,15 +65,17 @@ def cases(program: Program, example: ast.Example, given: Sequence[str]) -> tuple
 
 
 def distinct(values: Sequence[Any]) -> list[Any]:
-    """The values in their order, each once."""
-    # By type, too: 1 and True are equal in Python.
+    """The values in their order, without repetitions."""
+    # The type is part of the key, since 1 and True are equal in Python.
     return list({(type(value), value): value for value in values}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class TuningCall:
-    """A launch line of an example. `index`: which of the example's launches. Its arguments may be known only after a
-    run (`facts.is_known`)."""
+    """A launch line of an example.
+
+    `index` is its position among the example's launches. If `facts.is_known` is false, only a run gives its arguments.
+    """
 
     program: Program
     place: TuningPlace
@@ -96,7 +98,7 @@ class TuningCall:
         )
 
     def plan(self, candidate: Candidate) -> Plan:
-        """The launches of this call with a candidate's constants."""
+        """The plan of this call with a candidate's constants."""
         return self.planner(chosen=candidate.steps).plan()
 
 
@@ -110,8 +112,11 @@ def calls(program: Program, example: ast.Example, overrides: Overrides, place: T
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A branch with constants. `index`: in the order of the file's own sets; `is_default`: the first of each set;
-    `edited`: a file whose kernels replace those of the branch."""
+    """A branch with constants.
+
+    `index` is its place in the order of the file's own sets. `is_default` says whether the constants are the first
+    values of all sets. `edited` is a file whose kernels replace the branch's kernels.
+    """
 
     steps: tuple[StepChoice, ...]
     index: int
@@ -124,7 +129,10 @@ class Candidate:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The choices by name: `schedule` (with the kernel), and the constants; for several steps, of each step."""
+        """The choices by name: `schedule`, which includes the kernel, and the constants.
+
+        With several steps, each name starts with the number of its step.
+        """
         out: dict[str, Any] = {}
         several = len(self.steps) > 1
         for number, step in enumerate(self.steps):
@@ -143,8 +151,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class SpaceChoice:
-    """Which candidates to list. domains: values of constants that replace those of the file's sets; schedules: only
-    these; branches: all branches of the dispatch."""
+    """Which candidates to list.
+
+    `domains` gives values of constants that replace the file's sets. `schedules` restricts the schedules, if not empty.
+    With `branches` all branches of the dispatch are listed.
+    """
 
     domains: Mapping[str, list[Any]] = field(default_factory=dict)
     schedules: Sequence[str] = ()
@@ -154,7 +165,7 @@ class SpaceChoice:
 def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
     """The points of a launch in the order of the file's sets.
 
-    TileError for a schedule that the launch does not have, or for more than MAX_POINTS points.
+    Raises a TileError for a schedule that the launch does not have, or for more than MAX_POINTS points.
     """
     seen: dict[str, Candidate] = {}
     for steps in branches(call, choice):
@@ -162,9 +173,9 @@ def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
         for at, chosen in enumerate(product(*spaces)):
             made = tuple(replace(step, constants=values) for step, values in zip(steps, chosen, strict=True))
             candidate = Candidate(made, len(seen), at == 0)
-            # Two branches may come to the same launch: it is one point.
+            # If two branches lead to the same launch, they are one point.
             seen.setdefault(candidate.key, candidate)
-            # Checked while listing: the product of a few sets may not fit into memory.
+            # Checked while listing, since the product of a few sets may not fit into memory.
             if len(seen) > MAX_POINTS:
                 hint = "give values for some of the sets: NAME=VALUE"
                 raise TileError("limit", call.facts.line.loc, f"there are more than {MAX_POINTS} points", hint)
@@ -172,8 +183,11 @@ def candidates(call: TuningCall, choice: SpaceChoice) -> list[Candidate]:
 
 
 def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candidate]:
-    """A candidate for each edited file that has a kernel of a listed candidate, after the listed ones. It takes the
-    branch with the schedule and the constants of the file's kernel, if there is one."""
+    """Makes a candidate for each edited file that has a kernel of a listed candidate. These follow the listed
+    candidates.
+
+    If a branch has the schedule and the constants of the file's kernel, the candidate takes this branch.
+    """
     found: list[Candidate] = []
     for each in edited:
 
@@ -192,8 +206,10 @@ def by_hand(listed: Sequence[Candidate], edited: Sequence[Edited]) -> list[Candi
 
 
 def branches(call: TuningCall, choice: SpaceChoice) -> list[tuple[StepChoice, ...]]:
-    """The branches that can serve the call, each as its steps without constants; the conditions' own choice comes
-    first."""
+    """The branches that can serve the call, each as its steps without constants.
+
+    The branch that the dispatch's conditions choose comes first.
+    """
     schedules = choice.schedules or ([call.facts.schedule] if call.facts.schedule is not None else [])
     for name in schedules:
         call.planner(schedule=name).check_schedule()
@@ -204,14 +220,14 @@ def branches(call: TuningCall, choice: SpaceChoice) -> list[tuple[StepChoice, ..
             raise TileError("dispatch", call.facts.line.loc, f"no branch of '{call.name}' launches {named} here")
         try:
             chosen = default_steps(call)
-        except TileError:  # the conditions serve it by no branch
+        except TileError:  # the conditions choose no branch for the call
             return found
         return sorted(found, key=lambda steps: steps != chosen)
     return [default_steps(call)]
 
 
 def default_steps(call: TuningCall) -> tuple[StepChoice, ...]:
-    """The branch that the conditions choose."""
+    """The branch that the dispatch's conditions choose."""
     planner = call.planner()
     (step, *_) = planner.plan().steps
     if planner.branch is not None:
@@ -220,7 +236,8 @@ def default_steps(call: TuningCall) -> tuple[StepChoice, ...]:
 
 
 def with_requests(call: TuningCall, steps: Sequence[StepChoice]) -> list[tuple[StepChoice, Request | None]]:
-    """The steps with their variants; None for a branch that cannot be planned: its trial will report the error."""
+    """The steps with their variants. The variant is None if the branch cannot be planned. The branch's trial will
+    report the error."""
     try:
         plan = call.planner(chosen=steps).plan()
     except TileError:
@@ -233,19 +250,20 @@ def points(
 ) -> Iterator[dict[str, Any]]:
     """The constants that one launch may take: all combinations of its `tune` sets, in order.
 
-    A set may depend on names before it. A prefix under which the schedule is wrong (`warps` of 3, say) is a point
-    itself, so that its trial reports the error."""
+    A set may depend on names before it. The first few constants may already make the schedule wrong, such as `warps` of
+    3. These constants alone are then a point, so that its trial reports the error.
+    """
     if request is None:
         yield {}
         return
     program = call.program
     kernel = program.kernels[step.kernel]
     settable = program.settable(step.kernel)
-    # A constant that the branch itself gives is no longer free.
+    # A constant that the branch itself sets is no longer free.
     mine = {name: values for name, values in domains.items() if name in settable and name not in request.constants}
     types = {name: DTYPES[dtype] for name, dtype in request.types.items() if dtype in DTYPES}
     facts = target_facts(call.place.target, call.place.sms)
-    # Sets may depend on which tensors are given, and on their strides.
+    # Sets may depend on the strides of tensors, and on which tensors are given.
     facts |= tensor_names(kernel, request.absent, request.strides)
 
     def extend(chosen: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -258,7 +276,8 @@ def points(
             yield chosen
             return
         added = {name: values for name, values in mine.items() if name not in resolved.tune}
-        # Values of the command line replace a set; of a name without a set they are a new one, in front.
+        # Values of the command line replace a set. For a name without a set, they form a new set in front of the
+        # others.
         sets = {**added, **resolved.tune, **mine}
         open_names = [name for name in sets if name not in given]
         if not open_names:

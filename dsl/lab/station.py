@@ -1,4 +1,5 @@
-"""One device at work: points of a launch, batch by batch, are loaded, checked and measured against each other."""
+"""One device at work. A station loads points of a launch batch by batch, checks them and measures them against each
+other."""
 
 from __future__ import annotations
 
@@ -19,8 +20,11 @@ from dsl.runtime.errors import DeviceError
 
 @dataclass(slots=True)
 class Entrant:
-    """A point of a batch. index: of the point; trial: blank, or measured before, which measures it again; code: waits
-    for the code of its launches; plan: if known."""
+    """A point of a batch.
+
+    `index` is the point's index. `trial` is blank, or has times and is measured again. `code` waits for the code of the
+    point's launches. `plan` is its plan, if known.
+    """
 
     index: int
     trial: Trial
@@ -30,9 +34,12 @@ class Entrant:
 
 @dataclass(slots=True)
 class Batch:
-    """Points that are tried together. rungs: of their contest; reference: a point that also takes part; seconds: after
-    these no point begins; whole: the points are not measured, but judged by `expect` itself; is_retried: a process died
-    of this batch, or of one that it is part of."""
+    """Points that are tried together.
+
+    `rungs` are the rungs of their contest. `reference` also takes part in the contest. After `seconds`, no new point
+    begins. With `whole`, `expect` lines judge the points, and the points are not measured. `is_retried` says that a
+    process died on this batch, or on a larger batch with the same points.
+    """
 
     entrants: list[Entrant]
     rungs: Sequence[int] = RUNGS
@@ -43,26 +50,31 @@ class Batch:
 
 
 class Station:
-    """Tries points of one launch at one case on the device of its call. attempted: called with each trial once only its
-    times are missing. counters: on a GPU, the emulator counts the first blocks of points that pass."""
+    """Tries points of one launch at one case, on the device of its call.
+
+    When only the times of a trial are missing, `attempted` is called with the trial. With `counters` on a GPU, the
+    emulator counts the first blocks of points that pass.
+    """
 
     def __init__(self, call: TuningCall, case: LazyCase, seed: int, attempted: Callable[[Trial], None]):
         self.call, self.case, self.seed, self.attempted = call, case, seed, attempted
         self.runner = Runner(call.place, case, call.index)
-        # Local memory: a point that spills is taken to be slow, and rejected unmeasured.
+        # Spills go to local memory. A point that spills is assumed to be slow and is rejected without a measurement.
         self.runner.may_spill = False
         self.counters = False
         self.loaded: dict[str, Ready] = {}
         self.thrown_out: set[str] = set()
 
     def go(self, batch: Batch, settled: Callable[[int, Trial], None]) -> None:
-        """Tries a batch; `settled` gets each trial once it is final, but not trials for which there was no time. Raises
-        DeviceError after a fault that poisons the device."""
+        """Tries a batch. `settled` receives each final trial, but no trial for which no time was left.
+
+        Raises DeviceError after a fault that poisons the device.
+        """
         end = None if batch.seconds is None else time.monotonic() + batch.seconds
         racing: dict[int, Entrant] = {}
         for each in batch.entrants:
             is_new = not each.trial.times_us
-            # A point that was measured before is part of a contest already.
+            # A point that was measured before is already part of a contest.
             if is_new and end is not None and time.monotonic() >= end:
                 continue
             if batch.whole:
@@ -79,7 +91,7 @@ class Station:
             settled(each.index, each.trial)
 
     def attempt(self, each: Entrant, settled: Callable[[int, Trial], None]) -> None:
-        """Everything about a point except its times."""
+        """Does everything about a point except its times."""
         trial = each.trial
         made = each.code()
         refused = any(one.error is not None for one in made)
@@ -100,8 +112,10 @@ class Station:
         self.attempted(trial)
 
     def unmeasured(self, each: Entrant, counters: bool) -> Trial | None:
-        """A copy of a blank trial with the known facts of its code and, on request, counters of its first blocks; None
-        if it does not compile."""
+        """A copy of a blank trial with the known properties of its code. None if the code does not compile.
+
+        With `counters` it also has counters of the first blocks.
+        """
         from dsl.runtime.header import read
 
         made = each.code()
@@ -115,7 +129,7 @@ class Station:
         return trial
 
     def ready(self, each: Entrant) -> Ready:
-        """A point that has passed; loaded again if it was measured elsewhere."""
+        """The launch of a point that has passed. If another process measured the point, this process loads its code."""
         key = each.trial.key
         if key not in self.loaded:
             kernels = self.runner.kernels(each.trial, each.code())
@@ -123,30 +137,30 @@ class Station:
         return self.loaded[key]
 
     def plan(self, trial: Trial) -> Plan:
-        """The launches of a trial, with its choices."""
+        """The plan of a trial, with its choices."""
         plan = self.call.planner(chosen=steps_of(trial)).plan()
         for step in plan.steps:
             step.request = replace(step.request, choices=trial.choices)
         return plan
 
     def refer(self, each: Entrant, settled: Callable[[int, Trial], None]) -> Entrant | None:
-        """The reference point, ready to be measured; None if it is wrong here."""
+        """The reference point, ready to be measured. The result is None if this point is wrong on this device."""
         if each.trial.times_us or each.trial.key in self.loaded:
             return each
         if each.trial.key in self.thrown_out:
             return None
-        # A copy: its own trial is settled by its own batch.
+        # A copy, since the reference's own batch settles its own trial.
         own = replace(each, trial=replace(each.trial, launches=[]))
         self.attempt(own, settled)
         return own if own.trial.key in self.loaded else None
 
     def measure(self, racing: Mapping[int, Entrant], rungs: Sequence[int], reference: Entrant | None) -> None:
-        """Runs a contest, and sets the times of the trials."""
+        """Runs a contest and sets the times of the trials."""
         launching = {**racing} if reference is None else {reference.index: reference, **racing}
         bound = {index: prepared(self.ready(each)) for index, each in launching.items()}
         index = None if reference is None else reference.index
         times, name = contest(bound, self.runner.rounds, self.seed, rungs, index), uuid4().hex[:12]
-        # To the nanosecond, as times in the log.
+        # Rounded to the nanosecond, like the times in the log.
         base = None if index is None else round(median_interval(times[index])[0], 3)
         for each in racing.values():
             trial = each.trial
@@ -155,7 +169,7 @@ class Station:
 
 
 def steps_of(trial: Trial) -> tuple[StepChoice, ...]:
-    """The steps of a trial as they were chosen."""
+    """The chosen steps of a trial."""
     return tuple(
         StepChoice(step["kernel"], step.get("schedule"), step.get("constants", {}), tuple(step.get("fixed", ())))
         for step in trial.steps

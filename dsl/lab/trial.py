@@ -1,6 +1,6 @@
-"""A trial: the result of one way to do a launch; and the log, with a line of JSON for each.
+"""A trial is the result of one way to do a launch. The log has a line of JSON for each trial.
 
-msgspec checks each line of a log by the annotations of a trial, so that no other code has to.
+msgspec checks each line of a log against the annotations of `Trial`, so no other code has to.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dsl.text.program import Program
 
 SCHEMA = 3
 READ = (2, SCHEMA)
-"""Schemas of lines that are read. Schema 2 lacks some of the fields that repeat a trial."""
+"""Schemas that can be read. Schema 2 lacks some of the fields that are needed to repeat a trial."""
 Scalar = bool | int | float | str | None
 Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Number = Count | Annotated[float, Meta(ge=0, lt=1 << 62)]
 RANK = ("sectors", "wavefronts", "work")
-"""Counters that order trials without times, the first one first."""
+"""Counters that order trials without times. The first counter decides before the others."""
 VERDICTS = {
     "measured": "right",
     "counted": "right",
@@ -42,8 +42,11 @@ VERDICTS = {
     "race": "race",
     "wrong": "wrong",
 }
-"""The outcomes: `measured` on a GPU, `counted` by the emulator, or `compiled` if no more was requested; all others have
-a reason. Each with its verdict."""
+"""Maps the status of a trial to its verdict.
+
+A right result has the status `measured` on a GPU and `counted` on the emulator. `compiled` means that no run was
+requested. A trial with any other status has a reason.
+"""
 
 
 if TYPE_CHECKING:
@@ -61,9 +64,13 @@ else:
 
 @dataclass(slots=True)
 class StepFacts:
-    """One launch of a trial. registers and spills (bytes) are of a thread, shared_bytes of a block, instructions of the
-    whole machine code; None if unknown. constants: all of the variant, also those that its schedule sets. choices: all
-    that were taken, by key; forcing them gives the same code; ptx: its digest."""
+    """One launch of a trial. A figure is None if it is unknown.
+
+    `registers` and `spills` (in bytes) are per thread, `shared_bytes` is per block. `instructions` counts the whole
+    machine code. `constants` has all constants of the variant, including those that its schedule sets. `choices` maps
+    keys to the options that were taken. If these options are forced, the code is the same. `ptx` is a digest of the
+    PTX.
+    """
 
     kernel: str
     schedule: str | None
@@ -81,17 +88,20 @@ class StepFacts:
 
 @dataclass(slots=True)
 class Trial:
-    """A line of the log. `steps` are the choices of the plan (see `StepChoice.as_json`), `choices` the options that
-    were forced, by key, `launches` the resulting launches.
+    """A line of the log.
 
-    times_us: microseconds of each launch of the whole plan, in the order of the rounds. contest: the name of the group
-    that was measured together; equal positions in its times are of one round. reference_us: the median of the reference
-    point in that contest, by which times of several devices or days are compared. where: host and device that measured
-    it. counters: the emulator's totals of all launches; by_line: the same by line, if there are any. answer: what
-    judged the result, `expect` lines or `agreement` with an output that has passed them.
+    `steps` are the choices of the plan (see `StepChoice.as_json`). `choices` maps keys to options that were forced.
+    `launches` are the resulting launches.
 
-    What repeats it: file, the path as given; seed, of inputs and orders; command; commit of the project; made, the time
-    (UTC).
+    `times_us` holds one time for each round, in the order of the rounds. A time covers all launches of the plan, in
+    microseconds. `contest` names the group of trials that were measured together. In such a group, equal positions in
+    the times belong to the same round. `reference_us` is the reference point's median in that contest. With
+    `reference_us`, times of several devices or days can be compared. `where` names the host and the device that
+    measured the trial. `counters` holds the emulator's totals of all launches, and `by_line` the same by line, if
+    requested. `answer` says what judged the result: `expect` lines, or `agreement` with an output that has passed them.
+
+    These fields are needed to repeat the trial: `file`, the path as given; `seed`, for inputs and orders; `command`;
+    `commit`, of the project; `made`, the time in UTC.
     """
 
     # these fields identify the trial: see KEY
@@ -140,8 +150,11 @@ class Trial:
         return f"{self.call}: {kernels}" + (f", {about}" if about else "")
 
     def made_otherwise(self, here: Mapping[str, str]) -> list[str]:
-        """Names of versions that differ now, or that an old line lacks. A plug-in on one side only, and code by hand,
-        are part of the trial itself and do not count."""
+        """Names of versions that differ from `here`, or that an old line lacks.
+
+        Two things do not count, since they are part of the trial's identity: a plug-in on one side only, and code by
+        hand.
+        """
         tried = {name for name in self.versions.keys() ^ here.keys() if name.startswith("plugin ")} | {"from"}
         return [name for name in differing(self.versions, here) if name not in tried]
 
@@ -155,29 +168,33 @@ class Trial:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it has what its status promises: times if measured, a step for each launch."""
+        """Whether the trial has the data that its status requires: times if it was measured, and a step for each
+        launch."""
         return (self.status != "measured" or bool(self.times_us)) and len(self.launches) in (0, len(self.steps))
 
     @property
     def interval(self) -> tuple[float, float, float]:
-        """(median, low, high) of the times."""
+        """The median of the times and its interval."""
         return median_interval(self.times_us)
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Smaller is better: the median, or the emulator's counters in order."""
+        """The rank of a trial, where smaller is better: the median time, or the emulator's counters in order."""
         return self.interval[:1] if self.status == "measured" else tuple(self.counted[name] for name in RANK)
 
     @property
     def counted(self) -> dict[str, float]:
-        """The figures of its counters; 0 if it was not counted."""
+        """The figures from its counters. The figures are 0 if the trial was not counted."""
         from dsl.runtime.emulator import Counters
 
         return Counters.from_dict(self.counters or {}).figures
 
     def figures(self) -> dict[str, Any]:
-        """All known figures by name: the `result`, the resources of the code (the greatest of its launches; `sass` adds
-        up the instructions of all), counters, `time` in microseconds."""
+        """All known figures by name.
+
+        They are the `result`, resources of the code, counters, and `time` in microseconds. A resource is the greatest
+        over the launches, except `sass`, which adds up the instructions of all launches.
+        """
 
         def most(name: str) -> int | float | None:
             return max((v for each in self.launches if (v := getattr(each, name)) is not None), default=None)
@@ -191,12 +208,12 @@ class Trial:
 
 
 def replays(program: Program, seed: int, command: Sequence[str]) -> dict[str, Any]:
-    """The fields of a trial that repeat it."""
+    """The fields of a trial that are needed to repeat it."""
     about = {"file": str(program.path or program.source.name), "seed": seed}
     return about | {"command": list(command), "commit": commit()}
 
 
-# The fields in front of `status`, and what was forced.
+# The key has the fields before `status`, the forced options, and the seed.
 KEY = (*(f.name for f in fields(Trial)[:12]), "choices", "seed")
 
 
@@ -204,13 +221,13 @@ def default_log(path: Path) -> Path:
     """The log of a `.tile` file in the user's cache folder."""
     # The XDG base directory specification.
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    # Files of one name in two folders have two logs.
+    # Files with the same name in two folders have separate logs.
     place = hashlib.sha256(str(resolved(path)).encode()).hexdigest()[:8]
     return Path(root, "dsl", "tune", f"{path.stem}-{place}.jsonl")
 
 
 def read_trial(line: str) -> Trial | None:
-    """The trial of a line; None for a line that is no trial, or of another schema."""
+    """The trial of a line. The result is None if the line is not a trial or has an unknown schema."""
     try:
         trial = decode(line, type=Trial)
     except (MsgspecError, RecursionError):
@@ -222,7 +239,7 @@ def read_trial(line: str) -> Trial | None:
 
 
 def trial_at(text: str) -> Trial:
-    """The trial of `LOG`, for its last line, or of `LOG:LINE`. TileError `file` or `option`."""
+    """The trial of `LOG:LINE`, or of the last line for `LOG`. Raises a TileError `file` or `option`."""
     stem, colon, number = text.rpartition(":")
     is_numbered = bool(colon) and number.isascii() and number.isdigit()
     wanted, count, last = int(number[:20]) if is_numbered else 0, 0, ""
@@ -239,8 +256,10 @@ def trial_at(text: str) -> Trial:
 
 
 class Log:
-    """The trials of a file of JSON lines; a new trial is appended at once. Lines that are no trials, for example
-    truncated ones, are skipped: `unread` counts them."""
+    """The trials of a file of JSON lines. Each new trial is appended at once.
+
+    Lines that are not trials, such as truncated lines, are skipped. `unread` counts them.
+    """
 
     def __init__(self, path: Path):
         self.path = path
@@ -258,7 +277,7 @@ class Log:
             self.trials[trial.key] = trial
 
     def notes(self, plugins: Plugins = NONE) -> list[str]:
-        """Messages about its lines: those that are no trials, and trials made with other versions."""
+        """Messages about lines that are not trials, and about trials made with other versions."""
         found = []
         if self.unread:
             found.append(f"lines that are no trials: {self.unread}")
@@ -273,10 +292,10 @@ class Log:
         """The same trial, if the log has it with the same versions of everything."""
         return self.trials.get(trial.key)
 
-    # A result that took seconds must survive Ctrl-C: it is written before the next trial begins.
+    # A result that took seconds must survive Ctrl-C, so it is written before the next trial begins.
     def add(self, trial: Trial) -> None:
         trial.made = trial.made or now()
         self.trials[trial.key] = trial
-        # A log names files and commands of the user: nobody else reads it.
+        # A log names files and commands of the user, so nobody else may read it.
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         append_line(self.path, json.dumps(asdict(trial)))

@@ -1,4 +1,4 @@
-"""A launch at a case: a search chooses the points, stations try them, and their results go to the log."""
+"""Tunes a launch at a case. A search chooses the points, stations try them, and the log gets their results."""
 
 from __future__ import annotations
 
@@ -29,21 +29,23 @@ from dsl.lab.worker import Here, Worker
 from dsl.lowering.ir.location import TileError
 
 GROUP = 64
-"""Most points of a batch, which are measured together."""
+"""Limit of the points in a batch, which are measured together."""
 LEAST = 4
-"""Fewest points of a batch for several workers: each batch measures the reference point, too."""
+"""Least number of points in a batch for several workers, since each batch also measures the reference point."""
 MOST_CONTESTS = 3
-"""How often points that tie are measured together, if they were not: each contest may show others that tie."""
+"""Limit of further contests for points that tie but were measured apart. Each contest may show new ties."""
 
 
 def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None = None) -> Iterator[Outcome]:
-    """The outcomes of all launches in all cases, one after another, tried by machines or in this process. Each trial
-    goes to the log once it is final.
+    """Yields the outcomes of all launches in all cases, one after another. The points are tried by `machines`, or by
+    this process if `machines` is None.
 
-    Raises TileError; without machines also DeviceError after a fault that poisons the device. The log then has that
-    trial, so that the same command continues after it."""
+    Each trial goes to the log once it is final. Raises TileError. Without machines it also raises DeviceError after a
+    fault that poisons the device. The log then has the trial with the fault, so that the same command continues after
+    this trial.
+    """
     model = session.settings.model
-    # Without a model ptxas is not needed on a GPU: its driver reports registers and spills when it loads the code.
+    # Without a model a GPU needs no ptxas: its driver reports registers and spills when it loads the code.
     code: Code = "none" if session.place.is_timed and model is None else "assembled"
     if model is not None and model.needs_machine_code:
         code = "counted"
@@ -67,8 +69,11 @@ def tune(session: Session, cases: Sequence[Overrides], machines: Machines | None
 
 
 class Tuning:
-    """The points of one launch at one case, the search through them, and the workers that try them. station: of this
-    process; it knows the launch, and tries nothing if others do."""
+    """The points of one launch at one case, the search through them, and the workers that try them.
+
+    `station` is the station of this process. This station knows the launch, but tries nothing if `workers` are other
+    processes.
+    """
 
     def __init__(
         self, session: Session, compiler: Compiler, station: Station, overrides: Overrides, workers: Sequence[Worker]
@@ -78,7 +83,7 @@ class Tuning:
         settings = session.settings
         values = overrides.names | overrides.types | overrides.options
         listed = candidates(call, settings.choice)
-        # Kernels by hand are no points of a set: the search does not see them.
+        # Kernels by hand are not points of a set, so the search does not see them.
         edited = by_hand(listed, settings.edited)
         self.candidates = {candidate.index: candidate for candidate in [*listed, *edited]}
         self.facts = call.planner().facts()
@@ -91,7 +96,7 @@ class Tuning:
         self.search = SearchRun(settings.search, points, settings.budget, settings.seed)
         self.edited = [candidate.index for candidate in edited]
         self.begun: set[int] = set()
-        """Points that the search has requested, new ones only."""
+        """The new points that the search has requested."""
         self.crew = Crew(workers, self.prepare, self.record, self.heard)
         self.settled: dict[int, Trial] = {}
         """Trials whose results the search does not know yet."""
@@ -123,7 +128,7 @@ class Tuning:
         return (index for index in indices if index not in self.outcome.trials)
 
     def from_log(self) -> None:
-        """Takes over the trials of the log, and tells the search."""
+        """Takes over the trials of the log and tells them to the search."""
         for index, blank in self.blanks.items():
             known = None if self.session.settings.fresh else self.session.log.find(blank)
             if known is not None:
@@ -132,14 +137,14 @@ class Tuning:
         self.tell()
 
     def leave_out(self) -> None:
-        """Notes the points for which there was no time: requested ones, and those that would have been."""
+        """Notes the points that were not tried for lack of time. The search had requested them or would have."""
         rest = [point.index for point in self.search.fresh()[: self.search.left]]
         left = {*self.unknown([*self.begun, *self.edited]), *rest}
         self.outcome.candidates |= {index: self.candidates[index] for index in left}
         self.outcome.left_out = len(left)
 
     def predicted(self, model: Model) -> dict[int, float]:
-        """A model's prediction for each point that compiles. TileError for a missing feature."""
+        """A model's prediction for each point that compiles. Raises a TileError for a missing feature."""
         found: dict[int, float] = {}
         entrants = [self.entrant(candidate.index) for candidate in self.candidates.values() if not candidate.edited]
         self.session.progress.begin(f"{self.call.name}: predictions of the model", len(entrants))
@@ -156,32 +161,34 @@ class Tuning:
     # ---- what is tried ----
 
     def explore(self) -> None:
-        """Requests, tries and tells, until the search ends or the time is up."""
+        """Requests points, tries them and tells the results, until the search ends or the time is up."""
         goes_on = True
         while goes_on and not self.is_over:
             while self.crew.wants and (batch := self.next_batch()) is not None:
                 self.crew.ahead.append(batch)
             goes_on = self.turn()
         self.crew.ahead.clear()
-        # Batches that are running are waited for: their results are not lost.
+        # Waits for running batches, so that their results are not lost.
         while self.turn():
             pass
 
     def turn(self) -> bool:
-        """A turn of the crew; then the search learns the results."""
+        """Lets the crew make one turn, then tells the results to the search."""
         goes_on = self.crew.turn()
         self.tell()
         return goes_on
 
     def size(self) -> int:
-        """Points of the next batch; with several workers the batches shrink, so that all workers end together."""
+        """Number of points in the next batch. With several workers the batches shrink, so that all workers end
+        together."""
         count = len(self.crew.workers)
         budget, fresh = self.session.settings.budget, len(self.search.fresh())
         left = fresh if budget is None else min(fresh, budget - len(self.begun))
         return GROUP // count if count == 1 or left <= 0 else max(LEAST, min(GROUP, -(-left // (2 * count))))
 
     def next_batch(self) -> Batch | None:
-        """The kernels of `--from`, then what the search requests; None if it requests nothing, now or at all."""
+        """The kernels of `--from`, then the points that the search requests. The result is None if the search requests
+        nothing for now."""
         if edited := [*self.unknown(self.edited)]:
             self.edited = []
             return self.batch(edited)
@@ -189,7 +196,7 @@ class Tuning:
             wanted = self.wanted(points)
             self.search.note(any(index not in self.outcome.trials for index in wanted))
             again = [index for index in wanted if index in self.outcome.trials]
-            if again and not self.call.place.is_timed:  # the emulator counts the same again
+            if again and not self.call.place.is_timed:  # the emulator's counters never vary
                 self.settled |= {index: self.outcome.trials[index] for index in again}
                 self.tell()
                 wanted = [*self.unknown(wanted)]
@@ -200,7 +207,8 @@ class Tuning:
         return None
 
     def wanted(self, points: Sequence[Point]) -> list[int]:
-        """The points that a search requests, without new ones beyond the budget. TileError for an unknown point."""
+        """The points that a search requests, without new points beyond the budget. Raises a TileError for an unknown
+        point."""
         budget, found = self.session.settings.budget, []
         for index in dict.fromkeys(point.index for point in points):
             if index not in self.candidates:
@@ -213,7 +221,7 @@ class Tuning:
         return found
 
     def batch(self, indices: Sequence[int], rungs: Sequence[int] = RUNGS, whole: bool = False) -> Batch:
-        """Points that are tried together; begins to compile their code."""
+        """Points that are tried together. Begins to compile their code."""
         return Batch([self.entrant(index) for index in indices], rungs, whole=whole)
 
     def entrant(self, index: int) -> Entrant:
@@ -228,7 +236,7 @@ class Tuning:
         return Entrant(index, trial, partial(self.compiler.made_plan, plan, candidate.edited), plan)
 
     def plan(self, candidate: Candidate) -> Plan:
-        """The launches of a point, with the forced options."""
+        """The plan of a point, with the forced options."""
         plan, choose = self.call.plan(candidate), self.session.settings.choose
         for step in plan.steps:
             step.request = replace(step.request, choices=choose)
@@ -242,8 +250,12 @@ class Tuning:
         batch.reference = None if batch.whole else self.reference(batch.is_retried)
 
     def reference(self, is_retried: bool) -> Entrant | None:
-        """The first of the defaults, the common measure of several devices. None if it is wrong; or, after a process
-        died, if it is not known to be right: it may be the cause."""
+        """The first default point, by which times of several devices are compared. The result is None if this point is
+        wrong.
+
+        After a process died, the result is also None unless the default is known to be right, since the default may be
+        the cause.
+        """
         if not self.call.place.is_timed:
             return None
         index = min(index for index, candidate in self.candidates.items() if candidate.is_default)
@@ -270,14 +282,15 @@ class Tuning:
         self.outcome.candidates[index] = self.candidates[index]
 
     def tell(self) -> None:
-        """Tells the search the new results, except those of kernels by hand, which it does not know."""
+        """Tells the search the new results, except results of kernels by hand, which the search does not know."""
         told = {index: trial for index, trial in self.settled.items() if self.candidates[index].edited is None}
         self.settled = {}
         if told:
             self.search.tell(told)
 
     def settle(self) -> None:
-        """Measures points together that tie but were measured apart; then the winner is judged by `expect` itself."""
+        """If points tie but were measured in different contests, they are measured again in one contest. Then `expect`
+        lines judge the winner."""
         if not self.call.place.is_timed:
             return
         outcome = self.outcome
@@ -294,9 +307,10 @@ class Tuning:
 
 
 def in_order(points: Sequence[Point], seed: int, predicted: Mapping[int, float]) -> list[Point]:
-    """The defaults, then the others: by prediction, the least first, or shuffled."""
+    """The defaults, then the others. The others are sorted by prediction, least first. Without predictions they are
+    shuffled."""
     first = [point for point in points if point.is_default]
     rest = [point for point in points if not point.is_default]
-    # A budget takes the first ones: in the file's order they would all be alike.
+    # A budget takes the first points. In the file's order these would all be alike.
     Random(seed).shuffle(rest)
     return [*first, *sorted(rest, key=lambda point: predicted.get(point.index, math.inf))]

@@ -30,8 +30,12 @@ POISONED = 3
 
 @dataclass(frozen=True, slots=True)
 class LaunchAtCase:
-    """The launch that a station tries. file, digest: of the program, plug-ins included; example: its position in the
-    file; names, types, options: the case; call: the launch's position in the example; counters: as in `Station`."""
+    """The launch that a station tries, described for another process.
+
+    `file` and `digest` identify the program with its plug-ins. `example` is the example's position in the file.
+    `names`, `types` and `options` are the case. `call` is the launch's position in the example. `counters` is as in
+    `Station`.
+    """
 
     file: str
     digest: str
@@ -47,8 +51,11 @@ class LaunchAtCase:
 
 @dataclass(slots=True)
 class Answer:
-    """A station's results of a batch. trials: the final ones, by the point's index; poisoned: the fault that made its
-    process useless; moves: bytes that the launch moves, None if unknown."""
+    """A station's results of a batch.
+
+    `trials` maps points to final trials. `poisoned` is the fault that made the station's process useless. `moves` is
+    the number of bytes that the launch moves, or None if unknown.
+    """
 
     trials: dict[int, Trial]
     poisoned: str | None = None
@@ -59,11 +66,14 @@ class Worker(Protocol):
     """Tries batches of one launch, one at a time."""
 
     def submit(self, batch: Batch, settled: Callable[[int, Trial], None]) -> Future[Answer]:
-        """Begins a batch. `settled` gets the trials that are final when this returns; the answer has the others."""
+        """Begins a batch.
+
+        `settled` receives the trials that are final when this method returns. The answer holds the others.
+        """
         ...
 
     def renew(self) -> None:
-        """Replaces the process, after it died or its device was poisoned."""
+        """Replaces the process after it died or its device was poisoned."""
         ...
 
     def is_dead(self, error: BaseException) -> bool:
@@ -72,7 +82,7 @@ class Worker(Protocol):
 
 
 class Here:
-    """A station in this process: a poisoned device ends the command."""
+    """A station in this process, where a poisoned device ends the command."""
 
     def __init__(self, station: Station):
         self.station = station
@@ -94,7 +104,8 @@ class Here:
 
 
 def sent(batch: Batch) -> Batch:
-    """A batch for another process: waits for the code of its points, and leaves out plans."""
+    """A batch that can be sent to another process. This function waits for the code of the points, and drops their
+    plans."""
 
     def alone(each: Entrant) -> Entrant:
         return replace(each, code=partial(list, each.code()), plan=None)
@@ -108,20 +119,23 @@ def sent(batch: Batch) -> Batch:
 _programs: dict[tuple[str, ...], Program] = {}
 _cases: dict[str, LazyCase] = {}
 _stations: dict[str, Station] = {}
-"""State of this process. Only the last case and station are kept: their arrays are large."""
+"""State of this process. Only the last case and station are kept, since their arrays are large."""
 _is_poisoned = False
 
 
 def described(device: str) -> tuple[TuningPlace, dict[str, str]]:
-    """The device of a process, and the versions that decide trials."""
+    """The device of a process, and the versions that a trial depends on."""
     return find_place(device), versions()
 
 
 def answer(launch: LaunchAtCase, device: str, batch: Batch) -> Answer:
-    """Tries a batch. ChangedError if the file differs from the caller's. A process with a poisoned device exits; the
-    caller gives the batch to another one."""
+    """Tries a batch. Raises ChangedError if the file differs from the caller's file.
+
+    A process with a poisoned device exits, and the caller gives the batch to another process.
+    """
     global _is_poisoned
-    # With Dask a task may reach a poisoned process before the tuner knows: exiting makes the scheduler start another.
+    # With Dask, a task may reach a poisoned process before the tuner knows. When this process exits, the scheduler
+    # starts another process.
     if _is_poisoned:
         os._exit(POISONED)
     station, said = station_of(launch, device), Answer({})
@@ -136,7 +150,7 @@ def answer(launch: LaunchAtCase, device: str, batch: Batch) -> Answer:
 
 
 def station_of(launch: LaunchAtCase, device: str) -> Station:
-    """The station of a launch. It replaces the station of another launch, and the arrays of another case."""
+    """The station of a launch. A new station replaces the station of another launch, and the arrays of another case."""
     key = json.dumps([asdict(launch), device])
     if key not in _stations:
         _stations.clear()
@@ -159,7 +173,7 @@ def program_of(launch: LaunchAtCase) -> Program:
     key = launch.file, launch.digest, *launch.plugins
     if key not in _programs:
         program = load(Path(launch.file), plugins=load_plugins(launch.plugins))
-        # Edited since the command began, or another copy on this host.
+        # The file was edited since the command began, or this host has another copy.
         if digest_of(program) != launch.digest:
             raise ChangedError(launch.file)
         _programs[key] = program

@@ -1,4 +1,4 @@
-"""Schedules: names with expressions, evaluated when they are needed (`definitions.py`), and properties, each a row
+"""Schedules: names with expressions, which are evaluated on demand (`definitions.py`), and properties, one row each
 (`properties.py`)."""
 
 from dsl.schedules.definitions import Definition

@@ -1,8 +1,9 @@
-"""A schedule as a set: a definition for each name, a setting for each property.
+"""A schedule as a set: a definition for each name, and a setting for each property.
 
-The order of lines has no meaning. A schedule's own lines replace those that it has by `like`; of several `like`, the
-last one counts. An expression reads the final value of a name: a line that replaces a constant also changes what is
-computed from it. A definition that reads its own name reads the definition that it replaces.
+The order of lines has no meaning. A schedule's own lines replace lines that it gets by `like`. If several `like` lines
+define a name, the last one wins. An expression reads the final value of a name. So a line that replaces a constant also
+changes all names computed from this constant. If a definition reads its own name, it reads the definition that it
+replaces.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ MAX_CHAIN = 64
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The definition of a name. values: one, or those of its `tune` set. under: the definition that this one replaces.
-    caller: the `like` line that brought it. part: the name of the part that holds it."""
+    """The definition of a name.
+
+    `values` holds a single expression, or all expressions of the name's `tune` set. `under` is the definition that this
+    one replaces. `caller` is the `like` line that brought it. `part` names the part that holds it.
+    """
 
     name: str
     loc: Loc
@@ -46,13 +50,15 @@ class Definition:
         return self.values[0]
 
     def reads(self) -> set[str]:
-        """The names that its expression reads. If it reads its own name, also those of the definition that it
-        replaces."""
+        """The names that its expression reads.
+
+        If the expression reads its own name, these include the names that the replaced definition reads.
+        """
         found = names_in(self.value)
         return found | self.under.reads() if self.under is not None and self.name in found else found
 
     def over(self, other: Definition | None) -> Definition:
-        """This definition, replacing `other`."""
+        """A copy of this definition that replaces `other`."""
         if other is None:
             return self
         return replace(self, under=self.under.over(other) if self.under is not None else other)
@@ -60,8 +66,10 @@ class Definition:
 
 @dataclass(slots=True)
 class Said:
-    """All that a schedule says, its own lines and those by `like`, in the order of the text. contracts: by their name,
-    each with the `like` line that brought it."""
+    """Everything that a schedule states, by its own lines and by `like`, in the order of the text.
+
+    `contracts` maps the name of a contract to its lines, each with the `like` line that brought it.
+    """
 
     definitions: dict[str, Definition] = field(default_factory=dict)
     settings: dict[tuple[str, str | None], Setting] = field(default_factory=dict)
@@ -70,7 +78,7 @@ class Said:
 
 
 class Mistakes:
-    """The errors in the lines of a schedule, each reported once. broken: names that wrong lines set."""
+    """The errors in the lines of a schedule, each reported once. `broken` holds the names that wrong lines set."""
 
     def __init__(self) -> None:
         self.errors: list[TileError] = []
@@ -83,31 +91,34 @@ class Mistakes:
             yield
         except TileError as error:
             for each in error.errors:
-                # Several kernels, or several `like` lines, may read the same wrong line.
+                # Several kernels or several `like` lines may read the same wrong line.
                 known = any(each.loc == other.loc and each.message == other.message for other in self.errors)
                 if not known and not isinstance(each, Suppressed):
                     self.errors.append(each)
 
     def tell(self) -> None:
-        """Raises the errors, if there are any."""
+        """Raises the recorded errors, if there are any."""
         if self.errors:
             raise self.errors[0] if len(self.errors) == 1 else Errors(self.errors)
 
 
-# A chain of 3,000 `like` lines took 13 s, and schedules that each name the next one twice double for ever.
+# A chain of 3,000 `like` lines took 13 s. Schedules that each name the next one twice double the work at each step.
 MAX_LIKES = 64
-"""The most `like` lines that one schedule follows, directly and through others."""
+"""Limit of the `like` lines that one schedule follows, directly and through other schedules."""
 
 
 def collect(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
-    """All that a schedule of `kernel` says (None: of a part). TileError for lines that are wrong by themselves."""
+    """Everything that a schedule of `kernel` states. For a part of schedules, `kernel` is None.
+
+    Raises a TileError for lines that are wrong by themselves.
+    """
     said = said_by(program, kernel, schedule)
     said.mistakes.tell()
     return said
 
 
 def said_by(program: Program, kernel: str | None, schedule: ast.Schedule) -> Said:
-    """All that a schedule of `kernel` says. Lines that are wrong by themselves become its `mistakes`."""
+    """Everything that a schedule of `kernel` states. Lines that are wrong by themselves become its `mistakes`."""
     mistakes = Mistakes()
     said = _collect(program, kernel, schedule, None, (schedule,), mistakes, [])
     said.mistakes = mistakes
@@ -123,7 +134,7 @@ def _collect(
     mistakes: Mistakes,
     followed: list[ast.Property],
 ) -> Said:
-    """seen: the schedules on the way here, the outermost first. followed: all `like` lines so far."""
+    """`seen` holds the schedules on the path to this one, outermost first. `followed` holds all `like` lines so far."""
     order: dict[str, None] = {}
     liked: dict[str, Definition] = {}
     own: dict[str, Definition] = {}
@@ -170,21 +181,21 @@ def _collect(
         with mistakes.of_a_line():
             read(line)
         if len(mistakes.errors) > found:
-            mistakes.broken |= names_set_by(line) - own.keys()  # else each use would be an error of its own
+            mistakes.broken |= names_set_by(line) - own.keys()  # otherwise each use would report another error
     # A replaced definition stays below its replacement, which may read it: `TM = TM / 2`.
     definitions = {name: own[name].over(liked.get(name)) if name in own else liked[name] for name in order}
     return Said(definitions, settings | own_settings, contracts | own_contracts)
 
 
 def names_set_by(line: Any) -> set[str]:
-    """The names that a line of a schedule sets, right or wrong."""
+    """The names that a line of a schedule sets, even if the line is wrong."""
     if isinstance(line, ast.Assign):
         return {target.id for target in line.targets if isinstance(target, ast.Name)}
     return {line.name} if isinstance(line, ast.Tune) else set()
 
 
 def line_is_choice(line: Any) -> TypeGuard[ast.Property]:
-    """`choose KEY: OPTION`."""
+    """Whether the line has the form `choose KEY: OPTION`."""
     return isinstance(line, ast.Property) and line.name == "choose"
 
 
@@ -214,9 +225,11 @@ def _defined(line: ast.Assign | ast.Tune | ast.Property, caller: Loc | None, par
 
 
 class Names(Numbers):
-    """The names of a schedule, each evaluated when it is first needed. known: names with a value from the start. given:
-    values that win over definitions. asked: the values so far; tuned: the `tune` sets among them; reads: for each name,
-    the names that it read."""
+    """The names of a schedule. Each name is evaluated when it is first needed.
+
+    `known` holds names that have a value from the start. Values in `given` win over definitions. `asked` holds the
+    values so far, and `tuned` holds the `tune` sets among them. `reads` maps each name to the names that it read.
+    """
 
     def __init__(
         self,
@@ -242,7 +255,7 @@ class Names(Numbers):
         name = node.id
         if self.open:
             self.reads.setdefault(self.open[-1].name, []).append(name)
-        # `TM = TM / 2` reads the definition that it replaces, by `like` or of the kernel.
+        # `TM = TM / 2` reads the definition that it replaces. That definition comes from a `like` line or the kernel.
         if self.open and self.open[-1].name == name:
             under = self.open[-1].under
             return self.known(node) if under is None else self.evaluated(under)
@@ -258,7 +271,7 @@ class Names(Numbers):
             names = [each.name for each in self.open]
             if name in names:
                 ring = " → ".join([*names[names.index(name) :], name])
-                # All names of the ring are wrong. It is reported once, not again for each of them.
+                # All names of the ring are wrong, but the ring is reported only once.
                 self.broken |= set(names)
                 raise TileError("schedule", at, f"'{name}' is computed from itself: {ring}")
             if len(names) == MAX_CHAIN:
@@ -266,7 +279,7 @@ class Names(Numbers):
             definition = self.definitions[name]
             if definition.is_tuned:
                 self.tuned[name] = self.each(definition)
-            # A `tune` set is evaluated as a whole, since the tuner lists it; its first value is the default.
+            # A `tune` set is evaluated as a whole, since the tuner lists it. Its first value is the default.
             value = self.tuned[name][0] if definition.is_tuned else self.evaluated(definition)
             self.asked[name] = self.given.get(name, value)
         return self.asked[name]
@@ -276,7 +289,7 @@ class Names(Numbers):
 
     def each(self, definition: Definition, count: int | None = None) -> list[Any]:
         """The first `count` values of a definition, or all of them."""
-        # Each definition has the whole depth of nesting to itself; MAX_CHAIN bounds the chain.
+        # Each definition may use the whole depth of nesting. MAX_CHAIN bounds the chain of definitions.
         depth, self.depth = self.depth, 0
         self.open.append(definition)
         try:
@@ -285,7 +298,8 @@ class Names(Numbers):
         except TileError as error:
             if error is not self.told:
                 self.told = through(error, definition.caller)
-            # An inner definition may have added its own `like` line already. The outer ones leave it.
+            # If an inner definition has added its own `like` line already, the outer definitions leave the error
+            # unchanged.
             raise self.told from None
         finally:
             self.open.pop()
@@ -307,12 +321,14 @@ class Names(Numbers):
         return str(value)
 
     def means(self, name: str) -> bool:
-        """Whether a word in an option is a constant of the kernel or the schedule. Dims do not count: they may have the
-        names of options."""
+        """Whether a word in an option is a constant of the kernel or the schedule.
+
+        Dims do not count, since they may have the names of options.
+        """
         return name in self.definitions or name in self.given
 
     def known(self, node: ast.Name) -> Any:
-        """The value of a name without a definition."""
+        """The value of a name that has no definition."""
         name = node.id
         if name not in self.names and name not in WORDS and name not in DTYPES:
             if name in self.broken:
@@ -330,7 +346,8 @@ class Names(Numbers):
         return super()._name(node)
 
     def in_order(self, names: Collection[str]) -> list[str]:
-        """The names that were evaluated, in this order, but each behind the names that it reads."""
+        """The names among `names` that were evaluated, in the given order. Each name comes after the names that it
+        reads."""
         out: dict[str, None] = {}
 
         def visit(name: str) -> None:
@@ -346,7 +363,7 @@ class Names(Numbers):
 
 
 def through(error: TileError, caller: Loc | None) -> TileError:
-    """The error of a line that a `like` brought, with the place of the `like`."""
+    """Adds the location of a `like` line to the error of a line that the `like` line brought."""
     if caller is None or isinstance(error, Suppressed):
         return error
     placed = [

@@ -1,8 +1,9 @@
-"""The properties of schedules, each a row: its subject, its values, its effect.
+"""The properties of schedules. Each property is a row with its subject, its values and its effect.
 
-The row gives the meaning of a line, its errors and hints, `dsl explain` and the list of docs/language.md. Without a
-`field` its value goes to `Function.attrs` under its own name, as the value or as {subject: value}. So a new property is
-a row, and the place in a pass or the emission that reads it.
+The row gives the meaning of a line, its errors and hints, the text of `dsl explain` and the list in docs/language.md.
+If a row has no `field`, its value goes to `Function.attrs` under the row's name. If the property has subjects, the
+value is stored as {subject: value}. So a new property needs only a row, and code in a pass or the emission that reads
+the value.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ from dsl.values.walk import WORDS
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A line's property for one subject (None: for the kernel), as written. caller: the `like` line that brought it.
-    axis: the axis behind the name of a value. is_static: `static` stands before the values."""
+    """A line's property for one subject, as written. The subject is None for a property of the kernel.
+
+    `caller` is the `like` line that brought the line. `axis` is the axis that follows the name of a value. `is_static`
+    says whether `static` stands before the values.
+    """
 
     row: PropertyRow
     subject: ast.Name | None
@@ -43,21 +47,24 @@ class Setting:
 
 
 class Takes:
-    """The values of a property. text: for people. count: the number of expressions; None if `read` checks it."""
+    """The values that a property takes.
+
+    `text` describes them to users. `count` is the number of expressions, or None if `read` checks it.
+    """
 
     count: int | None = 1
     text: str = ""
 
     @property
     def behind(self) -> str:
-        """The text behind a subject, for the usage."""
+        """The text that follows a subject in the usage."""
         return f": {self.text}"
 
     def read(self, setting: Setting, evaluate: Numbers) -> Any:
         raise NotImplementedError
 
     def said(self, value: Any) -> str:
-        """The text that `read` turns into this value; empty if naming the subject is enough."""
+        """The text that `read` turns into this value. The text is empty if the subject alone is enough."""
         return str(value)
 
     def subject(self, name: str, value: Any) -> str:
@@ -67,8 +74,11 @@ class Takes:
 
 @dataclass(frozen=True, slots=True)
 class PropertyRow:
-    """A property. subject: the thing before the colon; None for a property of the whole kernel. example: a whole line.
-    field: the field of `ResolvedSchedule` that it fills."""
+    """A property.
+
+    `subject` is the kind of thing before the colon, or None for a property of the whole kernel. `example` is a whole
+    line. `field` names the field of `ResolvedSchedule` that the property fills.
+    """
 
     name: str
     subject: str | None
@@ -79,7 +89,7 @@ class PropertyRow:
 
     @property
     def usage(self) -> str:
-        """`unroll COUNTER: N`."""
+        """The form of a line, such as `unroll COUNTER: N`."""
         if self.subject is None:
             return f"{self.name} {self.takes.text}"
         return f"{self.name} {self.subject.upper()}{self.takes.behind}"
@@ -120,8 +130,11 @@ class NameOf(Takes):
 
 
 class Switch(Takes):
-    """One of two words, or a condition: true takes the second, so it can be tuned. Or one of the `others`. `where`
-    chooses among all of these."""
+    """One of two words, or a condition. The value may also be one of `others`. `where` may choose among all of these
+    words.
+
+    A true condition selects the second word, so a condition can be tuned.
+    """
 
     def __init__(self, off: str, on: str, *others: str):
         self.words, self.text = (off, on, *others), f"{'|'.join((off, on, *others))}|CONDITION"
@@ -138,7 +151,7 @@ class Switch(Takes):
         try:
             value = evaluate(node)
         except TileError:
-            # A misspelt word is an unknown name to the evaluation. The words of the property are the better hint.
+            # The evaluation reports a misspelt word as an unknown name. The words of the property make a better hint.
             if not isinstance(node, ast.Name) or node.id in WORDS:
                 raise
             value = None
@@ -151,7 +164,7 @@ class Switch(Takes):
 
 
 class Whole(Takes):
-    """An integer of a range."""
+    """An integer in a range."""
 
     text = "N"
 
@@ -171,7 +184,7 @@ class Whole(Takes):
 
 
 class WholeOr(Whole):
-    """An integer, or a word, which reads as 0."""
+    """An integer, or a word, which is read as 0."""
 
     def __init__(self, word: str, low: int, high: int | None = None):
         super().__init__(low, high)
@@ -192,7 +205,7 @@ class WholeOr(Whole):
 
 
 class InstructionSetting(Takes):
-    """The shape and modifier of `mma.sync.m16n8k32.satfinite`, or `wgmma`."""
+    """An instruction: the shape and modifier of `mma.sync.m16n8k32.satfinite`, or `wgmma`."""
 
     text = "mma.sync.SHAPE|wgmma"
 
@@ -261,7 +274,7 @@ class Rows(Takes):
 
 
 class Nothing(Takes):
-    """No value: naming the subject is enough."""
+    """No value, since the subject alone is enough."""
 
     count = 0
     behind = ""
@@ -274,7 +287,7 @@ class Nothing(Takes):
 
 
 class Condition(Takes):
-    """A condition; true if there is none."""
+    """A condition. Without a value it is true."""
 
     text = "CONDITION"
     count = None
@@ -291,7 +304,7 @@ class Condition(Takes):
 
 
 class Peeled(Takes):
-    """A condition, or a flag of the kernel."""
+    """A condition, or a flag that the kernel computes."""
 
     count = None
     behind = "[: CONDITION or FLAG]"
@@ -302,8 +315,8 @@ class Peeled(Takes):
             return self.condition.read(setting, evaluate)
         except TileError as error:
             flag = setting.values[0] if len(setting.values) == 1 else None
-            # Names of the kernel have no value in a schedule: an unknown name is taken for a flag, and `peel` checks
-            # it.
+            # Names of the kernel have no value in a schedule. An unknown name is assumed to be a flag, which `peel`
+            # checks.
             if error.code != "name" or not isinstance(flag, ast.Name):
                 raise
             return flag.id
@@ -313,7 +326,7 @@ class Peeled(Takes):
 
 
 class PartsSetting(Takes):
-    """The axis, the elements of a part along it, and whether all parts are written out."""
+    """The axis, the number of elements of a part along it, and whether all parts are written out."""
 
     text = "[static] N"
     behind = ", AXIS: [static] N"
@@ -335,7 +348,7 @@ class PartsSetting(Takes):
 
 
 class ExtentsSetting(Takes):
-    """The elements of a subtile along each axis."""
+    """The number of elements of a subtile along each axis."""
 
     count = None
     text = "N, ..."
@@ -392,8 +405,8 @@ _ROWS = (
         "barriers",
         None,
         Word("manual", "automatic"),
-        # Shared tiles that the compiler makes (layout conversions, sums over warps) have their barriers even so: no
-        # line of the text could hold them.
+        # Shared tiles that the compiler adds, for layout conversions and sums over warps, still have their barriers. No
+        # line of the text could hold these barriers.
         "`manual`: the compiler adds no barriers between accesses of the text.",
         "barriers manual",
     ),
@@ -414,7 +427,8 @@ _ROWS = (
     PropertyRow(
         "maxnreg",
         None,
-        # Never more than a block has: 128 registers for each of 640 threads left no launch any room.
+        # `Target.cap` lowers N to what a block's registers allow. With 128 registers for each of 640 threads, no launch
+        # was possible.
         Whole(LEAST_REGISTERS, MOST_REGISTERS),
         "At most N registers a thread. More than the assembler chose by itself may end spills.",
         "maxnreg 128",
@@ -424,7 +438,8 @@ _ROWS = (
         "cluster",
         None,
         Whole(1, 16),
-        # int8 8192 cubed on an H100: 704 us with clusters of two, 734 without. Only clusters of up to 8 are portable.
+        # int8 8192 cubed on an H100 takes 704 us with clusters of two blocks and 734 us without. Only clusters of up to
+        # 8 blocks are portable.
         "Clusters of N blocks along the grid's first axis, a multiple of N (sm_90 and later; over 8 only where the "
         "device allows it). With `stage … : tma` they multicast TMA boxes, for any number of tiles.",
         "cluster 2",
@@ -433,7 +448,7 @@ _ROWS = (
         "l2_group",
         None,
         Whole(1, 1024),
-        # Row and column of the tile cost 64 instructions, once a block.
+        # Computing row and column of the tile costs 64 instructions, once per block.
         "Blocks take the tiles of a grid of two or three axes in groups of N along the first (GROUP_M, CTA swizzle), "
         "so that concurrent blocks share both operands in the L2. 1: in grid order. Default: 8 for matrix products.",
         "l2_group 8",
@@ -442,8 +457,8 @@ _ROWS = (
         "persistent",
         None,
         Whole(0, 32),
-        # Each tile has two loops, one of which copies for the next tile: 289 us. One loop that checks in each iteration
-        # which tile it copies for takes 337 us.
+        # Each tile has two loops, and one of them copies for the next tile: 289 us. A single loop, which checks in each
+        # iteration for which tile it copies, takes 337 us.
         "Persistent blocks: as many as run at once, N on each multiprocessor. Of B blocks, each takes every B-th tile. "
         "0: one block a tile.",
         "persistent 1",
@@ -451,7 +466,7 @@ _ROWS = (
     PropertyRow(
         "split",
         "counter",
-        # The parts extend the grid's last axis, and y and z of a grid have at most 65,535 blocks.
+        # The parts extend the grid's last axis. Axes y and z of a grid have at most 65,535 blocks.
         WholeOr("stream", 1, 65535),
         "Split-K: N blocks share this loop's iterations for each tile. The loop may only add to accumulators, or join "
         "as the reduction behind it does. The last block to arrive joins the partial results in order and continues. "
@@ -463,8 +478,8 @@ _ROWS = (
         "precompute",
         "values",
         NameOf("COUNTER"),
-        # An int8 convolution of 3 x 3 has 109 instructions an iteration in place of 116: a shift and a test a pixel
-        # replace five comparisons.
+        # An int8 convolution of 3 x 3 has 109 instructions per iteration instead of 116. For each pixel, a shift and a
+        # test replace five comparisons.
         "Computes these flags as bits before the loop over COUNTER, one for each iteration.",
         "precompute inside: t",
     ),
@@ -472,8 +487,8 @@ _ROWS = (
         "stage",
         "names",
         Switch("registers", "shared", "tma"),
-        # cp.async moves 4, 8 or 16 bytes, so narrower accesses are not staged by rule. A TMA store writes whole 16
-        # bytes of a row: where rows end within them it overwrote 420 elements of a neighbour (H100).
+        # cp.async moves 4, 8 or 16 bytes, so the rule does not stage narrower accesses. A TMA store writes whole 16
+        # bytes of a row. Where rows ended within 16 bytes, it overwrote 420 elements of a neighbour (H100).
         "How loops load these tensors. `registers`: directly. `shared`: by copies to shared memory. `tma`: by TMA "
         "boxes (sm_90), which a producer warp copies; stores leave by TMA boxes while the block goes on, or as with "
         "`shared` where rows of a view may end within 16 bytes. `where(n % 8 == 0, tma, shared)` chooses, with one "
@@ -486,8 +501,8 @@ _ROWS = (
         "pipeline",
         "counters",
         Whole(1, 16),
-        # A third stage that leaves an SM one block of four warps costs more than it hides: attention with heads of 128
-        # takes 1.42 times as long.
+        # If a third stage leaves an SM with a single block of four warps, it costs more than it hides. Attention with
+        # heads of 128 then takes 1.42 times as long.
         "The copies of this loop run ahead, in a ring of N stages. If an enclosing loop is named, too, they run on "
         "from the last iteration of one inner loop to the first of the next. 1: no ring. `tile` names the TMA copies "
         "of each tile of a `persistent` block. Default: 3 stages, 2 where 3 do not fit.",
@@ -497,8 +512,8 @@ _ROWS = (
         "prefetch_fragments",
         "counters",
         Word("whole", "early", "late"),
-        # f16 4096 cubed on an H200 (256 x 128 x 32): 295 us with `whole`, 286 with `early` and four subtiles, 285 by
-        # hand.
+        # f16 4096 cubed on an H200 (256 x 128 x 32) takes 295 us with `whole`, 286 us with `early` and four subtiles,
+        # and 285 us by hand.
         "When this pipelined loop reads MMA fragments, in steps of one instruction's k. `early`: before the MMAs of "
         "the step before. `late`: where the fragment in the same registers is last used (fewer registers). `whole`: "
         "all at the start of an iteration.",
@@ -508,8 +523,8 @@ _ROWS = (
         "pingpong",
         "value",
         Condition(),
-        # Groups drift: all compute at the same time, then all wait for the tensor cores. Attention with heads of 128
-        # and 4096 keys on an H100: 858 us, 933 without.
+        # Without turns, the groups drift: all compute at the same time, then all wait for the tensor cores. Attention
+        # with heads of 128 and 4096 keys on an H100 takes 858 us with turns and 933 us without.
         "Ping-pong: groups of four warps take turns to compute this value and start the MMAs that use it. One "
         "multiplies while another computes. The iteration's copies must be `tma`. With a condition: where it holds.",
         "pingpong e",
@@ -518,7 +533,7 @@ _ROWS = (
         "math",
         "functions",
         Word("exact", "fast"),
-        # exp.approx takes 2 instructions, exp 15 (dsl/values/fast_math.py).
+        # exp.approx takes 2 instructions, exp takes 15 (dsl/values/fast_math.py).
         "`fast`: the kernel uses approximations of these functions (`exp.approx` for `exp`). Default: `exp` is fast "
         "where all floats in memory have at most 16 bits.",
         "math exp: fast",
@@ -527,7 +542,8 @@ _ROWS = (
         "subtile",
         "value",
         ExtentsSetting(),
-        # Fragments ahead need the registers of two steps: a 64 x 64 tile of a warp twice as many as four of 32 x 32.
+        # Loading fragments ahead needs the registers of two steps. For this, a warp's tile of 64 x 64 needs twice as
+        # many registers as four subtiles of 32 x 32.
         "Subtiles: this tile, and all that is computed with it, becomes tiles of these extents, which divide its own. "
         "No loop is added; loops carry all of them. Default: an accumulator is done in four where a warp has 32 x 32 "
         "of each.",
@@ -537,7 +553,7 @@ _ROWS = (
         "align",
         "values",
         Whole(1, 64),
-        # 64 rows of 1023 f16: 33,152 warp instructions element by element, 23,808 with `align`.
+        # 64 rows of 1023 f16 take 33,152 warp instructions element by element, and 23,808 with `align`.
         "The rows of these values, and all that lies as they do, begin anywhere and are accessed N elements at a time "
         "from multiples of N on; fewer than N before and behind are accessed apart. Rows known to begin at multiples "
         "of N are unchanged. 1: rows are accessed as they begin. Default: 16 bytes for rows that are reduced.",
@@ -547,7 +563,8 @@ _ROWS = (
         "loop",
         "value",
         PartsSetting(),
-        # Written out, a softmax of 4096 columns has the machine code of one by hand: 400 instructions, 47 registers.
+        # If its parts are written out, a softmax of 4096 columns has the same machine code as one by hand: 400
+        # instructions, 47 registers.
         "Computes this wide value, and all that is computed with it along AXIS, N elements at a time: one loop between "
         "two reductions. `static` writes the parts out and keeps in registers what is needed again; otherwise that is "
         "computed again from its loads, or kept by `stage`. N divides the extent. Default: whole, or `static` where "
@@ -558,8 +575,9 @@ _ROWS = (
         "unroll",
         "counter",
         WholeOr("all", 1),
-        # In steps of as many iterations as stages, places in the ring are constants: f16 4096 cubed 299 us in place of
-        # 329 (H200). Attention's loop does more than products, and two at a time are 6 % slower.
+        # If a loop is unrolled as many times as it has stages, places in the ring are constants: f16 4096 cubed takes
+        # 299 us instead of 329 us (H200). Attention's loop does more than products, and unrolling it twice makes it 6 %
+        # slower.
         "Unrolls this run-time loop N times. `all`: completely, ahead of all else, as `for static`; the number of "
         "iterations must be constant.",
         "unroll p: 4",
@@ -568,7 +586,8 @@ _ROWS = (
         "peel",
         "counter",
         Peeled(),
-        # Attention, f16, d = 64: 673 instructions an iteration become 572 without the flag's comparisons and selects.
+        # Attention, f16, d = 64: without the flag's comparisons and selects, an iteration has 572 instructions instead
+        # of 673.
         "Runs a partial last iteration of this run-time loop apart, so that the others need no mask for the end. With "
         "a flag that the loop computes: the iterations before the first in which an element of it is off run apart, "
         "without computing it.",
@@ -593,7 +612,8 @@ PROPERTIES = {row.name: row for row in _ROWS}
 
 
 def rows_of(plugins: Plugins) -> Mapping[str, PropertyRow]:
-    """The properties, including those of plug-ins. TileError `plugin` for one that cannot be added."""
+    """The properties, including properties of plug-ins. Raises a TileError `plugin` for a property that cannot be
+    added."""
     return _with_added(plugins) if plugins.added else PROPERTIES
 
 
@@ -609,7 +629,7 @@ def _with_added(plugins: Plugins) -> Mapping[str, PropertyRow]:
 
 
 def _takes(added: Added) -> Takes:
-    """The values of a plug-in's property, which it states as a Python value: a range, words, bool or None."""
+    """The values of a plug-in's property. The plug-in states them as a Python value: a range, words, bool or None."""
     match added.about["takes"]:
         case range(step=1) as span if len(span):
             return Whole(span.start, span.stop - 1)
@@ -626,8 +646,11 @@ def _takes(added: Added) -> Takes:
 def settings_of(
     line: ast.LayoutLine | ast.Property, rows: Mapping[str, PropertyRow], caller: Loc | None = None
 ) -> dict[tuple[str, str | None], Setting]:
-    """The settings of a line, by property and subject. rows: the known properties. caller: the `like` line that brought
-    it. TileError for an unknown property, and for another form."""
+    """The settings of a line, by property and subject.
+
+    `rows` holds the known properties. `caller` is the `like` line that brought the line. Raises a TileError for an
+    unknown property, and for a line of the wrong form.
+    """
     if isinstance(line, ast.LayoutLine):
         row, at = rows["layout"], line.loc
         named = {name: ast.Name(at, name) for name in line.names}
@@ -637,7 +660,7 @@ def settings_of(
         hint = _new_name(line) or ELSEWHERE.get(line.name) or closest(line.name, known) or ", ".join(known)
         raise TileError("schedule", line.loc, f"a schedule has no property '{line.name}'", hint)
     row, subjects, values = rows[line.name], line.subject, line.values
-    # `peel p` has no colon, so the parser takes the subject for a value.
+    # `peel p` has no colon, so the parser reads the subject as a value.
     if row.subject is not None and not subjects and row.takes.count in (None, 0):
         subjects, values = values, []
     if row.subject is None and (subjects or len(values) != 1):
@@ -669,7 +692,7 @@ def _of_subjects(
 
 
 def _new_name(line: ast.Property) -> str | None:
-    """The hint for a property of version 0.1: the line that says the same now."""
+    """The hint for a property of version 0.1: the line that replaces it now."""
     if line.name not in {*renamed.PROPERTIES, *renamed.BY_CHOICE}:
         return None
     written = "; ".join(renamed.new_lines(line.name, line.loc.text.partition(line.name)[2].strip()))
@@ -677,8 +700,10 @@ def _new_name(line: ast.Property) -> str | None:
 
 
 def listing() -> str:
-    """The properties as the list of docs/language.md: usage and effect. Defaults are in docs/directives.md, examples in
-    `dsl explain`."""
+    """The list of properties for docs/language.md: usage and effect.
+
+    Defaults are in docs/directives.md, and examples in `dsl explain`.
+    """
     lines: list[str] = []
     for row in PROPERTIES.values():
         text = f"`{row.usage}`: {row.doc.partition(' Default: ')[0]}"

@@ -1,4 +1,4 @@
-"""A schedule evaluated: constants and properties of one kernel for given dims and types."""
+"""Evaluates a schedule for given dims and types. The result is the constants and properties of one kernel."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ DEFAULT_WARPS = 4
 
 @dataclass(frozen=True, slots=True)
 class StatedContract:
-    """A contract with its evaluated bound: an option of a choice, or an expression of numbers and `copy`. loc: its
-    place, under the `like` line that brought it."""
+    """A contract with its evaluated bound, which is an option of a choice, or an expression of numbers and `copy`.
+
+    `loc` is its location, including the `like` line that brought it.
+    """
 
     contract: ast.Contract
     bound: str | ast.Expr
@@ -34,11 +36,14 @@ class StatedContract:
 
 @dataclass(slots=True)
 class ResolvedSchedule:
-    """A schedule, evaluated for one variant. constants: the kernel's constants, and all names that are tuned or given.
-    definitions: of the names that were evaluated and are not tuned or given, each behind the names that it reads. tune:
-    the values of each tuned name, the default first; each name behind those that it depends on. derived: values of
-    names that are not constants. unasked: definitions that nothing needed. choices: forced options, by key. places: of
-    the properties, by name and subject. contracts: what is expected of the code."""
+    """A schedule, evaluated for one variant.
+
+    `constants` holds the kernel's constants, and all names that are tuned or given. `definitions` holds the evaluated
+    names that are neither tuned nor given, each after the names that it reads. `tune` maps each tuned name to its
+    values, default first. Each name follows the names that it depends on. `derived` holds values of names that are not
+    constants. `unasked` holds definitions that nothing needed. `choices` maps keys to forced options. `places` maps
+    (property, subject) to the location of the line. `contracts` lists the contracts that the code must meet.
+    """
 
     name: str | None
     constants: dict[str, Any] = field(default_factory=dict)
@@ -58,14 +63,17 @@ class ResolvedSchedule:
 
     @property
     def lines(self) -> dict[tuple[str, str], Loc]:
-        """The places of the properties that passes read, by property and subject. A property of the kernel has its own
-        name as its subject."""
+        """The locations of the properties that passes read, by property and subject.
+
+        A property of the kernel has its own name as its subject.
+        """
         apart = {row.name for row in PROPERTIES.values() if row.field != "attrs"}
         return {(row, name or row): loc for (row, name), loc in self.places.items() if row not in apart}
 
 
 def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
-    """Facts about the device, by the names that schedules and dispatches read. sms: of the actual device, if known."""
+    """Facts about the device, by the names that schedules and dispatches read. `sms` comes from the actual device, if
+    known."""
     return {
         "sms": sms or target.sms,
         "shared_memory": target.shared,
@@ -79,13 +87,17 @@ def target_facts(target: Target, sms: int | None = None) -> dict[str, int]:
 def tensor_names(
     kernel: ast.KernelDef, absent: Collection[str], strides: Mapping[str, Sequence[int]]
 ) -> dict[str, bool]:
-    """`given(x)` for each optional tensor x, and `contiguous(x, axis)` for each axis of a strided one, with their
-    values. A strided tensor without known strides counts as row-major."""
+    """The values of `given(x)` for each optional tensor x, and of `contiguous(x, axis)` for each axis of a strided
+    tensor x.
+
+    A strided tensor without known strides counts as row-major.
+    """
     found = {f"given({p.name})": p.name not in absent for p in kernel.params if p.is_optional}
     for p in kernel.params:
         if isinstance(p.type, ast.TensorAnnotation) and p.type.strided:
             axes = range(len(p.type.dims))
-            # As `dsl run` makes the arrays of examples: check, compile and why look at the variant that runs.
+            # `dsl run` makes the arrays of examples row-major, too. So check, compile and why look at the variant that
+            # runs.
             of = strides.get(p.name) or [int(axis == axes[-1]) for axis in axes]
             found |= {f"contiguous({p.name}, {axis})": of[axis] == 1 for axis in axes}
     return found
@@ -101,8 +113,10 @@ def resolve_schedule(
     overrides: Mapping[str, Any],
     scalars: Mapping[str, Any],
 ) -> ResolvedSchedule:
-    """Evaluates the kernel's constants, its warps and the properties. `overrides` win over the schedule. Constants
-    without a value are left out. TileError or Errors with all wrong lines."""
+    """Evaluates the kernel's constants, its warps and the properties. `overrides` win over the schedule.
+
+    Constants without a value are left out. Raises a TileError or Errors with all wrong lines.
+    """
     out = ResolvedSchedule(name)
     said = Said()
     if name is not None:
@@ -130,7 +144,8 @@ def resolve_schedule(
 
 
 def _add_defaults(kernel: ast.KernelDef, said: Said) -> None:
-    """Adds the defaults of constants as definitions. One of the schedule replaces the default, and may read it."""
+    """Adds the defaults of constants as definitions. The schedule's definition of a constant replaces the default, and
+    may read it."""
     for constant in kernel.constants:
         if constant.default is not None:
             default = Definition(constant.name, constant.loc, [constant.default])
@@ -152,7 +167,7 @@ def _force_choices(out: ResolvedSchedule, said: Said, names: Names, overrides: M
 
 
 def _sort_names(out: ResolvedSchedule, said: Said, names: Names, overrides: Mapping[str, Any]) -> None:
-    """Sorts the names: tuned, constant, derived from these, or never used; each kind in the order of definition."""
+    """Sorts the names into tuned, constant, derived and never used names. Each kind keeps the order of definition."""
     order = names.in_order(said.definitions)
     tuned = names.in_order([each for each in said.definitions if each in names.tuned])
     out.tune = {each: names.tuned[each] for each in tuned if each in names.tuned}
@@ -172,7 +187,7 @@ def stated(
     evaluate: Callable[[ast.Expr], Any],
     option: Callable[[ast.Expr], str] | None = None,
 ) -> StatedContract:
-    """A contract with its bound evaluated. TileError for a bound without a value, or of another unit."""
+    """A contract with its bound evaluated. Raises a TileError for a bound that has no value or the wrong unit."""
     bound: str | ast.Expr
     try:
         if contract.term == CHOICE:
@@ -185,7 +200,7 @@ def stated(
 
 
 def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: Names, mistakes: Mistakes) -> None:
-    """Evaluates the properties; the row of each names the field that it fills."""
+    """Evaluates the properties. The row of each property names the field that the value fills."""
     for (row, subject), setting in said.settings.items():
         with mistakes.of_a_line():
             value = _read(kernel, subject, setting, names)
@@ -198,7 +213,7 @@ def _settings(kernel: ast.KernelDef, out: ResolvedSchedule, said: Said, names: N
 
 
 def _read(kernel: ast.KernelDef, subject: str | None, setting: Setting, names: Names) -> Any:
-    """The value of a property for a subject. TileError `name` if the kernel has no such parameter."""
+    """The value of a property for a subject. Raises a TileError `name` if the kernel has no such parameter."""
     parameters = {p.name for p in kernel.params}
     try:
         if setting.row.subject == "tensor" and subject not in parameters and setting.subject is not None:
@@ -213,7 +228,7 @@ def _read(kernel: ast.KernelDef, subject: str | None, setting: Setting, names: N
 
 
 def _near(warps: object) -> str:
-    """A hint: a valid number of warps near this one."""
+    """A hint with a valid number of warps near `warps`."""
     if isinstance(warps, bool) or not isinstance(warps, int) or warps < 1:
         return f"warps = {DEFAULT_WARPS}"
     less = 1 << min(warps.bit_length() - 1, 5)

@@ -1,8 +1,8 @@
-"""Rules for constants that nobody sets: parts of schedules in `dsl/std/defaults.tile`.
+"""Rules for constants that nobody sets. They are parts of schedules in `dsl/std/defaults.tile`.
 
-The text of a kernel shows which rule it follows: the tiles of its grid and its loops, the extents of its slices, and
-whether it multiplies matrices. A constant that the kernel, its schedule or the caller sets keeps its value, and the
-rule uses that value.
+The text of a kernel determines its rule: the tiles of its grid and its loops, the extents of its slices, and whether it
+multiplies matrices. If the kernel, its schedule or the caller sets a constant, the constant keeps this value, and the
+rule uses it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ Expr = Any
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The part of `defaults.tile` that a kernel follows, and the kernel's expressions for the part's names: constants,
-    extents, TYPE."""
+    """The part of `defaults.tile` that a kernel follows.
+
+    `names` maps the part's names to the kernel's expressions for constants, extents and TYPE.
+    """
 
     part: str
     names: Mapping[str, Expr]
@@ -37,8 +39,8 @@ EXTENTS = ("M", "N", "TYPE")
 
 
 def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Iterable[str]) -> dict[str, Definition]:
-    """Definitions by the kernel's rule, if it has one, for `warps` and the constants that neither the schedule nor the
-    caller sets."""
+    """The definitions of the kernel's rule. These definitions set `warps` and constants that neither the schedule nor
+    the caller sets. Without a rule the result is empty."""
     rule = program.once(rule_of, kernel.name)
     known = {*schedule.definitions, *given}
     if rule is None or not rule.constants - known:
@@ -47,7 +49,7 @@ def by_rule(program: Program, kernel: ast.KernelDef, schedule: Said, given: Iter
     said = _parts()
     definitions = collect(said, None, said.parts[rule.part]).definitions
     for name in definitions:
-        if name not in names and name != "warps":  # a name of the rule's own: with a space it clashes with none
+        if name not in names and name != "warps":  # a name of the rule itself: the space avoids clashes
             names[name] = ast.Name(definitions[name].loc, f"{name} of the rule")
     found = {}
     for name, definition in definitions.items():
@@ -64,7 +66,7 @@ def _parts() -> Program:
 
 
 def _renamed(node: Any, names: Mapping[str, Expr]) -> Any:
-    """An expression with its names replaced."""
+    """The expression with its names replaced."""
     if isinstance(node, ast.Name):
         return names.get(node.id, node)
     if isinstance(node, list):
@@ -74,7 +76,7 @@ def _renamed(node: Any, names: Mapping[str, Expr]) -> Any:
     parts = ast.PARTS.get(type(node))
     if parts is None:
         return node
-    # The name of a called function is the language's, not one of the rule's.
+    # The language, and not the rule, defines the name of a called function.
     kept = ("function",) if isinstance(node, ast.Call) else ()
     return replace(node, **{name: _renamed(getattr(node, name), names) for name in parts if name not in kept})
 
@@ -87,12 +89,12 @@ def rule_of(program: Program, name: str) -> Rule | None:
     kernel = program.kernels[name]
     constants = {c.name for c in kernel.constants if c.types is None}
     tiled = list(_tiled(kernel, constants))
-    # A loop may step by a constant that also tiles the grid. That one is no k-tile.
+    # A loop may step by a constant that also tiles the grid. Such a constant is not a k-tile.
     steps = [step for step in _steps(kernel, constants) if step not in {tile for tile, _ in tiled}]
     if _multiplies(kernel) and len(tiled) == 2 and len(set(steps)) == 1:
         type = _type_of_sliced(kernel, steps[0])
         if type is not None:
-            # By the order of the grid's axes: rows of the result first.
+            # The grid's axes are in order: the rows of the result come first.
             (tm, m), (tn, n) = tiled
             return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, {"M": m, "N": n, "TYPE": type})
     covers = {cover: (extent, type) for cover, extent, type in _covers(kernel, constants)}
@@ -132,7 +134,7 @@ def _steps(kernel: ast.KernelDef, constants: set[str]) -> list[str]:
 
 
 def _multiplies(kernel: ast.KernelDef) -> bool:
-    """Whether it has a matrix product."""
+    """Whether the kernel has a matrix product."""
     return any(
         (isinstance(node, ast.Call) and _called(node) == "dot") or (isinstance(node, ast.Binary) and node.op == "@")
         for node in ast.walk(kernel.body)
@@ -144,7 +146,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _sliced(kernel: ast.KernelDef) -> Iterator[tuple[ast.TensorAnnotation, int, ast.Slice]]:
-    """The slices of tensors, each with its axis."""
+    """The slices of tensors, each with its tensor's type and its axis."""
     types = {p.name: p.type for p in kernel.params if isinstance(p.type, ast.TensorAnnotation)}
     for node in ast.walk(kernel.body):
         if isinstance(node, ast.Index) and isinstance(node.value, ast.Name) and node.value.id in types:
@@ -160,7 +162,7 @@ def _type_of_sliced(kernel: ast.KernelDef, constant: str) -> Expr | None:
 
 
 def _covers(kernel: ast.KernelDef, constants: set[str]) -> Iterator[tuple[str, Expr, Expr]]:
-    """The constants of slices `0 : CONSTANT`, each with the dim of that axis, and the type of its elements."""
+    """The constants of slices `0 : CONSTANT`, each with the dim of the sliced axis and the element type."""
     for type, axis, part in _sliced(kernel):
         start, stop = part.start, part.stop
         from_0 = start is None or (isinstance(start, ast.Number) and start.value == 0)

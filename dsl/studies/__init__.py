@@ -1,1 +1,2 @@
-"""Tools on a whole file: its errors, the cost and the correctness of its kernels, and the reasons for their code."""
+"""Tools on a whole file, which show its errors, the cost and correctness of its kernels, and the reasons for their
+code."""

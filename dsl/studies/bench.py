@@ -1,8 +1,9 @@
-"""The examples of a file side by side: each kernel and schedule that can run them, checked, counted and measured.
+"""Compares the kernels and schedules that can run a file's examples. Each is checked, counted and measured.
 
 A row is one way to do an example: as the file chooses, with another option of its dispatch, with another schedule, or
-by a peer (`peers.py`). All rows are checked before any is measured. They are measured in alternation, so that a drift
-of the clocks affects all alike."""
+by a peer (`peers.py`). All rows are checked before any row is measured. The measurements alternate between the rows, so
+that a drift of the clocks affects all rows alike.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +38,17 @@ ROUNDS = 50
 """Timed launches of each row."""
 A_BLOCK = ("divergent_branches", "barriers", "atomics", "wavefronts", "sectors")
 ALL_BLOCKS = ("instructions", "moves", "atomic_waits")
-"""Figures of a row, per block; and figures over all blocks."""
+"""`A_BLOCK` lists the figures of a row that are shown per block, and `ALL_BLOCKS` those that are shown over all
+blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchWay:
-    """A way to do an example: with these options of its dispatch, this schedule instead of the file's choice, and the
-    kernels of an edited file instead of the plan's."""
+    """A way to do an example.
+
+    `options` are options of its dispatch. `schedule` replaces the file's choice. The kernels of the file `edited`
+    replace the plan's kernels.
+    """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     schedule: str | None = None
@@ -52,9 +57,13 @@ class BenchWay:
 
 @dataclass(slots=True)
 class BenchRow:
-    """One way to do an example. `counted`: number of blocks of each launch that its counters cover; `failed`: why there
-    is no report, or the emulator's finding in these blocks; `is_wrong`: it should have run, since the file chooses it.
-    `edited`: the file of IR or PTX by hand that replaced a kernel; `peer`: the function that replaced the kernels."""
+    """One way to do an example.
+
+    `counted` gives, for each launch, the number of blocks that its counters cover. `failed` is the emulator's finding
+    in these blocks, or the reason why there is no report. `is_wrong` means that the row should have run, since the file
+    chooses it. `edited` names the file of IR or PTX that replaced a kernel. `peer` names the function that replaced the
+    kernels.
+    """
 
     example: str | None
     options: dict[str, Any]
@@ -75,14 +84,18 @@ class BenchRow:
         return [launch.schedule or "-" for launch in self.report.launches] if self.report else []
 
     def figures(self) -> dict[str, float | None]:
-        """The figures: `instructions` of warps, `moves` and `atomic_waits` over all blocks; other counts per block, and
-        over the fewest that the same accesses could need (None without such accesses)."""
+        """The figures of the row.
+
+        `instructions` counts instructions of warps. It, `moves` and `atomic_waits` are totals over all blocks. Other
+        counts are per block. Ratios compare a count to the least count that the same accesses could need. They are None
+        without such accesses.
+        """
         from dsl.runtime.emulator import Counters
 
         part, all_blocks, blocks = Counters(), Counters(), 0
         for launch, count in zip(self.report.launches if self.report else [], self.counted, strict=True):
             if (found := launch.counted) is not None:
-                # The emulator counts a barrier for each warp; the table shows barriers of a block.
+                # The emulator counts a barrier once per warp, but the table shows barriers per block.
                 found.barriers /= -(-launch.threads // WARP)
                 part.add(found)
                 all_blocks.add(found.times(launch.blocks / count))
@@ -100,10 +113,12 @@ class BenchRow:
 def ways(
     program: Program, example: ast.Example, overrides: Overrides, wanted: Collection[str] = ()
 ) -> Iterator[BenchWay]:
-    """The ways to do an example: one for each combination of its dispatch's options that are not set, then one for each
-    schedule. With `wanted`, only these schedules."""
+    """The ways to do an example, or only the schedules in `wanted`.
+
+    First comes one way for each combination of the dispatch's options that are not set, then one way for each schedule.
+    """
     lines = [line for line in example.lines if isinstance(line, ast.Launch)]
-    # With several launches a schedule's name would not say which one it is for.
+    # With several launches, the name of a schedule would not say which launch it is for.
     schedules = named_schedules(program, lines[0].name) if len(lines) == 1 else []
     if wanted:
         known = dict.fromkeys([*schedules, *(unnamed_schedules(program, lines[0].name) if len(lines) == 1 else ())])
@@ -117,7 +132,8 @@ def ways(
 
 
 def named_schedules(program: Program, name: str) -> list[str]:
-    """Schedules that a call may request by name: of a kernel, or of dispatch branches with one launch."""
+    """The schedules that a call may request by name. These are the schedules of a kernel, or of dispatch branches with
+    a single launch."""
     if name in program.kernels:
         return list(program.schedules_of(name))
     out: dict[str, None] = {}
@@ -129,7 +145,8 @@ def named_schedules(program: Program, name: str) -> list[str]:
 
 
 def unnamed_schedules(program: Program, name: str) -> list[str]:
-    """Schedules that a call may also request: of kernels that a dispatch launches alone, named by no branch."""
+    """Further schedules that a call may request, although no branch has their name. The dispatch launches their kernels
+    alone."""
     if name in program.kernels:
         return []
     named = named_ways(program.dispatches[name])
@@ -145,7 +162,7 @@ def option_values(program: Program, name: str) -> dict[str, list[Any]]:
 
 
 def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[str]) -> list[ast.Example]:
-    """The examples of these names (default: all) that may launch one of these kernels. Raises TileError."""
+    """The examples in `names` that may launch one of `kernels`. By default all examples. Raises TileError."""
     known = {example.name: example for example in program.examples}
     for name in names:
         if name not in known:
@@ -162,7 +179,8 @@ def chosen_examples(program: Program, names: Sequence[str], kernels: Sequence[st
 
 
 def made_from(rows: Sequence[BenchRow], edited: Edited) -> BenchRow | None:
-    """The row whose kernel an edited file replaces: one that launches it, with the same schedule if possible."""
+    """The row whose kernel an edited file replaces. A row that launches this kernel with the same schedule is
+    preferred."""
     able = [row for row in rows if row.edited is None and edited.headers.keys() & {*row.kernels}]
     wanted = {(kernel, header.schedule or "-") for kernel, header in edited.headers.items()}
     same = [row for row in able if wanted & {*zip(row.kernels, row.schedules, strict=True)}]
@@ -177,7 +195,8 @@ def joined_names(rows: Sequence[BenchRow]) -> str:
 
 
 class Bench:
-    """The rows of one file on one device (`emulator` or `cuda:0`), and what is needed to count and measure them."""
+    """The rows of one file on one device (`emulator` or `cuda:0`). It keeps the calls of the rows, which are counted
+    and measured later."""
 
     def __init__(self, program: Program, device: str, why: str, settings: LaunchSettings):
         self.program, self.device, self.why = program, device, why
@@ -188,7 +207,7 @@ class Bench:
         self.errors: list[Exception] = []
 
     def add(self, example: ast.Example, overrides: Overrides, way: BenchWay) -> BenchRow:
-        """Adds a row, run and checked once. Raises DeviceError if a GPU failed; other errors belong to the row."""
+        """Adds a row and runs and checks it once. Raises DeviceError if a GPU failed. The row keeps other errors."""
         ptx = None if way.edited is None else way.edited.ptx
         settings = replace(self.settings, schedule=way.schedule, ptx=ptx)
         options = replace(overrides, options={**overrides.options, **way.options})
@@ -198,19 +217,21 @@ class Bench:
         try:
             row.report = run.run()
         except (TileError, RuntimeFault) as error:
-            # The device may be poisoned: no further row could run.
+            # The device may be poisoned, so no further row could run.
             if self.device != "emulator" and isinstance(error, DeviceError):
                 raise
             self.errors.append(error)
-            # A schedule that nobody chose may not fit; what the file chooses must run.
+            # A schedule that nobody chose may not fit, but the file's own choice must run.
             row.failed, row.is_wrong = one_line(error), way.schedule is None or way.edited is not None
         self.rows.append(row)
         self.calls.append(run.launcher.calls if row.report else [])
         return row
 
     def add_peer(self, example: ast.Example, overrides: Overrides, peer: Peer, beside: int) -> BenchRow:
-        """Adds a row with a peer in place of the launch of row `beside`, run and checked once. The peer's errors belong
-        to the row."""
+        """Adds a row for a peer, which replaces the launch of row `beside`. The peer runs and is checked once.
+
+        The row keeps the peer's errors.
+        """
         row = BenchRow(example.name, {}, None, peer=peer.name)
         launcher = partial(PeerLauncher, peer=peer, roles=roles_of(self.calls[beside][0]))
         run = ExampleRun(self.program, example, self.device, self.why, overrides, self.settings, launcher)
@@ -226,8 +247,11 @@ class Bench:
         return row
 
     def count(self) -> None:
-        """Sets counters and resources of the rows; on a GPU the emulator counts each launch's first blocks, and a
-        finding there belongs to the row even if its results are right."""
+        """Sets the counters and resources of the rows.
+
+        On a GPU, the emulator counts the first blocks of each launch. The row keeps a finding there, even if its
+        results are right.
+        """
         on_gpu = self.device != "emulator"
         for row, calls in zip(self.rows, self.calls, strict=True):
             reports = iter(row.report.launches if row.report else [])
@@ -242,7 +266,7 @@ class Bench:
                         self.count_part(row, launch.kernel, values, report)
 
     def count_part(self, row: BenchRow, kernel: Any, values: Sequence[Any], report: LaunchReport) -> None:
-        """The emulator's counters of the first blocks of a launch on a GPU."""
+        """Sets the emulator's counters of the first blocks of a launch on a GPU."""
         part = first_blocks(kernel, values, COUNTED_BLOCKS, grid=tuple(report.grid))
         row.counted.append(part.blocks)
         if part.result.counters is not None:
@@ -251,8 +275,8 @@ class Bench:
             row.failed, row.is_wrong = in_words(part.findings[0]), True
 
     def measure(self) -> None:
-        """Times of the rows that passed, on a GPU; not of peers that no `expect` has judged."""
-        # A peer that nothing judges may compute nothing: its time would mean nothing.
+        """Times the rows that passed, on a GPU. A peer is timed only if an `expect` line has judged it."""
+        # A peer that nothing judges may compute nothing, and its time would mean nothing.
         passed = [
             i
             for i, row in enumerate(self.rows)
@@ -265,7 +289,7 @@ class Bench:
             self.rows[i].report.times = found  # type: ignore[union-attr]
 
     def is_untimed(self, number: int) -> bool:
-        """Whether a row cannot be timed; its report says why."""
+        """Whether a row cannot be timed. The reason goes to its report."""
         report, peer = self.rows[number].report, self.peers.get(number)
         reasons = [peer.reason] if peer is not None else [call.renewals.reason for call in self.calls[number]]
         assert report is not None
@@ -273,24 +297,26 @@ class Bench:
         return bool(report.untimed)
 
     def repeated(self, number: int) -> Callable[[], object]:
-        """The launches of a row, as a function to call repeatedly."""
+        """All launches of a row as one function, which can be called repeatedly."""
         if number in self.peers:
             return self.peers[number].repeated()
         return in_a_row([call.repeated() for call in self.calls[number]])
 
 
 def one_line(error: TileError | RuntimeFault) -> str:
-    """The error's first line, and its line in the file."""
+    """The first line of an error, with its line in the file."""
     line = error.loc.line if isinstance(error, TileError) and error.loc else getattr(error, "line", None)
     return error.message.partition("\n")[0] + ("" if line is None else f" (line {line})")
 
 
 def interleaved(rows: Sequence[Callable[[], object]], ordinal: int) -> list[list[float]]:
-    """Microseconds of each row's launches together: 20th percentile, median, 80th. The rows alternate, and each launch
-    finds a cold L2."""
+    """The time of each row's launches together, in microseconds: 20th percentile, median, 80th percentile.
+
+    The rows alternate, and each launch finds a cold L2.
+    """
     from dsl.runtime.cuda.timing import measure_rounds, percentiles
 
-    # Random(0): the same orders in each run of the command.
+    # Random(0), so that each run of the command uses the same orders.
     times = measure_rounds(rows, ROUNDS, order=Random(0), device=ordinal)
     return [list(percentiles(found)) for found in times]
 
@@ -309,16 +335,16 @@ def bench(
     edited: Sequence[str] = (),
     peers: Sequence[str] = (),
 ) -> list[BenchRow]:
-    """The rows of a file's examples, in its order. `edited`: files of IR or PTX, whose kernels make further rows;
-    `peers`: Python functions that also do each example. Raises TileError, LaunchError or DeviceError if there is no
-    row."""
+    """The rows of a file's examples, in the order of the file. `edited` lists files of IR or PTX, whose kernels make
+    further rows. `peers` lists Python functions that also do each example. Raises TileError, LaunchError or DeviceError
+    if there is no row."""
     settings = LaunchSettings(seed=seed, measure=False, time_limit=time_limit, choose=Asked(dict(choose or {})))
     made = Bench(program, device, why, settings)
-    # Requested schedules that no example could use are an error at the end.
+    # If no example could use a requested schedule, this is an error at the end.
     missing = dict.fromkeys(schedules)
     by_hand = {file: edited_from(file, choose or {}) for file in edited}
     unused = dict(by_hand)
-    # Before any row runs: a missing peer would be found minutes later.
+    # Imported before any row runs. Otherwise a missing peer would be reported minutes later.
     others = peers_of(peers, chosen_examples(program, examples, kernels))
     for example in chosen_examples(program, examples, kernels):
         overrides = resolve(program, example, values)
@@ -330,7 +356,7 @@ def bench(
             missing.pop(way.schedule or "", None)
             row = made.add(example, overrides, way)
             shown.append(row.schedules)
-            # The first row is the file's own choice: if it fails, the others would, too.
+            # The first row is the file's own choice. If it fails, the other rows would fail, too.
             if row.is_wrong:
                 break
         for file, kernels_of in by_hand.items():
@@ -350,7 +376,7 @@ def bench(
         raise made.errors[0]
     for kernels_of in unused.values():
         raise kernels_of.not_launched(f"the rows launch {joined_names(made.rows)}")
-    # After the check that a row exists: counting takes seconds a launch.
+    # Counted only once a row exists, since counting takes seconds per launch.
     made.count()
     if device != "emulator":
         made.measure()

@@ -1,7 +1,7 @@
-"""All errors of a file up to LLVM: every kernel with every schedule and every type.
+"""Finds all errors of a file up to LLVM, for every kernel with every schedule and every type.
 
-Launches of examples are planned as in a run. Other schedules get the example's dims by name, else 1024. Loads neither
-numpy nor llvmlite nor CUDA nor the emulator.
+Launches of examples are planned as in a run. Other schedules get dims of the same name from the examples, or else 1024.
+The module loads neither numpy nor llvmlite nor CUDA nor the emulator.
 """
 
 from __future__ import annotations
@@ -32,32 +32,38 @@ from dsl.text.program import Program, dim_names, examine_program, follows, type_
 ARCH = "sm_90"
 EXTENT = 1024
 BODY_EXTENT = 32
-"""The value of constants that nothing sets, when only the names in a kernel's body are checked."""
+"""The value of constants that nothing sets, if only the names in a kernel's body are checked."""
 OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
-"""Extents that are tried for a schedule that no example uses, before its arithmetic or its size is called an error."""
+"""Extents that are tried for a schedule that no example uses. An error of its arithmetic or size is reported only if
+all of these extents fail."""
 GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
-"""Limits for a variant with guessed dims, twice the largest of the samples. A static loop over a guessed 1024 proves
-nothing and took 2.4 s a variant, 39 s in one file: smaller dims are tried."""
+"""Limits for a variant with guessed dims: twice the cost of the largest sample.
+
+A static loop over a guessed 1024 proves nothing. Such loops took 2.4 s per variant and 39 s in one file, so smaller
+dims are tried.
+"""
 FILE_STEPS, FILE_OPERATIONS = 2_000_000, 150_000
-"""Limits for all variants with guessed dims of a file. The most costly sample takes a fifth."""
+"""Limits for all variants with guessed dims in a file. The most costly sample uses a fifth of these limits."""
 FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent", "instruction"})
-"""Codes of errors that may depend on the dims. Not `shape`: tiles that do not match are a mistake, even if they match
-for one of the guessed dims."""
+"""Codes of errors that may depend on the dims.
+
+`shape` is not among them. Tiles that do not match are a mistake, even if they match for one of the guessed dims.
+"""
 
 
 @dataclass(slots=True)
 class Findings:
-    """Errors of one file without duplicates, and the number of variants that were checked."""
+    """The errors of one file without duplicates, and the number of variants that were checked."""
 
     errors: list[TileError] = field(default_factory=list)
-    notes: list[TileError] = field(default_factory=list)  # what was skipped: not an error
+    notes: list[TileError] = field(default_factory=list)  # skipped checks, which are no errors
     variants: int = 0
     seen: set[Any] = field(default_factory=set)
     program: Program | None = None
 
     def add(self, error: TileError) -> None:
         for each in error.errors:
-            # An error that only follows from a block that does not parse would hide the one to fix.
+            # If a block does not parse, errors that only follow from it would hide the error to fix.
             if self.program is not None and follows(self.program, each):
                 continue
             place = None if each.loc is None else (each.loc.source.name, each.loc.start)
@@ -78,7 +84,8 @@ class Findings:
 
 
 def check_file(path: str | Path, assemble: bool = False) -> Findings:
-    """All errors of a file. With `assemble` each variant is assembled, and notes report those that spill registers."""
+    """All errors of a file. With `assemble` each variant is assembled, and notes report the variants that spill
+    registers."""
     path = Path(path)
     found = Findings()
     try:
@@ -102,24 +109,24 @@ class _Check:
         self.program, self.found, self.assemble = program, found, assemble
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
-        self.others: list[Request] = []  # of the same kernels and schedules, with other dims or constants
+        self.others: list[Request] = []  # the same kernels and schedules with other dims or constants
         self.built: set[str] = set()  # kernels with a variant without errors
         self.unset: set[str] = set()  # kernels with constants that nothing in the file sets
-        self.exhausted: set[str] = set()  # kernels that take too long to build: reported once
+        self.exhausted: set[str] = set()  # kernels that take too long to build, reported once
         self.extents: dict[str, int] = {}  # limits for guesses of kernels whose larger guesses cost too much
         self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants with guessed dims
         self.passed_over: dict[str, int] = {}  # number of skipped variants, by kernel
         self.contracts = StaticContracts(program, found, assemble)
 
     def run(self) -> Findings:
-        # Dispatches first: their errors are located at the call, not in the kernel.
+        # Dispatches come first, since their errors are located at the call and not in the kernel.
         for dispatch in self.program.dispatches.values():
             self.dispatch(dispatch)
         for example in self.program.examples:
             facts = examine(self.program, example)
             for error in facts.errors:
                 self.found.add(error)
-            # Dims of the first example that has them.
+            # If several examples have a dim, the first example decides.
             self.numbers = {**facts.numbers, **self.numbers}
             self.plans(facts)
             self.contracts.expected += facts.contracts
@@ -127,11 +134,11 @@ class _Check:
             schedules: list[str | None] = [*self.program.schedules_of(kernel.name)]
             for schedule in schedules or [None]:
                 self.kernel(kernel, schedule)
-            # Without a correct variant the body's names and calls were never all checked.
+            # Without a correct variant, some names and calls of the body have not been checked.
             if kernel.name not in self.built:
                 self.body(kernel)
         for request in self.others:
-            # One report is enough: each variant would cost as much.
+            # One report for a kernel is enough, since each further variant would cost as much.
             if request.kernel not in self.exhausted:
                 self.found.variants += 1
                 self.lower(request, False)
@@ -143,7 +150,8 @@ class _Check:
         return self.found
 
     def dispatch(self, dispatch: ast.Dispatch) -> None:
-        """Checks that launches of all branches name existing schedules, and pass arguments that the kernels take."""
+        """Checks the launches of all branches. The launches must name existing schedules and pass arguments that the
+        kernels take."""
         branches = [line for line in dispatch.lines if isinstance(line, ast.When)]
         for step in (step for branch in branches for step in branch.steps if isinstance(step, ast.Launch)):
             kernel = self.program.kernels.get(step.name)
@@ -198,7 +206,7 @@ class _Check:
             if kernel.name in self.exhausted:
                 return
             self.found.variants += 1
-            # Layouts, shared memory and barriers depend on the sizes of types alone.
+            # Layouts, shared memory and barriers depend only on the sizes of the types.
             size = tuple(DTYPES[name].bytes if name in DTYPES else 0 for name in types.values())
             if planned is not None:
                 request = replace(planned, types=types)
@@ -215,7 +223,8 @@ class _Check:
             self.found.note(TileError("check", first.loc or kernel.loc, message, first.hint))
 
     def body(self, kernel: ast.KernelDef) -> None:
-        """Errors of a kernel without a correct schedule that hold for all constants: names and calls."""
+        """Checks a kernel that has no correct schedule. This check reports errors of names and calls, which hold for
+        all constants."""
         unset = {c.name: BODY_EXTENT for c in kernel.constants if c.types is None and c.default is None}
         _, request = next(self.requests(kernel, None, next(_alternatives(kernel))))
         try:
@@ -226,15 +235,18 @@ class _Check:
                     self.found.add(at(each, kernel))
 
     def look_at(self, request: Request, known: bool, budget: Budget | None = None, is_guess: bool = True) -> None:
-        """Lowers a variant. If a variant with types of the same sizes is correct, only its types are checked: layouts,
-        shared memory and barriers depend on sizes."""
+        """Lowers a variant.
+
+        If `known` says that a variant with types of the same sizes is correct, only this variant's types are checked.
+        Layouts, shared memory and barriers depend on sizes alone.
+        """
         if known and not self.assemble and (is_guess or not self.contracts.of_schedule(request)):
             build_variant(self.program, request, budget)
             self.built.add(request.kernel)
         else:
             lowered = lower(self.program, request, budget=budget)
             self.built.add(request.kernel)
-            if request not in self.planned.values():  # with guessed dims a choice may have one option only
+            if request not in self.planned.values():  # with guessed dims a choice may have a single option
                 lowered.variant.function.choices.allow_unmet()
             evidence = self.contracts.emitted(lowered)
             if self.assemble:
@@ -247,7 +259,8 @@ class _Check:
                 self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
 
     def check_grid(self, variant: Variant) -> None:
-        """TileError if the grid of a planned launch has no value, or too many or negative blocks."""
+        """Raises a TileError if a planned launch has a grid without a value, or a number of blocks outside the
+        limits."""
         from dsl.runtime.checks import GRID_LIMITS
         from dsl.runtime.expressions import ExpressionError, compile_expression
 
@@ -255,7 +268,7 @@ class _Check:
         names = {**variant.constants, **request.scalars, **request.dims}
         for axis, tree, limit in zip("xyz", variant.grid, GRID_LIMITS, strict=False):
             extent = compile_expression(tree)
-            # A name that only a run knows.
+            # The grid reads a name that only a run knows.
             if not extent.names <= names.keys():
                 continue
             try:
@@ -267,8 +280,10 @@ class _Check:
                 raise TileError("grid", place, message)
 
     def note_spills(self, evidence: Evidence) -> None:
-        """Notes a variant that spills registers, with its bytes. DeviceError without the assembler, LaunchError for PTX
-        that it refuses."""
+        """Notes a variant that spills registers, with the number of bytes.
+
+        Raises DeviceError without the assembler, and LaunchError for PTX that the assembler refuses.
+        """
         figures = evidence.assembled()
         spilled = figures.spill_stores + figures.spill_loads
         if spilled:
@@ -282,8 +297,11 @@ class _Check:
     def attempt(
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str], known: bool
     ) -> TileError | None:
-        """Lowers with the example's dims, or with others if those do not fit the schedule or cost too much. Returns the
-        error of a variant that fits none of them and whose fit a dispatch tests (`fits`)."""
+        """Lowers a variant with the example's dims. If these dims do not fit the schedule or cost too much, other dims
+        are tried.
+
+        A dispatch may test with `fits` whether the variant fits. If so, and if no dims fit, the error is returned.
+        """
         tried: list[tuple[Request, TileError]] = []
         most = self.extents.get(kernel.name)
         for extent, request in self.requests(kernel, schedule, types):
@@ -299,12 +317,12 @@ class _Check:
                 if costs_too_much(error):
                     most = self.extents[kernel.name] = min(most or EXTENT, extent or EXTENT) - 1
                 tried.append((request, error))
-                # No other dims can fix it.
+                # No other dims can fix this error.
                 if kernel.name not in self.unset and any(each.code not in FITTING for each in error.errors):
                     break
         if not tried or costs_too_much(tried[0][1]):
-            # All guesses cost too much: an error that does not depend on dims would be missed, so one is lowered
-            # without a limit.
+            # All guesses cost too much. One of them is lowered without a limit, so that errors independent of the dims
+            # are found.
             request = self.filled(kernel, next(self.requests(kernel, schedule, types))[1], None)
             wrong = self.whole(request, known)
             if wrong is None:
@@ -319,8 +337,11 @@ class _Check:
         return None
 
     def judge(self, kernel: ast.KernelDef, schedule: str | None, tried: list[tuple[Request, TileError]]) -> None:
-        """Judges a schedule that fits no guess. An error, if all guesses fail alike, or if one fails for a reason that
-        no dims can fix; a note, if the failure depends on dims, optional tensors or scalars that nobody gave."""
+        """Judges a schedule that fits no guess.
+
+        It is an error if all guesses fail alike, or if one guess fails for a reason that no dims can fix. It is only a
+        note if the failure depends on dims, optional tensors or scalars that nobody gave.
+        """
         first, last = tried[0][1], tried[-1][1]
         if any(each.code not in FITTING for each in last.errors):
             self.fail(last, kernel)
@@ -330,7 +351,7 @@ class _Check:
             self.note_unfit(kernel, schedule, first)
 
     def note_unfit(self, kernel: ast.KernelDef, schedule: str | None, error: TileError) -> None:
-        """Notes that no guess fits, and why the first one does not."""
+        """Notes that no guess fits, and why the first guess does not."""
         (one, *_) = error.errors
         of = f"'{kernel.name}'" if schedule is None else f"'{kernel.name} with {schedule}'"
         message = f"{of}, which no example launches, fits none of the tried dims: {one.message}"
@@ -338,7 +359,7 @@ class _Check:
         self.found.note(TileError("check", one.loc or kernel.loc, message, hint))
 
     def filled(self, kernel: ast.KernelDef, request: Request, extent: int | None) -> Request:
-        """The request with a value for each constant that nothing in the file sets: the kernel's caller sets it."""
+        """The request with a value for each constant that only the kernel's caller sets."""
         try:
             resolve(self.program, request)
         except TileError as error:
@@ -355,7 +376,8 @@ class _Check:
 
     @cached_property
     def asked(self) -> set[tuple[str, str]]:
-        """(kernel, schedule) pairs that a dispatch tests with `fits`, to take another branch if they do not."""
+        """Pairs (kernel, schedule) that a dispatch tests with `fits`. If the schedule does not fit, the dispatch takes
+        another branch."""
         found = set()
         for dispatch in self.program.dispatches.values():
             for node in ast.walk(dispatch.lines):
@@ -376,7 +398,7 @@ class _Check:
             self.left.operations -= operations
 
     def whole(self, request: Request, known: bool) -> TileError | None:
-        """The error of a variant that costs more than a guess may."""
+        """The error of a variant that is lowered without the limits for guesses, or None."""
         try:
             self.look_at(request, known)
         except TileError as error:
@@ -386,7 +408,8 @@ class _Check:
     def requests(
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str]
     ) -> Iterator[tuple[int | None, Request]]:
-        """(extent of all dims, None: those of the examples; request), in the order in which to try them."""
+        """The requests to try, in order, each with the extent of all dims. The extent is None for the dims of the
+        examples."""
         dims = dim_names(kernel)
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
         known = {**self.numbers, **(near.dims if near else {})}
@@ -411,7 +434,8 @@ class _Check:
 
 
 def _alternatives(kernel: ast.KernelDef) -> Iterator[dict[str, str]]:
-    """All type parameters: the first alternatives, then each other alternative with the first ones of the rest."""
+    """Choices of types for the type parameters. The first choice takes the first alternative of each parameter. Each
+    further choice changes one parameter."""
     parameters = type_parameters([kernel])
     first = {name: choices[0] for name, choices in parameters.items()}
     yield first
@@ -433,7 +457,7 @@ def planner_of(
     device: str | None = None,
     tuned: Tuned | None = None,
 ) -> Planner:
-    """The planner of an example's launch line, with the tuned data of a device if one is given."""
+    """The planner of an example's launch line, with the tuned data of a device if `device` is given."""
     known = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     options = {k: v for k, v in launch.rest.items() if k in known}
     constants = {k: v for k, v in launch.rest.items() if k not in known}
@@ -444,7 +468,7 @@ def planner_of(
 
 
 def at(error: TileError, node: ast.Launch | ast.KernelDef) -> TileError:
-    """The error, with the place of `node` if it has none."""
+    """The error, located at `node` if it has no location."""
     if error.loc is None and len(error.errors) == 1:
         return TileError(error.code, node.loc, error.message, error.hint)
     return error

@@ -1,7 +1,8 @@
-"""What launches of PTX texts cost, side by side: ours and those of any compiler, on the same values.
+"""Compares what launches of PTX texts cost, from our compiler or any other, on the same values.
 
-Each text is launched once on the emulator, which counts, finds faults and writes the results; ptxas gives the resources
-of the machine code. With a GPU, the emulator counts the first blocks, then the text is launched and timed there.
+The emulator launches each text once. The emulator counts, finds faults and writes the results. The resources of the
+machine code come from ptxas. With a GPU, the emulator counts the first blocks, then the GPU launches and times the
+text.
 """
 
 from __future__ import annotations
@@ -40,15 +41,19 @@ if TYPE_CHECKING:
     from dsl.runtime.chips import DeviceFacts
 
 HARMFUL = ("out of bounds", "misaligned", "trap")
-"""Kinds of findings after which a text is not launched on a GPU: they poison the process."""
+"""Kinds of findings that poison the process. A text with such a finding is not launched on a GPU."""
 PER_LAUNCH = ("grids", "blocks", "clusters", "shared", "entries", "arguments")
 OPTION_OF = {"grids": "grid", "blocks": "block", "clusters": "cluster", "entries": "entry", "arguments": "args"}
 
 
 @dataclass(frozen=True, slots=True)
 class CountRequest:
-    """What to count. values: NAME=VALUE texts. entries, grids, blocks, clusters, shared, arguments: one for all texts
-    without a header, or one for each. saves: NAME=FILE; only: number of blocks to count."""
+    """What to count.
+
+    `values` are texts of the form NAME=VALUE. `entries`, `grids`, `blocks`, `clusters`, `shared` and `arguments` apply
+    to texts without a header. Each of these lists has a single element for all texts, or one element for each text.
+    `saves` are texts of the form NAME=FILE. `only` limits the number of blocks to count.
+    """
 
     files: list[str]
     values: list[str]
@@ -70,11 +75,14 @@ class CountRequest:
 
 @dataclass(slots=True)
 class CountedFile:
-    """A launched text. `report` has its one launch, and the checks; counted: number of blocks that the counters cover,
-    None if nothing was counted; arguments: name → description. findings, notes: of the emulator, as data. by_ptx_line,
-    by_array: like `by_line` of the launch, whose numbers are lines of `source`. unjudged: why there are no results;
-    unassembled: why there is no machine code; advice: what the caller may have left out; waits_with_a_barrier: number
-    of cluster waits beside which ptxas puts a barrier of the block."""
+    """A launched text.
+
+    `report` has its single launch and the checks. `counted` is the number of blocks that the counters cover, or None if
+    nothing was counted. `arguments` maps names to descriptions. `findings` and `notes` come from the emulator, as data.
+    `by_ptx_line` and `by_array` are like the launch's `by_line`, whose numbers are lines of `source`. `unjudged` says
+    why there are no results, and `unassembled` why there is no machine code. `advice` names what the caller may have
+    left out. `waits_with_a_barrier` counts the cluster waits next to which ptxas puts a barrier of the block.
+    """
 
     report: Report
     entry: str
@@ -100,11 +108,11 @@ class CountedFile:
 
     @property
     def is_right(self) -> bool | None:
-        """Whether its results are as expected; None if nothing judges them."""
+        """Whether its results are as expected. None if nothing judges them."""
         return False if self.findings else self.report.passed
 
     def figures(self) -> dict[str, float | None]:
-        """The figures of a table, of the whole launch: counters of first blocks are scaled."""
+        """The figures of a table row, for the whole launch. Counters of first blocks are scaled."""
         launch, code = self.launch, self.launch.machine_code or {}
         found: dict[str, float | None] = {
             "time_us": self.report.time_us,
@@ -129,7 +137,8 @@ class CountedFile:
 
 @dataclass(slots=True)
 class GivenValues:
-    """The values as typed: `names` in order; expressions as lines of an example, the others as files."""
+    """The values as typed. `names` has the order of the values. `lines` holds values that are expressions, and `files`
+    holds values that are files."""
 
     names: list[str]
     lines: dict[str, ast.Assign]
@@ -146,13 +155,13 @@ class GivenValues:
 
 
 def given_values(request: CountRequest) -> GivenValues:
-    """Raises TileError for a text that is neither NAME=VALUE nor an expectation."""
+    """Parses the values of a request. Raises a TileError for a text that is neither NAME=VALUE nor an expectation."""
     names: list[str] = []
     files: dict[str, str] = {}
     texts: list[str] = []
     for each in request.values:
         name, equals, value = each.partition("=")
-        # `2=n` is for parameter 2, which has no name in many compilers' PTX.
+        # `2=n` is for parameter 2, which has no name in the PTX of many compilers.
         name = f"parameter_{name}" if name.isdecimal() else name
         if not equals or not value or not name.isidentifier() or "\n" in each:
             message = f"'{each}' is neither a PTX text nor NAME=VALUE"
@@ -237,12 +246,11 @@ class Counter:
     def prepared(
         self, file: str, text: str, asked: AskedLaunch | None, entry: str | None
     ) -> tuple[ExampleRun, LaunchedText]:
-        """Fresh values, and the text with its arguments."""
+        """Evaluates the values anew, and prepares the text with these values as arguments."""
         program = parse_program("example:\n    nothing = 0\n", file)
         settings = LaunchSettings(seed=self.request.seed)
         run = ExampleRun(program, program.examples[0], "emulator", self.request.why, Overrides(), settings)
         self.given.evaluate(run)
-        # x
         if asked is not None:
             return run, ForeignText(text, file, asked, run.host, self.given.names)
         return run, OwnText(text, entry, run.names, self.request.device, self.request.seed)
@@ -251,7 +259,7 @@ class Counter:
         run, launched = self.prepared(file, text, asked, entry)
         found = self.described(file, run, launched)
         ordinal, writers = self.ordinal, None
-        counted = self.counted(found, launched)  # refuses a text that is not PTX before ptxas runs
+        counted = self.counted(found, launched)  # before ptxas: refuses a text that is not PTX
         self.assemble(found, launched)
         if ordinal is None:
             writers = None if counted is None or self.request.only is not None else counted.writers
@@ -291,12 +299,12 @@ class Counter:
         arch = self.request.arch or emulated_arch(launched.arch)
         facts = device_facts(self.request.device, arch)
         if self.ordinal is not None:
-            # sm_90a runs on sm_90 only; other targets are assembled for the device itself.
+            # Code for sm_90a runs only on sm_90. For other targets, code is assembled for the device itself.
             arch = launched.arch if launched.arch[-1].isalpha() else facts.arch
         return facts, arch
 
     def assemble(self, found: CountedFile, launched: LaunchedText) -> None:
-        """The figures of ptxas, or why there are none."""
+        """Sets the figures of ptxas, or the reason why there are none."""
         from dsl.runtime.chips import occupancy
 
         facts, arch = self.chip(launched)
@@ -306,25 +314,26 @@ class Counter:
         except (LaunchError, DeviceError) as error:
             reason = " ".join(error.message.splitlines()[:2])
         if code is not None and self.ordinal is None:
-            # Static shared memory, which a foreign text declares itself.
+            # Adds static shared memory, which a foreign text declares itself.
             launch.shared_bytes += code.shared
             share = occupancy(facts, code.registers, launch.threads, launch.shared_bytes)
             launch.occupancy, launch.limited_by = share
         found.unassembled = reason or (None if code else "no machine code: ptxas is not installed")
 
     def counted(self, found: CountedFile, launched: LaunchedText) -> Counted | None:
-        """Counters and findings of the emulator; None if the arrays are too large to be counted beside a GPU."""
+        """The emulator's counters and findings. The result is None if a GPU's launch has arrays that are too large to
+        count."""
         only = self.request.only
         if self.ordinal is not None:
             if array_bytes_of(launched) > COUNTED_BYTES:
                 return None
-            # A GPU's launch may be large: the first blocks stand for it.
+            # A GPU's launch may be large, so its first blocks represent it.
             only = only or COUNTED_BLOCKS
         made = launched.count(only, self.request.arch, self.request.seed, self.request.time_limit)
         launch = found.launch
         launch.output, found.counted = made.output, made.blocks
         is_part = made.blocks < launch.blocks
-        # With some of the blocks, others may never come that would have written or signalled.
+        # Only some of the blocks ran. The finding may be due to data or signals of blocks that did not run.
         found.findings = [as_data(each) for each in made.findings if not (is_part and each.kind in OF_A_PART)]
         found.notes = [as_data(each) for each in made.notes]
         if not launched.shared_bytes and any("shared address" in each["message"] for each in found.findings):
@@ -340,7 +349,8 @@ class Counter:
         return made
 
     def launch(self, found: CountedFile, launched: LaunchedText, ordinal: int) -> None:
-        """Launches on the GPU, once for the results, then timed; each launch finds the same memory contents."""
+        """Launches on the GPU once for the results, then repeatedly for the time. Each launch finds the same memory
+        contents."""
         on_gpu = launched.on_gpu(ordinal)
         try:
             kept = KeptMemory(on_gpu.changed, ordinal)
@@ -353,16 +363,16 @@ class Counter:
             found.report.times = timed(kept.before(on_gpu.submit), ordinal)
 
     def judge(self, found: CountedFile, run: ExampleRun, writers: list[Any] | None) -> None:
-        """Compares and saves the results. writers: the writers of the arrays; None: there are no results."""
+        """Compares and saves the results. `writers` are the writers of the arrays, or None if there are no results."""
         if writers is None or (found.findings and self.ordinal is None):
             found.unjudged = found.unjudged or ("results are discarded after a finding" if found.findings else None)
             return
-        # A wrong result names the store that made it.
+        # The writers name the store that made a wrong result.
         run.launcher.written = writers
         run.empty.wrote_all()  # any parameter may be an output
         for line in self.given.expects:
             check = run.expect(line)
-            check.line = 0  # typed, not of a file
+            check.line = 0  # typed, so it has no line in a file
             found.report.checks.append(check)
         for name, file in self.saves.items():
             import numpy as np
@@ -389,7 +399,7 @@ def array_bytes_of(launched: LaunchedText) -> int:
 
 
 def as_data(finding: Any) -> dict[str, Any]:
-    """A finding of the emulator as data; `text` is for people."""
+    """A finding of the emulator as data. Its `text` is for users."""
     kind, place = str(finding.kind.value), {"file": finding.file, "line": finding.line, "ptx_line": finding.ptx_line}
     where = {"block": finding.block and list(finding.block), "thread": finding.thread and list(finding.thread)}
     return {"kind": kind, "message": finding.message, **place, **where, "text": str(finding)}

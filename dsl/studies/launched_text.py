@@ -1,5 +1,8 @@
-"""A PTX text that can be launched: one of any compiler, whose arguments and grid the caller gives, or one with our
-header, which gives all that itself. Both are counted, launched on a GPU and described in the same way."""
+"""A PTX text that can be launched.
+
+For a text of any other compiler, the caller gives the arguments and the grid. A text with our header gives them itself.
+Both kinds of texts are counted, launched on a GPU and described in the same way.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ MAP_USAGE = "tensor_map(x, [64, 128], swizzle=128): the box along the axes of x"
 
 @dataclass(slots=True)
 class Counted:
-    """The emulator's result of a launch. blocks: how many ran; None if nothing was launched."""
+    """The emulator's result of a launch. `blocks` is the number of blocks that ran."""
 
     counters: Any
     blocks: int
@@ -37,8 +40,11 @@ class Counted:
 
 @dataclass(slots=True)
 class OnGpu:
-    """A launch on a GPU: `submit` launches, `copy_back` waits and copies the arrays to the host, `attributes` are the
-    driver's facts on the text. `changed`: the memory that a launch may read and change."""
+    """A launch on a GPU.
+
+    `submit` launches. `copy_back` waits and copies the arrays to the host. `attributes` returns the driver's figures
+    for the text. `changed` is the memory that a launch may both read and change.
+    """
 
     submit: Callable[[], None]
     copy_back: Callable[[], None]
@@ -47,8 +53,10 @@ class OnGpu:
 
 
 class LaunchedText(Protocol):
-    """A text with everything that one launch of it needs; `names` of the arguments, which are `values`; `guessed`: dims
-    that nobody gave."""
+    """A text with everything that one launch of it needs.
+
+    `names` and `values` are the arguments. `guessed` holds the dims that nobody gave.
+    """
 
     is_foreign: bool
     ptx: str
@@ -66,7 +74,7 @@ class LaunchedText(Protocol):
     guessed: Mapping[str, int]
 
     def count(self, blocks: int | None, arch: str | None, seed: int, time_limit: float) -> Counted:
-        """Launches on the emulator: all blocks, or the first ones; faults are collected."""
+        """Launches all blocks or the first blocks on the emulator, and collects faults."""
 
     def on_gpu(self, ordinal: int) -> OnGpu:
         """A launch on a GPU, to which the arrays are copied."""
@@ -74,8 +82,10 @@ class LaunchedText(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AskedLaunch:
-    """The launch options for a text without a header, as typed; None if missing. Expressions of the language over the
-    values' names; the extents are along x, y, z."""
+    """The launch options for a text without a header, as typed. A missing option is None.
+
+    Options are expressions of the language over the values' names. Extents are given along x, y, z.
+    """
 
     entry: str | None = None
     grid: str | None = None
@@ -89,7 +99,7 @@ class AskedLaunch:
 
 
 def expressions(text: str, option: str) -> list[ast.Expr]:
-    """Expressions separated by commas, located in the typed text. Raises TileError."""
+    """Parses expressions separated by commas. Their locations are in the typed text. Raises TileError."""
     if "\n" in text:
         raise TileError("option", None, f"{option} is one line")
     program = parse_program(f"example:\n    given = [{text}]\n", option)
@@ -99,8 +109,10 @@ def expressions(text: str, option: str) -> list[ast.Expr]:
 
 
 def map_of(node: ast.Expr, host: Arrays) -> MapOf | None:
-    """The tensor map of an expression `tensor_map(x, [64, 128], swizzle=128)`; None for another expression. Raises
-    TileError."""
+    """The tensor map of an expression `tensor_map(x, [64, 128], swizzle=128)`. None for any other expression.
+
+    Raises TileError.
+    """
     if not (isinstance(node, ast.Call) and isinstance(node.function, ast.Name) and node.function.id == "tensor_map"):
         return None
     box = node.args[1] if len(node.args) == 2 else None
@@ -113,9 +125,9 @@ def map_of(node: ast.Expr, host: Arrays) -> MapOf | None:
     return MapOf(row_major(array), tuple(host.integer(extent, "an extent") for extent in box.items), swizzle)
 
 
-# Foreign kernels get no strides of ours.
+# Foreign kernels do not get our strides.
 def row_major(value: Any) -> Any:
-    """An array without gaps, as kernels of other compilers take it; other values unchanged."""
+    """An array without gaps, as kernels of other compilers expect it. Other values are returned unchanged."""
     if not hasattr(value, "ctypes") or value.flags.c_contiguous:
         return value
     import numpy as np
@@ -124,7 +136,7 @@ def row_major(value: Any) -> Any:
 
 
 def described(value: Any) -> str:
-    """A value in words: `f16[9, 1000]`, `1000`."""
+    """A value in words, such as `f16[9, 1000]` or `1000`."""
     from dsl.runtime import describe
 
     if isinstance(value, MapOf):
@@ -139,8 +151,10 @@ def described(value: Any) -> str:
 
 
 class ForeignText:
-    """A text without a header, with the arguments of one launch. given: the names of the values, in the caller's order.
-    Raises TileError or LaunchError."""
+    """A text without a header, with the arguments of one launch.
+
+    `given` holds the names of the values, in the caller's order. Raises TileError or LaunchError.
+    """
 
     is_foreign = True
     schedule: str | None = None
@@ -171,11 +185,11 @@ class ForeignText:
 
     @property
     def place(self) -> Loc:
-        """Where the entry stands in its text."""
+        """The location of the entry in its text."""
         return Loc(self.source, self.kernel.signature.start, self.kernel.signature.end)
 
     def numbers(self, text: str, option: str, most: int) -> list[int]:
-        """The integers of an option, none below 0."""
+        """The integers of an option. They must not be negative."""
         nodes = expressions(text, option)
         if not 1 <= len(nodes) <= most:
             raise TileError("option", None, f"{option} takes 1 to {most} numbers, not {len(nodes)}")
@@ -196,7 +210,8 @@ class ForeignText:
     # ---- arguments ----
 
     def bound(self, arguments: str | None, given: Sequence[str]) -> tuple[list[Any], list[str]]:
-        """Each parameter's value and its display name: those of --args, or the given values in order."""
+        """Each parameter's value and its display name. The values come from --args, or from the given values in
+        order."""
         if arguments is None:
             nodes: list[ast.Expr | None] = [None] * len(self.kernel.parameters)
             names = self.placed(given)
@@ -215,13 +230,16 @@ class ForeignText:
         return values, names
 
     def value(self, node: ast.Expr) -> Any:
-        """The value of an expression. A name is the very array, so that results appear under that name."""
+        """The value of an expression. For a name it is the array itself, so that results appear under that name."""
         if isinstance(node, ast.Name) and node.id in self.host.names:
             return self.host.names[node.id]
         return self.host(node)
 
     def placed(self, given: Sequence[str]) -> list[str]:
-        """The value's name for each parameter: by its number, by its own name, or in the order of the rest."""
+        """The name of the value for each parameter.
+
+        A value may name its parameter by number or by name. The other values go to the other parameters in order.
+        """
         params = [parameter.name for parameter in self.kernel.parameters]
         at: dict[int, str] = {}
         for name in given:
@@ -240,7 +258,7 @@ class ForeignText:
         return [at[index] for index in range(len(params))]
 
     def check_count(self, names: Sequence[str], count: int, missing: Sequence[int] = ()) -> None:
-        """TileError unless each parameter has one value."""
+        """Raises a TileError unless each parameter has one value."""
         params = self.kernel.parameters
         if count == len(params):
             return
@@ -277,7 +295,7 @@ def written(node: ast.Expr) -> str:
 
 
 def numbered(name: str) -> int | None:
-    """The number of the parameter for a value named `parameter_2` (`2=…` on the command line)."""
+    """The parameter's number for a value named `parameter_2`, which is `2=…` on the command line."""
     number = name.removeprefix("parameter_")
     return int(number) if number != name and number.isdecimal() else None
 
@@ -286,15 +304,18 @@ def numbered(name: str) -> int | None:
 
 
 class OwnText:
-    """A text with our header. Its arguments are the values with the names of its parameters; if no array is given,
-    random ones as in `dsl run`, with the given dims. Raises TileError or LaunchError."""
+    """A text with our header. The arguments are the values that have the names of the text's parameters.
+
+    If no array is given, the arguments are random as in `dsl run`, with the given dims. Raises TileError or
+    LaunchError.
+    """
 
     is_foreign = False
 
     def __init__(self, text: str, entry: str | None, names: Mapping[str, Any], device: str, seed: int):
         from dsl.runtime import Kernel, device_facts
 
-        # Checks the header; the device is chosen at the launch.
+        # Checks the header. The device is chosen at the launch.
         self.kernel = Kernel(text, entry, "emulator")
         header = self.header = self.kernel.header
         self.ptx, self.entry, self.schedule = text, header.entry, header.schedule
@@ -348,19 +369,19 @@ class OwnText:
                 if host is not None and is_array(host):
                     arrays[name].allocation.copy_out(host.ctypes.data, host.nbytes)
 
-        # Only memory that is also read matters: pure outputs are overwritten.
+        # Only memory that is also read must be restored, since pure outputs are overwritten.
         changed = changed_spans([(kernel.header, [*arrays.values()])])
         return OnGpu(kernel.bind(*arrays.values()), copy_back, lambda: kernel.attributes(ordinal), changed)
 
 
 def read_value(text: str, host: Arrays, node: ast.Expr | None) -> Any:
-    """The value of `NAME=VALUE`: a .npy file, or an expression. Raises TileError."""
+    """The value of `NAME=VALUE`, from a .npy file or an expression. Raises TileError."""
     if node is not None:
         return map_of(node, host) or row_major(host(node))
     import numpy as np
 
     try:
-        # A pickle runs code of whoever wrote the file.
+        # A pickle could run code by whoever wrote the file.
         return row_major(np.load(Path(text), allow_pickle=False))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

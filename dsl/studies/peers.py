@@ -1,10 +1,12 @@
 """Peers of an example's launch: Python functions of torch, Triton, CuPy or numpy that compute the same.
 
-A peer replaces the launch line: it gets the same arrays, the lines below judge its results, and on a GPU it is timed in
-the same rounds. It is called with the arguments that its parameters name; if they have other names, with the arrays
-that the kernels read, in their order. It writes the outputs that it takes, or returns them.
+A peer replaces the launch line. The peer gets the same arrays, and the lines below the launch judge its results. On a
+GPU, the peer is timed in the same rounds as the kernels. A peer is called with the launch's arguments that its
+parameters name. If its parameters have other names, the peer gets the arrays that the kernels read, in their order. The
+peer either writes outputs that it takes as arguments, or returns them.
 
-On a GPU it gets tensors of torch, or arrays of CuPy if torch is missing; elsewhere, where nothing is timed, numpy's.
+On a GPU a peer gets tensors of torch, or arrays of CuPy if torch is missing. Without a GPU, a peer gets numpy arrays,
+and nothing is timed.
 """
 
 from __future__ import annotations
@@ -46,8 +48,11 @@ class PeerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A function to compare with, and the name of its row. on_host: `torch` if it takes tensors without a GPU, too. of:
-    the example, or the launched kernel or dispatch, for which it stands; None: any."""
+    """A function to compare with, and the name of its row.
+
+    `on_host` is `torch` if the function takes tensors even without a GPU. `of` names the example, or the launched
+    kernel or dispatch, that the function replaces. None means any.
+    """
 
     name: str
     function: Callable[..., Any]
@@ -60,7 +65,7 @@ class Peer:
 
 
 def peer_of(text: str) -> Peer:
-    """The peer of a `--vs`. Raises TileError."""
+    """The peer of a `--vs` option. Raises TileError."""
     if of := OF.fullmatch(text):
         return replace(peer_of(of[2]), of=of[1])
     if text.startswith("torch:"):
@@ -73,7 +78,7 @@ def peer_of(text: str) -> Peer:
     if not callable(function):
         known = [key for key, value in vars(module).items() if inspect.isfunction(value) and key[0] != "_"]
         raise TileError("name", None, f"{home} has no function '{name}'", f"known: {', '.join(known) or 'none'}")
-    # A @triton.jit function is an object with the Python function in `fn`.
+    # A @triton.jit function is an object that holds the Python function in `fn`.
     if not inspect.isroutine(function) and hasattr(function, "fn"):
         message = f"{text} is a Triton kernel, which does not give its grid"
         raise TileError("option", None, message, "name a Python function that launches it")
@@ -81,8 +86,10 @@ def peer_of(text: str) -> Peer:
 
 
 def _of_torch(text: str) -> Peer:
-    """`torch:softmax(dim=-1)`: a function of torch or torch.nn.functional, with literals for arguments that are no
-    arrays."""
+    """The peer of a text such as `torch:softmax(dim=-1)`.
+
+    The peer is a function of torch or torch.nn.functional. Arguments that are not arrays are literals in the text.
+    """
     try:
         call = python.parse(text.removeprefix("torch:"), mode="eval").body
         keywords: dict[str, Any] = {}
@@ -111,10 +118,10 @@ def _of_torch(text: str) -> Peer:
 
 
 def _module(home: str) -> Any:
-    """The module of a file, or of a name, which is also looked for in the current folder. Raises TileError."""
+    """The module of a file or of a module name. A module is also searched in the current folder. Raises TileError."""
     try:
         if not home.endswith(".py"):
-            # As `python -m` does; `dsl` is a script, whose own folder stands first.
+            # `python -m` does so, too. For the script `dsl`, the script's own folder stands first.
             sys.path.insert(0, "")
             try:
                 return importlib.import_module(home)
@@ -132,13 +139,13 @@ def _module(home: str) -> Any:
         return module
     except TileError:
         raise
-    # Whatever the user's module raises is the user's.
+    # All errors that the user's module raises are the user's.
     except Exception as error:
         raise TileError("file", None, f"{home} cannot be imported: {in_words(error)}") from None
 
 
 def in_words(error: BaseException) -> str:
-    """An exception of the user's Python code in a line, with the last place outside of this file."""
+    """An exception of the user's Python code in a line, with the outermost place that is not in this file."""
     text = f"{type(error).__name__}: {error}".splitlines()[0]
     ours = (str(Path(__file__)), "<frozen")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
@@ -150,7 +157,8 @@ def in_words(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Of a launch's arguments, those that its kernels write, and those that they write before reading."""
+    """The kernels of a launch write the arguments `written`. They write the arguments `outputs` without reading them
+    first."""
 
     written: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -175,7 +183,7 @@ def roles_of(call: ExampleCall) -> Roles:
 
 @dataclass(slots=True)
 class PeerCall:
-    """A peer with its arguments. arrays: the launch's arguments as the peer takes them."""
+    """A peer with its arguments. `arrays` are the launch's arguments in the peer's framework."""
 
     peer: Peer
     roles: Roles
@@ -191,14 +199,14 @@ class PeerCall:
         if named is not None and named[0] <= known and named[1] & known:
             self.taken = frozenset(named[1] & known)
             self.submit = partial(self.peer.function, **{name: self.arrays[name] for name in self.taken})
-        # Positional: the parameters have other names than the launch's arguments.
+        # Positional, since the parameters have other names than the launch's arguments.
         else:
             inputs = [name for name in self.arrays if name in known and name not in self.roles.outputs]
             self.taken = frozenset(inputs)
             self.submit = partial(self.peer.function, *(self.arrays[name] for name in inputs))
 
     def keep(self, ordinal: int | None) -> None:
-        """Saves the contents of the memory that the peer may change. `reason`: why not, if there is no room."""
+        """Saves the contents of the memory that the peer may change. If there is no room, `reason` says so."""
         given = [describe(self.arrays[name]) for name in self.roles.written if name in self.taken]
         spans = [(array.pointer + array.span[0], array.pointer + array.span[1]) for array in given if array.size]
         try:
@@ -207,11 +215,11 @@ class PeerCall:
             self.reason = no_room(error)
 
     def repeated(self) -> Callable[[], object]:
-        """The call, as a function to call repeatedly."""
+        """The call as a function that can be called repeatedly."""
         return self.submit if self.kept is None else self.kept.before(self.submit)
 
     def results(self, returned: Any) -> dict[str, Any]:
-        """The outputs by name, from what a call returned and wrote. Raises PeerFailed."""
+        """The outputs by name, from the arrays that a call returned and wrote. Raises PeerFailed."""
         written = self.roles.written
         if isinstance(returned, Mapping):
             found = dict(returned)
@@ -219,7 +227,7 @@ class PeerCall:
             found = {}
         else:
             values = returned if isinstance(returned, tuple | list) else (returned,)
-            # A function returns its pure outputs; without these, the arrays that the launch updates.
+            # A function returns its pure outputs. If there are none, it returns the arrays that the launch updates.
             wanted = [name for name in written if name in self.roles.outputs] or list(written)
             if len(values) != len(wanted):
                 raise PeerFailed(f"it returns {len(values)} arrays; the launch writes {', '.join(wanted)}")
@@ -233,7 +241,7 @@ class PeerCall:
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[set[str], set[str]] | None:
-    """Names that a call must give, and all that it may give; None if Python does not know them."""
+    """The names that a call must give, and all names that it may give. None if Python does not know them."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
@@ -259,12 +267,12 @@ class PeerLauncher(Launcher):
         frame = _framework(self.peer, self.ordinal)
         self.call = PeerCall(self.peer, self.roles, {name: frame(value) for name, value in arrays.items()})
         inputs = inputs_of(given, self.roles)
-        # On a GPU the peer gets copies of the host arrays, which stay as they are.
+        # On a GPU the peer gets copies of the host arrays, which stay unchanged.
         before = {name: array.copy() for name, array in inputs.items()} if self.ordinal is None else inputs
         self.call.keep(self.ordinal)
         try:
             returned = self.call.submit()
-        # SystemExit of a peer would end the command without a message.
+        # A SystemExit of a peer would end the command without a message.
         except (Exception, SystemExit) as error:
             raise PeerFailed(in_words(error)) from error
         if self.ordinal is not None:
@@ -272,7 +280,7 @@ class PeerLauncher(Launcher):
 
             context(self.ordinal).synchronize()
         after = {name: array if self.ordinal is None else arrays[name].numpy() for name, array in inputs.items()}
-        # A peer that changes an input would be right in this round, and wrong in every later one.
+        # A peer that changes an input would be right in this round and wrong in every later round.
         if spoiled := [name for name in inputs if not equal_bytes(before[name], after[name])]:
             raise PeerFailed(f"it changes {', '.join(spoiled)}, which the launch only reads")
         results = self.call.results(returned)
@@ -298,7 +306,7 @@ def inputs_of(given: Mapping[str, Any], roles: Roles) -> dict[str, Any]:
 
 
 def equal_bytes(a: Any, b: Any) -> bool:
-    """Whether two arrays of one shape and type hold the same bytes: NaNs, too."""
+    """Whether two arrays of one shape and type hold the same bytes, including the bytes of NaNs."""
     import numpy as np
 
     mine, others = (np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (a, b))
@@ -334,7 +342,7 @@ def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
     if not found.is_contiguous:
         value = value.contiguous() if hasattr(value, "contiguous") else value.copy(order="C")
         found = describe(value)
-    # Through a buffer: the example's array may be strided.
+    # Copied through a buffer, since the example's array may be strided.
     made = np.empty(array.shape, array.dtype)
     if ordinal is None:
         ctypes.memmove(made.ctypes.data, found.pointer, made.nbytes)
@@ -346,7 +354,7 @@ def put(array: Any, value: Any, name: str, ordinal: int | None) -> None:
 
 
 def _framework(peer: Peer, ordinal: int | None) -> Callable[[Any], Any]:
-    """Converts our arguments to the framework that a peer takes, without a copy."""
+    """A function that converts our arguments to the peer's framework, without a copy."""
     if ordinal is None and peer.on_host == "numpy":
         return _as_numpy
     try:
@@ -357,7 +365,7 @@ def _framework(peer: Peer, ordinal: int | None) -> Callable[[Any], Any]:
 
 
 def _as_numpy(value: Any) -> Any:
-    """bf16 and 8-bit floats as types of ml_dtypes, with which numpy computes."""
+    """Views bf16 and 8-bit floats as types of ml_dtypes, with which numpy can compute."""
     from dsl.runtime.dtypes import numpy_dtype
 
     names = getattr(getattr(value, "dtype", None), "names", None)
@@ -374,7 +382,7 @@ def _as_torch(torch: Any, ordinal: int | None, value: Any) -> Any:
         tensor = torch.as_tensor(value, device=f"cuda:{ordinal}")
     else:
         names = value.dtype.names
-        # torch reads no structured dtype: the bits are viewed as integers, then as the type.
+        # torch reads no structured dtype, so the bits are viewed as integers and then as the type.
         tensor = torch.from_numpy(value if not names else value.view(BIT_FIELDS[dtype]))
     return tensor.view(getattr(torch, DTYPES[dtype].numpy)) if dtype in BIT_FIELDS else tensor
 
@@ -395,8 +403,10 @@ def _as_cupy() -> Callable[[Any], Any]:
 
 
 def peers_of(texts: Sequence[str], examples: Sequence[ast.Example]) -> list[Peer]:
-    """The peers of `--vs`, imported at once, so that a missing one is reported before a long run. TileError, also for a
-    peer of no example."""
+    """The peers of `--vs`. All peers are imported at once, so that a missing peer is reported before a long run.
+
+    Raises TileError, also for a peer that belongs to no example.
+    """
     found = [peer_of(text) for text in texts]
     for peer in found:
         if not any(map(peer.does, examples)):

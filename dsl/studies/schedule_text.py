@@ -1,4 +1,4 @@
-"""A complete schedule as text: its own lines, those of `like`, and the choices of the compiler."""
+"""A complete schedule as text: its own lines, lines by `like`, and the choices of the compiler."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Line:
 
 
 def schedule_text(program: Program, variant: Variant, name: str, reasons: list[str]) -> str:
-    """The complete schedule of a variant. It gives the same code wherever its kernel is called in the same way."""
+    """The complete schedule of a variant. With this schedule, the same call of the kernel gives the same code."""
     lines = [*constants(program, variant), *properties(variant.schedule, rows_of(program.plugins))]
     lines += chosen(variant.function.choices.keyed())
     head = [*(f"# {each}" for each in reasons), f"schedule {name} of {variant.request.kernel}:"]
@@ -37,14 +37,14 @@ def schedule_text(program: Program, variant: Variant, name: str, reasons: list[s
 def constants(program: Program, variant: Variant) -> list[Line]:
     """The kernel's constants, and `warps`."""
     kernel = program.kernels[variant.request.kernel]
-    # `warps` is no constant of the kernel, but decides its code.
+    # `warps` is not a constant of the kernel, but its code depends on it.
     values: dict[str, Any] = {"warps": variant.schedule.warps}
     values |= {c.name: variant.constants[c.name] for c in kernel.constants if c.types is None}
     return [Line(f"{name} = {said(value)}", place_of(variant, name)) for name, value in values.items()]
 
 
 def place_of(variant: Variant, name: str) -> str:
-    """Where the value of a name comes from."""
+    """The origin of a name's value."""
     schedule = variant.schedule
     if name in variant.request.constants:
         return "the caller"
@@ -76,15 +76,17 @@ def properties(schedule: ResolvedSchedule, rows: Mapping[str, PropertyRow]) -> l
 
 
 def chosen(made: Mapping[str, Choice]) -> list[Line]:
-    """A line for each choice that has another option and was not taken by a property of the schedule; equal choices of
-    a stem share a line."""
+    """The `choose` lines of a schedule. A choice needs a line if it has another option and no property decided it.
+
+    Equal choices of a stem share a line.
+    """
     stems: dict[str, list[tuple[str, Choice]]] = {}
     for key, choice in made.items():
         stems.setdefault(choice.stem, []).append((key, choice))
     found = []
     for stem, choices in stems.items():
         free = [(key, choice) for key, choice in choices if says_something(choice)]
-        # A key without a number stands for all choices of a stem: shorter, and it outlives edits.
+        # A key without a number stands for all choices of a stem. It is shorter and stays valid after edits.
         alike = len(free) == len(choices) and len({choice.taken for _, choice in free}) == 1
         for key, choice in [(stem, free[0][1])] if alike else free:
             found.append(Line(choose_line(key, choice.taken), reason_of(choice)))
@@ -92,12 +94,13 @@ def chosen(made: Mapping[str, Choice]) -> list[Line]:
 
 
 def says_something(choice: Choice) -> bool:
-    """False for a choice without another option, a choice taken by a property, and a pass that runs by default."""
+    """Whether a choice needs a line. A choice without another option, a choice that a property decided, and a pass that
+    runs by default need none."""
     return len(choice.options) > 1 and not choice.is_property and (choice.kind != "pass" or choice.taken != choice.rule)
 
 
 def reason_of(choice: Choice) -> str:
-    """Who took an option, why, at which cost, and the cost of the others."""
+    """Who took an option and why, its cost, and the costs of the other options."""
     costs = choice.costs
     others = [f"{name}: {costs[name]:g}" if name in costs else name for name in choice.options if name != choice.taken]
     cost = f"{choice.unit}: {costs[choice.taken]:g}" if choice.taken in costs else ""

@@ -1,4 +1,4 @@
-"""Contracts that `dsl check` judges: facts of a kernel that need no run."""
+"""Contracts that `dsl check` judges. Their facts need no run."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ class Finds(Protocol):
 
 @dataclass
 class StaticContracts:
-    """The contracts of a file. expected: of its examples, each with its launch; planned: the variants of each launch;
-    known: the variants that were checked, with the dims of a launch."""
+    """The contracts of a file.
+
+    `expected` holds contracts of its examples, each with its launch. `planned` maps each launch to its variants.
+    `known` holds the variants that were checked with the dims of a launch.
+    """
 
     program: Program
     found: Finds
@@ -48,8 +51,10 @@ class StaticContracts:
         return resolve(self.program, request).schedule.contracts
 
     def emitted(self, lowered: Lowered) -> Evidence:
-        """A variant whose emission has made its choices; it is compiled if contracts need the assembler. TileError for
-        a forced option that no choice has taken."""
+        """A variant whose emission has made its choices. The variant is compiled if contracts need the assembler.
+
+        Raises a TileError for a forced option that no choice has taken.
+        """
         request, function = lowered.variant.request, lowered.variant.function
 
         @cache
@@ -61,13 +66,13 @@ class StaticContracts:
             made()
         else:
             emit(function, lowered.variant.target)
-            # Only the choice of LLVM's level needs LLVM, which a check does not load otherwise.
+            # Only the choice of LLVM's level needs LLVM. Otherwise a check does not load LLVM.
             if function.choices.forced or self.has_choices(request):
                 from dsl.lowering.emit.codegen import llvm_level_for  # imports LLVM
 
                 llvm_level_for(function)
                 function.choices.check_met()
-        # No device is needed: the contract is judged for the target's chip.
+        # No device is needed, since the contract is judged for the target's chip.
         facts = emulated_facts(request.arch)
         return Evidence(request, function, facts, f"{facts.name}, {request.arch}", made, assembles=self.assemble)
 
@@ -76,7 +81,7 @@ class StaticContracts:
         return any(each.contract.term == CHOICE for each in stated)
 
     def judge_schedule(self, evidence: Evidence) -> None:
-        """Judges the contracts of a variant's schedule, with the dims of a launch."""
+        """Judges the contracts of a variant's schedule, for a variant with the dims of a launch."""
         request = evidence.request
         self.known.append(evidence)
         self.judged.add((request.kernel, request.schedule))
@@ -84,7 +89,7 @@ class StaticContracts:
             self.judge(stated, [evidence])
 
     def judge(self, stated: StatedContract, kernels: list[Evidence]) -> None:
-        """Reports what is wrong with a contract, or with the kernels that it judges."""
+        """Judges a contract for these kernels, and reports the errors."""
         try:
             self.judged_by(stated, kernels)
         except TileError as error:
@@ -92,7 +97,7 @@ class StaticContracts:
 
     def judged_by(self, stated: StatedContract, kernels: list[Evidence]) -> None:
         row, judged = row_of(stated.contract), JudgedContracts()
-        # Registers and spills are ptxas's; without it these wait for a note at the end.
+        # ptxas gives registers and spills. Without it, these contracts wait for a note at the end.
         if row.known == ASSEMBLED and not self.assemble:
             self.waiting.append(stated)
             return
@@ -107,7 +112,7 @@ class StaticContracts:
                 self.found.note(TileError("check", stated.loc, f"{verdict.text} is not judged: {verdict.reason}"))
 
     def finish(self) -> None:
-        """Judges the contracts of examples, and notes those that nothing has judged."""
+        """Judges the contracts of examples, and notes contracts that nothing has judged."""
         for launch, stated in self.expected:
             kernels = [found for request in self.planned.get(launch, ()) if (found := self.of(request)) is not None]
             if kernels:
@@ -123,12 +128,12 @@ class StaticContracts:
                 self.found.note(TileError("check", lines[0].loc, message))
 
     def of(self, request: Request) -> Evidence | None:
-        """A variant of a launch; None if it is wrong, which is reported elsewhere."""
+        """A variant of a launch. The result is None if the variant is wrong, which is reported elsewhere."""
         for each in self.known:
             if each.request == request:
                 return each
         try:
-            # A variant with the dims of another launch of the same schedule.
+            # This variant has the dims of another launch of the same schedule.
             self.known.append(self.emitted(lower(self.program, request)))
         except TileError:
             return None

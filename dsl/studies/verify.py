@@ -1,7 +1,7 @@
-"""Whether passes and emission keep the results of a kernel, on the launches of an example.
+"""Tests whether passes and emission keep the results of a kernel, on the launches of an example.
 
-Each kernel's IR is executed in numpy before the passes and after each (`dsl/lowering/meaning`), then its PTX on the
-emulator; the first difference is reported.
+numpy executes each kernel's IR before the passes and after each pass (`dsl/lowering/meaning`). Then the emulator
+executes its PTX. The first difference is reported.
 """
 
 from __future__ import annotations
@@ -38,15 +38,21 @@ from dsl.text.program import Program
 
 Passes = Sequence[Pass]
 BOUNDARIES = (1, 33)
-"""The numbers of an example take these values, each alone and all together: 1, and one more than a warp has lanes."""
+"""Values for the numbers of an example: 1, and one more than a warp has lanes.
+
+Each number of the example takes these values alone. Then all numbers take them together.
+"""
 BLOCKS = 8
-"""Blocks of a launch that are executed: the first ones."""
+"""Number of blocks that are executed: the first blocks of a launch."""
 
 
 @dataclass
 class Verified:
-    """The result for one kernel: `levels` compared, `values` in the last of them; a divergence, or why it is
-    undecided."""
+    """The result for one kernel.
+
+    `levels` counts the compared levels, and `values` the values in the last level. `undecided` says why there is no
+    answer.
+    """
 
     kernel: str
     schedule: str | None
@@ -67,7 +73,7 @@ class Verified:
 
 @dataclass
 class Verification:
-    """All verified kernels of an example, in order. `refused`: shapes that the file does not take."""
+    """All verified kernels of an example, in order. `refused` lists shapes that the file does not take."""
 
     example: str | None
     kernels: list[Verified] = field(default_factory=list)
@@ -86,8 +92,10 @@ def verify_kernel(
     most: int = BLOCKS,
     passes: Passes | None = None,
 ) -> Verified:
-    """Compares the levels of one variant on these arguments, which stay unchanged, then its PTX. `passes`: by default
-    the program's."""
+    """Compares the levels of one variant on these arguments, then its PTX. The arguments stay unchanged.
+
+    `passes` are by default the program's passes.
+    """
     passes = passes_of(program.plugins) if passes is None else passes
     variant = build_variant(program, request)
     grid = grid_of(variant, given)
@@ -125,11 +133,13 @@ class _Emulated:
     request: Request
     given: Mapping[str, Any]
     most: int
-    rules: dict[str, Choice] = field(default_factory=dict)  # of plug-ins, as the last compile has taken them
+    rules: dict[str, Choice] = field(default_factory=dict)  # rules of plug-ins that the last compilation took
 
     def divergence(self, passes: Passes, forced: Mapping[str, str] | None = None) -> Divergence | None:
-        """Compiles the variant with these choices forced, runs its PTX, and compares the results with the reference
-        semantics of its last IR."""
+        """Compiles the variant with these choices forced and runs its PTX.
+
+        The results are compared with the reference semantics of the last IR.
+        """
         from dsl.kernels.compile import Lowered, compile_lowered
         from dsl.runtime import Kernel
         from dsl.runtime.errors import DeviceAssertError
@@ -149,7 +159,7 @@ class _Emulated:
             values[param.name] = value
         failed = None
         try:
-            # A workspace passes data between blocks: with a part of them, some would wait for ever.
+            # A workspace passes data between blocks. If only some blocks ran, some of them would wait for ever.
             part: dict[str, Any] = {} if variant.function.workspaces else {"blocks": self.most}
             Kernel(compiled.ptx, device="emulator").run(*values.values(), **part)
         except DeviceAssertError as error:
@@ -165,8 +175,12 @@ class _Emulated:
         return compare_ptx(variant.function, self.given, made, grid, blocks, failed)
 
     def to_blame(self, passes: Passes) -> str:
-        """The cause: the plug-in's rule without which the PTX agrees; else such a pass, the last one first, since the
-        IR does not show where elements lie, which threads wait and who loads; else the emission."""
+        """The cause of a divergence: a rule of a plug-in, a pass, or the emission.
+
+        A rule is the cause if the PTX agrees without it. Otherwise, passes are left out one by one, the last pass
+        first. Passes are tried because the IR does not show where elements lie, which threads wait and which threads
+        load. If no pass is the cause, the emission is.
+        """
         by_rule: dict[str, list[str]] = {}
         for key, choice in self.rules.items():
             if choice.taken != OWN:
@@ -199,7 +213,8 @@ def _whose(name: str, passes: Passes) -> str:
 
 
 def _of_finding(error: Any, function: Function) -> Divergence:
-    """A fault that the emulator found: its thread, and the value that its line accesses."""
+    """Turns a fault that the emulator found into a divergence. It names the fault's thread, and the value that the
+    fault's line accesses."""
     found = Divergence("emission", " ".join(str(error).split()))
     finding = getattr(error, "finding", None)
     if finding is not None and finding.thread is not None:
@@ -213,7 +228,7 @@ def _of_finding(error: Any, function: Function) -> Divergence:
 
 
 def copy_of(array: np.ndarray) -> np.ndarray:
-    """A copy with the same strides, and the same alignment of its first element to 16 bytes."""
+    """A copy with the same strides. The copy's first element has the same alignment to 16 bytes."""
     if array.flags.c_contiguous and (1 not in array.shape or not array.size):  # strides along 1 are free
         raw = np.zeros(array.nbytes + 16, np.uint8)
         start = (array.ctypes.data - raw.ctypes.data) % 16
@@ -228,7 +243,10 @@ def copy_of(array: np.ndarray) -> np.ndarray:
 
 
 def _with_all_barriers(right: Pass) -> Passes:
-    """The pass, and in addition a barrier of the block before each access, wherever all its threads are."""
+    """The pass, followed by a pass that adds barriers.
+
+    The second pass adds a barrier of the block before each access that all threads of the block reach.
+    """
 
     def everywhere(function: Function, target: Target) -> None:
         _barriers(function.body)
@@ -249,7 +267,7 @@ def _barriers(block: Block) -> None:
 
 
 def _apart(right: Pass) -> Passes:
-    """Places every shared tile in bytes of its own, whatever that takes."""
+    """A pass that places every shared tile in separate bytes, however many bytes this takes."""
 
     def apart(function: Function, target: Target) -> None:
         total, most = 0, 16
@@ -268,14 +286,14 @@ INSTEAD: dict[str, Callable[[Pass], Passes]] = {
     "insert_barriers": _with_all_barriers,
     "place_shared": _apart,
 }
-"""Replacements for passes that cannot be left out: correct by construction, without optimisation."""
+"""Replacements for passes that cannot be left out. The replacements are correct by construction and do not optimise."""
 
 
 # ---- examples ----
 
 
 class _Finished(Exception):
-    """Ends an example: nothing follows, or later lines would read the results of a wrong kernel."""
+    """Ends an example. Either no launch follows, or later lines would read results of a wrong kernel."""
 
 
 def verify_example(
@@ -287,12 +305,14 @@ def verify_example(
     passes: Passes | None = None,
     boundaries: Sequence[int] = BOUNDARIES,
 ) -> Verification:
-    """Verifies every kernel that an example launches, with `given` (NAME=VALUE), and with boundary extents for the
-    numbers that these leave open; stops after the first divergence. Raises TileError for errors of the file."""
+    """Verifies every kernel that an example launches, and stops after the first divergence. Raises TileError.
+
+    First, the example runs with `given`, a list of NAME=VALUE. Then it runs with boundary extents for the numbers that
+    `given` does not set."""
     found = Verification(example.name)
 
     class Verifier(Launcher):
-        """Verifies kernels before they run; the last launch need not run."""
+        """Verifies kernels before they run. The last launch need not run."""
 
         def run(self, plan: Any, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
             arguments = dict(zip(launch.names, values, strict=True))
@@ -304,7 +324,7 @@ def verify_example(
         is_last = False
 
     class VerifiedLines(ExampleRun):
-        """The lines of the example that make arrays and launch."""
+        """Runs the lines of the example that make arrays and launch."""
 
         def run(self) -> Report:
             lines = [line for line in example.lines if isinstance(line, ast.Assign | ast.Launch)]
@@ -327,7 +347,7 @@ def verify_example(
     names = run(given)
     numbers = {n for n in assigned_names(example) if isinstance(names.get(n), int) and not isinstance(names[n], bool)}
     free = sorted(numbers - {each.partition("=")[0] for each in given})
-    # Shapes that a file refuses are no error: most kernels do not take one element.
+    # A shape that a file refuses is no error, since most kernels do not take a single element.
     for shape in boundary_shapes(free, boundaries):
         if found.divergence is not None:
             break
@@ -339,7 +359,7 @@ def verify_example(
 
 
 def boundary_shapes(names: Sequence[str], extents: Sequence[int]) -> list[list[str]]:
-    """Each name at each extent, and all names at it together.
+    """For each extent, all names at the extent together, then each name alone.
 
     >>> boundary_shapes(["m", "n"], [1])
     [['m=1', 'n=1'], ['m=1'], ['n=1']]

@@ -1,5 +1,7 @@
-"""Why a kernel's code is as it is: the choices of each kernel that an example launches, and their other options. `dsl
-why` shows them, `dsl schedule` prints them as a schedule."""
+"""The reasons for a kernel's code: its choices and their other options, for each kernel that an example launches.
+
+`dsl why` shows them, and `dsl schedule` prints them as a schedule.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from dsl.text.program import Program
 
 @dataclass(slots=True)
 class ExplainedKernel:
-    """A kernel of an example with its choices by key. plan: of its launch; None for a kernel given by name."""
+    """A kernel of an example with its choices by key. `plan` is the plan of its launch, or None for a kernel given by
+    name."""
 
     program: Program
     request: Request
@@ -32,7 +35,7 @@ class ExplainedKernel:
 
     @property
     def choices(self) -> Mapping[str, Choice]:
-        """The choices by key; those of the dispatch and of `tune` sets first."""
+        """The choices by key. Choices of the dispatch and of `tune` sets come first."""
         return all_choices(self.request, self.compiled, self.branch)
 
     @property
@@ -43,12 +46,13 @@ class ExplainedKernel:
         return " ".join([*words, f"for {request.arch}"])
 
     def measured(self, key: str, option: str) -> str:
-        """Registers, spills and machine instructions with another option, or why it gives no code."""
+        """Registers, spills and machine instructions with another option, or the reason why the option gives no
+        code."""
         from dsl.runtime import assemble
         from dsl.runtime.errors import LaunchError
         from dsl.runtime.machine_code import machine_code
 
-        # As a constant, an option that cannot be taken is an error, which is shown.
+        # The option is passed as a constant. If it cannot be taken, this is an error, which is shown.
         request = replace(self.request, constants={**self.request.constants, key: option})
         try:
             made = compile_variant(self.program, request)
@@ -68,8 +72,10 @@ def kernels_of(
     choose: Mapping[str, str] | None = None,
     device: str | None = None,
 ) -> Iterator[ExplainedKernel]:
-    """The kernels that the launches of an example come to with these options, each variant once; with the tuned data of
-    a device, if one is named."""
+    """The kernels that the launches of an example use with these options, each variant once.
+
+    If `device` is named, its tuned data is used.
+    """
     path = program.path
     tuned = None if device is None or path is None else usable(tuned_path(path))
     seen: list[Request] = []
@@ -81,7 +87,7 @@ def kernels_of(
         except TileError as error:
             raise at(error, launch.line) from None
         for step in plan.steps:
-            # Two launches may come to one variant.
+            # Two launches may use the same variant.
             if step.request not in seen:
                 seen.append(step.request)
                 request = replace(step.request, choices=choose or {})
@@ -95,8 +101,11 @@ def chosen(
     key: str | None = None,
     all_of_them: bool = False,
 ) -> dict[str, Choice]:
-    """The choices of a line, about a value, or under a key; by default those whose options differ in cost, and those
-    that were not taken by the rule."""
+    """The choices of a line, about a value, or under a key.
+
+    By default, these are the choices whose options differ in cost, and the choices that the compiler's rule did not
+    decide.
+    """
     asked = line is not None or value is not None or key is not None
     found = {}
     for name, choice in choices.items():
@@ -132,7 +141,7 @@ def words_of(choice: Choice) -> list[str]:
 
 
 def check_found(found: bool, choices: Mapping[str, Choice], value: str | None, key: str | None) -> None:
-    """TileError if no choice has the requested value or key."""
+    """Raises a TileError if no choice has the requested value or key."""
     if found:
         return
     if key is not None:
@@ -150,7 +159,7 @@ def grouped(found: Mapping[str, Choice], made: Mapping[str, Choice]) -> list[lis
     groups: dict[tuple, list[str]] = {}
     for name, choice in found.items():
         place = lines_of(choice.loc)[:1]
-        # Equal in all that a row shows.
+        # Choices are joined if they are equal in everything that a row shows.
         same = (choice.stem, *place, choice.options, choice.taken, choice.by, choice.because, *choice.costs.values())
         groups.setdefault(same, []).append(name)
     return list(groups.values())
@@ -159,7 +168,7 @@ def grouped(found: Mapping[str, Choice], made: Mapping[str, Choice]) -> list[lis
 def as_json(keys: Sequence[str], made: Mapping[str, Choice]) -> dict[str, Any]:
     """Equal choices as data. `key` is their common stem, or the first key if other choices share the stem."""
     choice = made[keys[0]]
-    # A stem covers choices of other rows, too, unless these are all.
+    # The stem may also cover choices of other rows. It is used only if these keys are all choices of the stem.
     whole = len(keys) == sum(each.stem == choice.stem for each in made.values())
     name = choice.stem if whole else keys[0]
     return {

@@ -1,4 +1,4 @@
-"""A kernel at all its levels on one page, linked: what `dsl inspect` writes.
+"""The page that `dsl inspect` writes: a kernel at all its levels, linked.
 
 rows.py     rows of each level, with the operations and places that they come from
 counts.py   the emulator's counters of the code on the page

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CountedCode:
-    """Counters by line of the PTX, and how many warps ran each line, over all `launches`, which have `blocks`
-    blocks."""
+    """Counters by line of the PTX, and how many warps ran each line.
+
+    The counters cover all `launches`, which together have `blocks` blocks.
+    """
 
     launches: int = 0
     blocks: int = 0
@@ -36,15 +38,17 @@ class CountedCode:
 def counted_code(
     program: Program, example: ast.Example, overrides: Overrides, settings: LaunchSettings, code: Compiled
 ) -> CountedCode:
-    """Counts the launches of an example, with this code in place of any other variant of its kernel. TileError `option`
-    if none launches the kernel, LaunchError for a launch that the code does not fit."""
+    """Counts the launches of an example. The given code replaces any other variant of its kernel.
+
+    Raises a TileError `option` if no launch uses the kernel, and LaunchError for a launch that the code does not fit.
+    """
     from dsl.runtime import Kernel
 
     found, header = CountedCode(), code.header
     kernel = Kernel(code.ptx, header.entry, "emulator")
 
     class CountingLauncher(Launcher):
-        """Puts the code into the launches, and keeps its counters."""
+        """Puts the code into the launches and keeps its counters."""
 
         def run(self, plan: Plan, launch: ExampleLaunch, values: list[Any]) -> LaunchReport:
             if launch.step.request.kernel != header.kernel:
@@ -58,7 +62,7 @@ def counted_code(
                 found.runs += self.counted.runs_of_ptx_lines
             return report
 
-    # `expect` lines compute on the host, and may fail with other code: only arrays and launches are needed.
+    # Only arrays and launches are needed. `expect` lines compute on the host, and may fail with other code.
     only = replace(example, lines=[*(line for line in example.lines if isinstance(line, ast.Assign | ast.Launch))])
     settings = replace(settings, ptx_lines=True)
     ExampleRun(program, only, "emulator", "inspect", overrides, settings, CountingLauncher).run()

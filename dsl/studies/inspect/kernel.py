@@ -19,9 +19,12 @@ from dsl.studies.why import ExplainedKernel, as_json, grouped
 
 
 def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: CountedCode | None) -> dict[str, Any]:
-    """A kernel at all its levels. `operations`: the places of the last IR's operations, then that of the kernel's
-    signature; `operation_rows`: the rows of that IR in which they stand. Rows of LLVM IR and PTX have the number of
-    their operation, machine instructions the row of PTX; -1: none."""
+    """A kernel at all its levels.
+
+    `operations` holds the places of the last IR's operations, then the place of the kernel's signature.
+    `operation_rows` holds the row of each operation in that IR. Rows of LLVM IR and PTX have the number of their
+    operation. Machine instructions have the row of their PTX. -1 means none.
+    """
     ir, last = IrRows(places), None
     for name, seconds, level in levels_of(kernel.program, kernel.request):
         ir.add(name, seconds, level)
@@ -53,7 +56,7 @@ def inspected(kernel: ExplainedKernel, label: str, places: Places, counted: Coun
 
 
 def numbered_code(level: Level, llvm_level: int) -> tuple[str, str]:
-    """LLVM IR and PTX whose line numbers are the numbers of operations."""
+    """LLVM IR and PTX in which line numbers are numbers of operations."""
     from dsl.lowering.emit import emit
     from dsl.lowering.emit.codegen import to_ptx
 
@@ -62,7 +65,7 @@ def numbered_code(level: Level, llvm_level: int) -> tuple[str, str]:
 
 
 def choices(made: Mapping[str, Choice], places: Places) -> list[dict[str, Any]]:
-    """The choices, equal ones together, with their places."""
+    """The choices with their places. Equal choices are joined."""
     out = []
     for keys in grouped(made, made):
         locs = [made[key].loc for key in keys]
@@ -84,8 +87,10 @@ def tiles(function: Function, places: Places) -> list[dict[str, Any]]:
 
 
 def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, Any]:
-    """The machine code, each instruction with its row of PTX, its operation and its live registers; or why there is
-    none."""
+    """The machine code, or the reason why there is none.
+
+    Each instruction has its row of PTX, its operation and its live registers.
+    """
     from dsl.runtime import assemble
     from dsl.runtime.errors import DeviceError, LaunchError
     from dsl.runtime.machine_code import listing, live_registers
@@ -96,7 +101,8 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
         listed = listing(code.cubin, header.entry)
     except (DeviceError, LaunchError) as error:
         return {"why": str(error), "rows": []}
-    # nvdisasm up to 13.2 refuses live registers of kernels that use all 255: the code is shown without them.
+    # nvdisasm up to 13.2 refuses live registers of kernels that use all 255 registers. The code is then shown without
+    # them.
     try:
         live, lacks = live_registers(code.cubin, header.entry), ""
     except DeviceError as error:
@@ -104,14 +110,14 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
     spilled = code.spill_stores + code.spill_loads
     kinds = dict.fromkeys(kind for each in live.values() for kind in each)
     at_each = [live.get(each.address, {}) if each.address is not None else {} for each in listed]
-    # Rows count from 0, lines of PTX from 1.
+    # Rows count from 0, lines of PTX count from 1.
     ptx = [-1 if each.ptx_line is None or each.address is None else each.ptx_line - 1 for each in listed]
     return {
         "figures": f"{code.registers} registers, {spilled} bytes spilled{lacks}",
         "rows": [each.text for each in listed],
         "addresses": [-1 if each.address is None else each.address for each in listed],
         "ptx": ptx,
-        # What ptxas adds itself belongs to the signature of the kernel.
+        # Instructions that ptxas adds belong to the kernel's signature.
         "operations": [
             -1 if each.address is None else operations[at] if at >= 0 and operations[at] >= 0 else head
             for each, at in zip(listed, ptx, strict=True)
@@ -123,8 +129,11 @@ def machine(compiled: Compiled, operations: list[int], head: int) -> dict[str, A
 def counters(
     compiled: Compiled, counted: CountedCode, operations: list[int], at: list[int], places: Places
 ) -> dict[str, Any]:
-    """The counts by counter: [row, count] of PTX, [file, line, count] of the `.tile` text. Of a place and the calls
-    that inlined it, only the innermost line of each file counts."""
+    """The counts by counter, as [row, count] for the PTX and [file, line, count] for the `.tile` text.
+
+    A place in an inlined function belongs to a chain of calls. In each file, only the innermost line of this chain
+    counts.
+    """
     from dsl.runtime.emulator.counters import Counters
 
     header = compiled.ptx.count("\n") - compiled.body.count("\n")
@@ -133,7 +142,7 @@ def counters(
     by_line: dict[tuple[int, int], Counters] = {}
     for row, found in by_row.items():
         number = operations[row]
-        # Reversed: the innermost line of a file overwrites the outer ones.
+        # Reversed, so that the innermost line of a file overwrites the outer lines.
         innermost = dict(reversed(list(places.chain(at[number])))) if number >= 0 else {}
         for line in innermost.items():
             by_line.setdefault(line, Counters()).add(found)

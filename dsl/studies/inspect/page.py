@@ -1,4 +1,4 @@
-"""The page: one file without references to others."""
+"""The page: a single file without references to other files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ DATA = re.compile(r'<script id="data" type="text/plain">([^<]*)</script>')
 
 
 def page(data: dict[str, Any]) -> str:
-    """The page that shows `data`, which has a `title`. The data is compressed, and in base64 cannot end its element."""
+    """The page that shows `data`, which has a `title`.
+
+    The data is compressed and written in base64, so no part of it can end its HTML element.
+    """
     raw = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    # mtime=0: equal data gives an equal file.
+    # mtime=0, so that equal data gives an equal file.
     packed = base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()
     text = TEMPLATE.read_text(encoding="utf-8")
     return text.replace("{{title}}", html.escape(data["title"])).replace("{{data}}", packed)

@@ -1,4 +1,4 @@
-"""The levels of a kernel as rows, each with its origin: a place of the `.tile` text, an operation of the IR."""
+"""The levels of a kernel as rows. Each row has an origin: a place in the `.tile` text, or an operation of the IR."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from dsl.lowering.text.level import Level
 from dsl.lowering.text.printer import PrintedNames, printed
 
 NO_INSTRUCTION = re.compile(r"^\s*(?:[.(){}$]?$|[.)}$]|//)")
-"""Rows of PTX that are no instructions: labels, directives, braces, comments."""
+"""Matches rows of PTX that are not instructions: labels, directives, braces, comments."""
 
 
 @dataclass(slots=True)
 class Places:
-    """Numbered places of the `.tile` text: [file, line, column, length, number of the caller's place or -1]. A file is
-    the number of its source; the same text, read again for another variant, has the same number."""
+    """Numbered places in the `.tile` text, as [file, line, column, length, number of the caller's place or -1].
+
+    A file is the number of its source. If the same text is read again for another variant, its number stays the same.
+    """
 
     sources: dict[tuple[str, str], int] = field(default_factory=dict)
     rows: list[list[int]] = field(default_factory=list)
@@ -42,8 +44,8 @@ class Places:
         return self.add(self.source(loc.source), loc.line, loc.column, loc.end - loc.start, caller)
 
     def read(self, text: str, files: Sequence[int]) -> int:
-        """The number of a place in the IR's text: `1:6:3+8<4:9+4`."""
-        # From the outermost call inwards: each place names its caller's number.
+        """The number of a place that the IR's text gives in the form `1:6:3+8<4:9+4`."""
+        # From the outermost call inwards, since each place names its caller's number.
         found = -1
         for part in reversed(text.split("<")):
             position, _, length = part.partition("+")
@@ -52,7 +54,7 @@ class Places:
         return found
 
     def chain(self, place: int) -> Iterator[tuple[int, int]]:
-        """(file, line) of a place and of the calls that inlined it, innermost first."""
+        """The file and line of a place, then of the calls that inlined it, innermost first."""
         while place >= 0:
             file, line, _, _, caller = self.rows[place]
             yield file, line
@@ -60,12 +62,15 @@ class Places:
 
 
 Row = tuple[str, int]
-"""A row of the IR: its text, and its place or -1."""
+"""A row of the IR: its text, and the number of its place or -1."""
 
 
 @dataclass(slots=True)
 class LevelRows:
-    """The IR after a pass, as its changes to the rows before: first row, number of removed rows, new rows."""
+    """The IR after a pass, stored as changes to the previous rows.
+
+    A change has the first changed row, the number of removed rows, and the new rows.
+    """
 
     name: str
     seconds: float
@@ -77,7 +82,7 @@ class LevelRows:
 
 
 class IrRows:
-    """The IR from level to level; values keep their names."""
+    """The IR from level to level, in which values keep their names."""
 
     def __init__(self, places: Places) -> None:
         self.places = places
@@ -89,7 +94,7 @@ class IrRows:
         text = printed(level, self.names)
         files = [self.places.source(source) for source in self.names.sources]  # in the order of their numbers
         rows = [self.row(line, files) for line in ir_rows(text)]
-        # Only changes are stored: consecutive levels share most of their rows.
+        # Only changes are stored, since consecutive levels share most of their rows.
         matcher = SequenceMatcher(None, self.rows, rows, autojunk=False)
         changes = [(i, j - i, rows[m:n]) for tag, i, j, m, n in matcher.get_opcodes() if tag != "equal"]
         self.levels.append(LevelRows(name, seconds, changes))
@@ -103,13 +108,15 @@ class IrRows:
         """The row of each operation of the last level, in the order of `walk`."""
         texts = [text for text, _ in self.rows]
         first = texts.index("body {") + 1
-        # Rows that close a region are no operations.
+        # Rows that close a region are not operations.
         return [i for i, text in enumerate(texts[first:-1], first) if not text.lstrip().startswith("}")]
 
 
 def operation_places(function: Function, places: Places) -> list[int]:
-    """The place of each operation, then that of the kernel's signature. An operation without a line has that of the one
-    before."""
+    """The place of each operation, then the place of the kernel's signature.
+
+    An operation without a line has the place of the previous operation.
+    """
     assert function.loc is not None
     head = places.of(function.loc)
     found, last = [], head
@@ -120,8 +127,10 @@ def operation_places(function: Function, places: Places) -> list[int]:
 
 
 def llvm_rows(text: str, numbered: str) -> list[Row]:
-    """Rows of LLVM IR without debug information, each with the number of its operation or -1. numbered: the same text
-    with operation numbers as lines."""
+    """Rows of LLVM IR without debug information, each with the number of its operation or -1.
+
+    `numbered` is the same text, with operation numbers as lines.
+    """
     code, _, metadata = numbered.partition(METADATA)
     nodes = {found[1]: int(found[2]) - 1 for found in NODE.finditer(metadata)}
     out = []
@@ -134,8 +143,11 @@ def llvm_rows(text: str, numbered: str) -> list[Row]:
 
 
 def ptx_operations(text: str, numbered: str, head: int) -> list[int]:
-    """The number of the operation of each row of PTX, -1 before the code. numbered: the same PTX with operation numbers
-    as lines; `head`: for code without a line, which LLVM has merged from several operations."""
+    """Maps each row of PTX to the number of its operation. Rows before the code have -1.
+
+    `numbered` is the same PTX, with operation numbers as lines. `head` is the number for code without a line, which
+    LLVM has merged from several operations.
+    """
     operations, now = [], -1
     for row in numbered.splitlines():
         if found := LOC.match(row):

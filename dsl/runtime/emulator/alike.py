@@ -1,11 +1,12 @@
-"""Stores that leave the same bytes, whoever executes them.
+"""Racing stores that do no harm because all threads store the same bytes.
 
-Two threads that execute one store at one place strictly race: both write, and nothing orders them. That does no harm if
-the place holds the same bytes afterwards, whichever came last. Then the shadow memory notes it and does not report it
-(`shadow.py`). There are two such cases: the values are constants, as when all threads of a block set a flag; or lanes
-of one warp write one value together, any of which may be the last (CUDA C++ Programming Guide, "SIMT Architecture").
-Triton uses the first to tell its warps what to run next, and the second to store what a warp has reduced. Any other
-such store is a race.
+Strictly, two threads race if they execute the same store at the same address: both write, and nothing orders the
+writes. The race does no harm if both threads store the same bytes. The shadow memory then keeps the race as a note and
+does not report it (`shadow.py`). There are two such cases. In the first case, the stored values are constants, as when
+all threads of a block set a flag. In the second case, lanes of one warp store the same value together, and any of these
+lanes may be the last (CUDA C++ Programming Guide, "SIMT Architecture"). Triton uses the first case to tell its warps
+what to run next. Triton uses the second case to store the result of a reduction in a warp. The emulator reports all
+other unordered stores of two threads to one address as races.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from .step import RegisterStep
 
 
 def constant_stores(segments: list[Any]) -> frozenset[int]:
-    """The stamps of plain stores of constants, of those stores that have a stamp of their own."""
+    """Stamps of the plain stores that store constants. Stores with the stamp LAST_STAMP are left out, since several
+    instructions may share that stamp."""
     steps = [step for segment in segments for step in segment.steps]
-    # The last stamp stands for all instructions beyond 4,095, which it cannot tell apart.
+    # All instructions beyond 4,095 share the last stamp, so it does not identify one of them.
     return frozenset(step.site.stamp for step in steps if step.site.stamp < LAST_STAMP and stores_constants(step))
 
 
@@ -39,13 +41,13 @@ def is_constant(item: Operand, step: RegisterStep) -> bool:
 
 
 def as_the_last(index: Any, values: Any, warps: Any) -> Any:
-    """For each lane of a store: does the last lane at its place, whose value stays, write the same from the same
-    warp?"""
+    """For each lane of a store: do the bytes equal those of the last lane that stores to the same place, and are both
+    lanes in one warp?"""
     _, which = np.unique(index, return_inverse=True)
     last = np.empty(len(index), np.int64)
     last[which] = np.arange(len(index))
     winner = last[which]
     given = np.ascontiguousarray(np.broadcast_to(values, (len(index), *values.shape[1:])))
-    # Bits and not values, so that a NaN equals itself and -0 differs from +0.
+    # Bits are compared, not values. So a NaN equals itself, and -0 differs from +0.
     bits = given.view(np.uint8).reshape(len(index), -1)
     return (bits == bits[winner]).all(1) & (warps == warps[winner])

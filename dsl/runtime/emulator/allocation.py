@@ -1,8 +1,9 @@
-"""Keeps the memory that numpy frees in the process.
+"""Makes the C library keep freed memory in the process instead of returning it to the system.
 
-The emulator allocates and frees arrays of 100 KiB to a few MiB all the time. From 128 KiB on, glibc maps each of them
-anew, and it returns the top of the heap to the system, so their pages are faulted in again and again. An `mma` of 256
-warps takes 0.51 ms then, and 0.25 ms when the memory stays with the process.
+The emulator allocates and frees arrays of 100 KiB to a few MiB all the time. By default, glibc maps new pages for each
+array of 128 KiB or more, and returns the top of the heap to the system. So each new array takes page faults again. With
+the defaults of glibc, an `mma` of 256 warps takes 0.51 ms. The same `mma` takes 0.25 ms if the memory stays with the
+process.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from functools import cache
 
 # glibc, <malloc.h>
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-# Bytes of an array that still gets pages of its own. glibc allows no more.
+# An array of at least this many bytes still gets pages of its own. glibc allows no higher threshold.
 MAPPED_FROM = 32 << 20
-# Bytes that the process keeps at the top of the heap.
+# Number of free bytes that the process keeps at the top of the heap.
 KEPT = 512 << 20
 
 
 @cache
 def keep_freed_memory() -> None:
-    """Sets the thresholds once per process. Other C libraries have no `mallopt`, and then nothing happens."""
+    """Sets the thresholds of `malloc` once per process. Does nothing if the C library has no `mallopt`."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):

@@ -1,15 +1,15 @@
-"""Instructions that give an answer, and where it leads: waits for an mbarrier's phase, and strong reads.
+"""Finds the instructions that depend on the result of an mbarrier wait or of a strong read.
 
-`mbarrier.test_wait` and `try_wait` may answer "no" for a complete phase: the first because it looks once, the second
-because its time is up (PTX ISA 9.7.13.15.16). A thread that goes on after a "no" knows nothing. So each such wait of
-the text is one of three:
+`mbarrier.test_wait` and `try_wait` may answer "no" although the phase is complete: `test_wait` tests only once, and
+`try_wait` has a time limit (PTX ISA 9.7.13.15.16). A thread that goes on after a "no" has not synchronised with the
+phase's arrivals. So the emulator puts each wait of the PTX text into one of three classes:
 
-- REPEATS: after a "no" a thread returns to the wait and does nothing else before, or it ends the launch by a trap. Then
-  a "no" changes nothing, and threads sleep at the wait until "yes".
-- DOUBTED: a "no" leads to something else, too. Then the emulator says "no" first, many times, and "yes" only later.
-- IGNORED: nothing depends on the answer. It is always "no".
+- REPEATS: after a "no", a thread only returns to the wait or ends the launch by a trap. So a "no" changes nothing, and
+  the emulator lets threads sleep at the wait until "yes".
+- DOUBTED: after a "no", a thread may also go elsewhere. The emulator answers "no" many times before the first "yes".
+- IGNORED: no instruction depends on the answer. The emulator always answers "no".
 
-A strong read whose value nobody uses has seen nothing either (`unheard`): what it would teach is chance.
+A strong read (`unheard`) whose value no instruction uses orders nothing either. Which value it reads is chance.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .step import RegisterStep
 REPEATS, DOUBTED, IGNORED = "repeats", "doubted", "ignored"
 READS = {"ld", "atom"}
 STRONG = {"volatile", "relaxed", "acquire", "acq_rel", "mmio"}
-AMONG_LANES = {"vote", "shfl", "elect", "match", "redux", "activemask"}  # they touch no memory and order nothing
-# Places of one walk through the text. A longer walk counts as DOUBTED, which is the stricter way.
+AMONG_LANES = {"vote", "shfl", "elect", "match", "redux", "activemask"}  # these access no memory and order nothing
+# Most places that one walk through the text visits. A wait whose walk is longer counts as DOUBTED, the stricter class.
 MOST_PLACES = 500
 
 Known = dict[str, int]  # registers whose values follow from the answer
 
 
 class Answers:
-    """Where the answers of a program lead: the way of each wait, by the number of its site, and which reads are
-    unheard."""
+    """Results for one program. `waits` has the class of each wait, by site number. `unheard` has the site numbers of
+    strong reads whose values no instruction uses."""
 
     def __init__(self, segments: list[Any]):
         self.segments = segments
@@ -51,14 +51,14 @@ class Answers:
                 self.waits[step.site.number] = self.way(segment, at, step, asked)
 
     def asked(self) -> set[str]:
-        """The registers that something depends on: a branch, an address, a stored value, or another such register."""
+        """The registers that a branch, an address or a stored value depends on, directly or through other registers."""
         found: set[str] = set()
         sources: dict[str, set[str]] = {}
         for segment in self.segments:
             for step in segment.steps:
                 names = {*step.uses, step.guard} if step.guard is not None else {*step.uses}
                 if step.site is segment.end.site:
-                    # A branch whose targets are one decides nothing.
+                    # A branch whose targets are all the same decides nothing.
                     if len({*segment.end.targets}) > 1 or segment.end.kind not in {"branch", "jump"}:
                         found |= names
                 elif step.effect:
@@ -79,13 +79,13 @@ class Answers:
         return REPEATS if self.comes_back(segment, at, step) else DOUBTED
 
     def comes_back(self, segment: Any, at: int, wait: RegisterStep) -> bool:
-        """After a "no", does every path from this wait lead back to it, with the same operands and no effect
-        between?"""
+        """After a "no" of `wait`, does every path lead back to `wait` with the same operands and without an effect on
+        the way?"""
         work: list[tuple[int, int, Known]] = [(segment.number, at + 1, dict.fromkeys(wait.writes, 0))]
         seen: set[tuple[int, int, frozenset[tuple[str, int]]]] = set()
         while work:
             number, first, known = work.pop()
-            # With the known registers: a second visit with other values may take another branch.
+            # The key contains the known registers, since a second visit with other values may take another branch.
             place = number, first, frozenset(known.items())
             if place in seen:
                 continue
@@ -96,7 +96,7 @@ class Answers:
                     break
                 if step.site is here.end.site:
                     continue
-                if step.ins.opcode[0] == "trap":  # the launch has failed: whoever comes here does not go on
+                if step.ins.opcode[0] == "trap":  # a trap ends the launch, so no thread goes on after it
                     if step.guard is None:
                         break
                     continue
@@ -111,7 +111,8 @@ class Answers:
 
 
 def targets_of(end: Any, segment: Any, known: Known) -> list[int] | None:
-    """Where a segment may go on. None if it ends there, or must be treated like that."""
+    """The numbers of the segments that may run after `segment`. None if a thread may end there, or if the next segment
+    is unknown."""
     if end.kind in {"next", "jump"}:
         return end.targets
     if end.kind not in {"branch", "exit where"}:
@@ -125,7 +126,7 @@ def targets_of(end: Any, segment: Any, known: Known) -> list[int] | None:
 
 
 def passes(step: RegisterStep, known: Known) -> bool:
-    """Applies an instruction to the known registers. False if it affects more than registers."""
+    """Updates `known` by one instruction. Returns False if the instruction affects more than registers."""
     guard = None if step.guard is None else known.get(step.guard)
     if guard is not None and bool(guard) == step.negated:
         return True  # it is not executed
@@ -152,7 +153,8 @@ def value_of(operand: Operand, step: RegisterStep, known: Known) -> int | None:
 
 
 def result(step: RegisterStep, known: Known) -> int | None:
-    """The value that follows from known registers, for the instructions with which compilers pass an answer on."""
+    """The result of an instruction if it follows from `known`, else None. The function covers the instructions with
+    which compilers copy, negate or combine an answer."""
     words, operands = step.ins.opcode, step.ins.operands
     values = [value_of(operand, step, known) for operand in operands[1:]]
     first = values[0] if values else None

@@ -1,8 +1,9 @@
-"""The `.approx` and `.full` instructions: computed in float64 and rounded once. Special values follow the ISA's tables.
+"""The `.approx` and `.full` instructions, computed in float64 and rounded once. Special values follow the ISA's tables.
 
-The ISA bounds their error and leaves the bits open. These results are within every bound (PTX ISA, "Floating Point
-Instructions": ex2, lg2, sin, cos, tanh, rcp, rsqrt, sqrt, div; f16 and bf16 forms in "Half Precision ..."). Element
-types and NaN are those of `numerics.py`.
+The ISA bounds the errors of these instructions, but does not define their results to the bit. The emulator's results
+are within all of these bounds. The sections of the PTX ISA are "Floating Point Instructions" (ex2, lg2, sin, cos, tanh,
+rcp, rsqrt, sqrt, div) and, for f16 and bf16, "Half Precision ...". Element types and NaNs are represented as in
+`numerics.py`.
 """
 
 from __future__ import annotations
@@ -25,32 +26,33 @@ def _approximate(function: Callable[[Array], Array], x: Array, dtype: str, ftz: 
 
 
 def ex2_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`ex2.approx{.ftz}`: 2^x. Error of hardware: at most 2^-22.5 relative in f32, 2^-9.9 in f16, 2^-7 in bf16."""
+    """`ex2.approx{.ftz}`: 2^x. The relative error of hardware is at most 2^-22.5 in f32, 2^-9.9 in f16 and 2^-7 in
+    bf16."""
     return _approximate(np.exp2, x, dtype, ftz)
 
 
 def lg2_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`lg2.approx{.ftz}`: log2(x); -inf for zeros, NaN below."""
+    """`lg2.approx{.ftz}`: log2(x). The result is -inf for zeros and NaN for negative numbers."""
     return _approximate(np.log2, x, dtype, ftz)
 
 
 def sin_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`sin.approx{.ftz}`: x in radians; NaN for infinities."""
+    """`sin.approx{.ftz}`: the sine of x in radians. The result is NaN for infinities."""
     return _approximate(np.sin, x, dtype, ftz)
 
 
 def cos_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`cos.approx{.ftz}`: x in radians; NaN for infinities."""
+    """`cos.approx{.ftz}`: the cosine of x in radians. The result is NaN for infinities."""
     return _approximate(np.cos, x, dtype, ftz)
 
 
 def tanh_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`tanh.approx`: error of hardware at most 2^-11 relative in f32."""
+    """`tanh.approx`: tanh(x). In f32, the relative error of hardware is at most 2^-11."""
     return _approximate(np.tanh, x, dtype, ftz)
 
 
 def sqrt_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`sqrt.approx{.ftz}`: -0 for -0, NaN below."""
+    """`sqrt.approx{.ftz}`: the square root of x. The result is -0 for -0 and NaN for negative numbers."""
     return _approximate(np.sqrt, x, dtype, ftz)
 
 
@@ -63,14 +65,16 @@ def _reciprocal_root(x: Array) -> Array:
 
 
 def rcp_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`rcp.approx{.ftz}`: 1 / x. f64 (`rcp.approx.ftz.f64`) reads and gives the upper 32 bits only."""
+    """`rcp.approx{.ftz}`: 1 / x. The f64 form reads only the upper 32 bits of x, and the lower 32 bits of its result
+    are 0."""
     return _upper_half(_reciprocal, x, ftz) if dtype == "f64" else _approximate(_reciprocal, x, dtype, ftz)
 
 
 def rsqrt_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
-    """`rsqrt.approx{.ftz}`: 1 / sqrt(x); infinities of the same sign for zeros, NaN below.
+    """`rsqrt.approx{.ftz}`: 1 / sqrt(x). The result is an infinity of the same sign for zeros and NaN for negative
+    numbers.
 
-    `rsqrt.approx.ftz.f64` reads and gives the upper 32 bits only; `rsqrt.approx.f64` all of them.
+    `rsqrt.approx.ftz.f64` uses only the upper 32 bits of its operand and result. `rsqrt.approx.f64` uses all 64 bits.
     """
     if dtype == "f64" and ftz:
         return _upper_half(_reciprocal_root, x, ftz)
@@ -78,19 +82,21 @@ def rsqrt_approx(x: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def _upper_half(function: Callable[[Array], Array], x: Array, ftz: bool) -> Array:
-    """PTX ISA, "rcp.approx.ftz.f64": 20 bits of fraction in, 20 out, canonical NaN 0x7fffffff00000000."""
+    """Applies `function` to float64 numbers of which only the upper 32 bits count. Operand and result have 20 bits of
+    fraction (PTX ISA, "rcp.approx.ftz.f64"). The canonical NaN is 0x7fffffff00000000."""
     high = np.uint64(0xFFFFFFFF00000000)
     with np.errstate(all="ignore"):
         r = flush(function((flush(x, "f64").view(np.uint64) & high).view(np.float64)), "f64")
         nan = np.isnan(r)
-        # Rounds to nearest: half of the last bit that is kept is added before the cut.
+        # To round to nearest, half of the last kept bit is added before the lower bits are cleared.
         bits = (r.view(np.uint64) + np.uint64(0x80000000)) & high
         bits[nan] = 0x7FFFFFFF00000000
         return bits.view(np.float64)
 
 
 def div_approx(a: Array, b: Array, dtype: str, ftz: bool = False) -> Array:
-    """`div.approx{.ftz}.f32`: a * (1 / b), with a reciprocal that is 0 for 2^126 < |b|: 0 then, NaN for infinite a."""
+    """`div.approx{.ftz}.f32`: a * (1 / b). For |b| > 2^126 the reciprocal is 0, so the result is 0, or NaN if a is
+    infinite."""
     with np.errstate(all="ignore"):
         if ftz:
             a, b = flush(a, dtype), flush(b, dtype)
@@ -106,7 +112,7 @@ def div_approx(a: Array, b: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def div_full(a: Array, b: Array, dtype: str, ftz: bool = False) -> Array:
-    """`div.full{.ftz}.f32`: a / b within 2 units in the last place over the whole range."""
+    """`div.full{.ftz}.f32`: a / b, within 2 units in the last place over the whole range."""
     with np.errstate(all="ignore"):
         if ftz:
             a, b = flush(a, dtype), flush(b, dtype)

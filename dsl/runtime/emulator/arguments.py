@@ -1,4 +1,4 @@
-"""The arguments of a launch: bytes of each parameter, and arrays in device memory."""
+"""Arguments of a launch: the bytes of its parameters, and arrays in device memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tensor_maps import TensorMapArgument
 
 
 class Arguments:
-    """The launch's arguments as bytes. Arrays are put into device memory; those that overlap share one allocation."""
+    """The launch's arguments as bytes. Arrays are copied to device memory. Arrays that overlap share one allocation."""
 
     def __init__(self, program: EmulatedProgram, args: Sequence[Any]):
         self.params = program.function.params
@@ -40,9 +40,9 @@ class Arguments:
                     raise ValueError(f"argument {position} must be a C-contiguous array")
                 start = arg.__array_interface__["data"][0]
                 spans.append((start, start + arg.nbytes, position))
-        # By address, so that neighbours in the list are the only ones that can overlap.
+        # The spans are sorted by address, so that arrays that overlap are neighbours in the list.
         spans.sort()
-        # All at once, so that memory grows once for all arrays.
+        # This is one call for all arrays, so that memory grows only once.
         self.memory.make_room([end - start for start, end, _ in spans])
         for _, chain in itertools.groupby(enumerate_overlaps(spans), key=lambda each: each[0]):
             members = [span for _, span in chain]
@@ -83,7 +83,7 @@ class Arguments:
             return struct.pack("<f" if param.size == 4 else "<d", arg)
         if param.size != TYPE_BYTES[param.type]:
             raise ValueError(f"argument {position} must be bytes: the parameter is an array of {param.size} bytes")
-        # Negative numbers in two's complement, cut to the parameter's size.
+        # Integers are stored in two's complement, cut to the parameter's size.
         return (int(arg) & ((1 << 8 * param.size) - 1)).to_bytes(param.size, "little")
 
     def copy_back(self) -> None:
@@ -93,13 +93,14 @@ class Arguments:
                 array.reshape(-1).view(np.uint8)[...] = self.bytes_at(position)
 
     def release(self, others: list[EmulatedAllocation]) -> None:
-        """Frees what the launch has put into memory, the latest first, so that the space at its end is used again."""
+        """Frees the allocations of the launch, the latest first, so that the space at the end of memory is used
+        again."""
         for allocation in others[::-1] + self.temporary[::-1]:
             self.memory.free(allocation)
 
 
 def enumerate_overlaps(spans: list[tuple[int, int, int]]) -> list[tuple[int, tuple[int, int, int]]]:
-    """Numbers sorted spans. Spans that overlap get one number."""
+    """Pairs each of the sorted `spans` with a number. Spans that overlap get the same number."""
     found, number, end = [], 0, None
     for span in spans:
         if end is not None and span[0] >= end:

@@ -1,9 +1,11 @@
-"""Release and acquire: what each thread of a wave knows of others through memory (PTX ISA 8.7 to 8.9).
+"""Release and acquire: how the threads of a wave synchronise through memory (PTX ISA 8.7 to 8.9).
 
-A release pattern publishes with its write what is before its first operation for its thread: that thread's own
-accesses, what barriers have made known to it, and what it has acquired. An acquire pattern teaches its thread and
-nobody else: others learn from it at a barrier. An edge needs scopes that include each other: the scopes of each write
-and read on the way, and those of the first operation of the release and the last of the acquire.
+A thread *knows* an access if the access is ordered before all that the thread does next. A thread knows its own
+accesses, accesses that barriers have ordered before it, and accesses that it has acquired. The write of a release
+pattern publishes all accesses that its thread knew at the pattern's first operation. An acquire pattern makes the
+published accesses known to its own thread only. Other threads learn of acquired accesses only at a barrier with the
+acquiring thread. Release and acquire synchronise only if their scopes include each other's threads. The same must hold
+for each write and read between the two.
 """
 
 from __future__ import annotations
@@ -19,25 +21,27 @@ import numpy as np
 from .knowledge import ANYBODY, CLUSTER, CTA, GPU, Items, Knowledge, Pages, Published, either, merged
 from .stamps import BarrierTimes, Clock
 
-# Threads whose knowledge at their last fence is kept: each strong write after the fence needs it.
+# Number of threads whose knowledge at their last fence is cached. Each strong write after the fence needs this
+# knowledge.
 MOST_CACHED = 64
 
 
 @dataclass(frozen=True)
 class Strong:
-    """A strong access: what it orders, and for whom. `size` is that of one of its elements (PTX ISA 8.2.4, 8.2.5)."""
+    """How a strong access synchronises. `size` is the size of one element in bytes (PTX ISA 8.2.4, 8.2.5)."""
 
     scope: int
     size: int
     acquires: bool = False
     releases: bool = False
-    observes: bool = True  # can its read be part of an acquire pattern? That of `red` cannot
-    heard: bool = True  # does anything depend on the value that it reads (`answers.py`)?
+    observes: bool = True  # can its read be part of an acquire pattern? The read of `red` cannot
+    heard: bool = True  # does any instruction use the value that it reads (`answers.py`)?
 
 
 @dataclass
 class Fences:
-    """The last fence of each thread at one scope: its time, and what the thread knew then. Time 0 is no fence."""
+    """The last fence of each thread at one scope: its time, and what the thread knew at that time. Time 0 means that
+    the thread has executed no fence."""
 
     time: Any
     known: Any
@@ -47,19 +51,21 @@ class Fences:
 
 
 class Causality:
-    """What the threads of one wave have learned from memory, beside what barriers tell them (`ordering.py`)."""
+    """What the threads of one wave have learned through memory. `ordering.py` has what the threads have learned at
+    barriers."""
 
     def __init__(self, clock: Clock, ordering: BarrierTimes, blocks: Any, narrow: bool):
-        """`blocks` are linear numbers; `narrow`: does the program name a scope below .gpu?"""
+        """`blocks` has the linear numbers of the wave's blocks. `narrow` is true if the program names a scope below
+        .gpu."""
         self.clock, self.ordering, self.blocks, self.narrow = clock, ordering, blocks, narrow
         self.block_lanes = ordering.block_lanes
         self.cluster = ordering.cluster_lanes // ordering.block_lanes
         lanes = len(ordering.limit)
-        self.known = np.zeros(lanes, np.int64)  # serial numbers of what each thread has learned; 0 is nothing
+        self.known = np.zeros(lanes, np.int64)  # serial number of what each thread has learned; 0 means nothing
         self.held: dict[int, Knowledge] = {}
-        self.kept = 64  # with more values than this, those that nobody holds any more are dropped
-        self.mixed = np.zeros(len(blocks), bool)  # has some thread of the block learned what the others have not?
-        self.reads = np.zeros(lanes, np.int64)  # numbers of what each thread has read without acquiring
+        self.kept = 64  # if `held` is larger, values that no thread refers to are dropped
+        self.mixed = np.zeros(len(blocks), bool)  # has a thread of the block learned more than another?
+        self.reads = np.zeros(lanes, np.int64)  # key in `pending` of what each thread has read without acquiring
         self.pending: dict[int, Items] = {}
         self.numbers = itertools.count(1)
         self.fences: dict[int, Fences] = {}
@@ -68,7 +74,7 @@ class Causality:
     # Learning
 
     def learn(self, lanes: Any, knowledge: Knowledge) -> None:
-        """These threads (positions in the wave) know this from now on."""
+        """Adds `knowledge` to what the threads `lanes` (positions in the wave) know."""
         serials = self.known[lanes]
         for serial in distinct(serials):
             found = knowledge.join(self.held.get(serial))
@@ -84,16 +90,16 @@ class Causality:
     def forget(self) -> None:
         serials = np.concatenate([self.known, *(each.known for each in self.fences.values())])
         self.held = {serial: self.held[serial] for serial in np.unique(serials).tolist() if serial}
-        # Twice as many as are needed, so that looking through them costs little for each new one.
+        # The limit is twice the number of values in use, so that this search costs little for each new value.
         self.kept = 2 * len(self.held) + 64
 
     def end(self) -> None:
-        """The threads have ended: nobody needs what they know."""
+        """Drops all knowledge, since the threads have ended."""
         for table in (self.held, self.pending, self.fences, self.at_fence):
             table.clear()
 
     def together(self, lanes: Any) -> Knowledge | None:
-        """What these threads have learned, all together."""
+        """The union of what the threads `lanes` have learned. None if they have learned nothing."""
         if not self.held:
             return None
         found: Knowledge | None = None
@@ -102,7 +108,7 @@ class Causality:
         return found
 
     def share(self, lanes: Any) -> None:
-        """These threads have met at a barrier."""
+        """Merges the knowledge of the threads `lanes`, which have met at a barrier."""
         found = self.together(lanes)
         if found is not None:
             self.known[lanes] = found.serial
@@ -112,7 +118,7 @@ class Causality:
         if self.held:
             for slot in np.flatnonzero(self.mixed[slots]) if isinstance(slots, slice) else slots[self.mixed[slots]]:
                 self.share(slice(slot * self.block_lanes, (slot + 1) * self.block_lanes))
-                # Now all threads of the block know the same, and its next barrier has nothing to share.
+                # Now all threads of the block have the same knowledge, so its next barrier has nothing to share.
                 self.mixed[slot] = False
 
     def share_warps(self, warps: Any) -> None:
@@ -125,7 +131,8 @@ class Causality:
     # Patterns
 
     def state(self, lane: int, until: int, known: int, block_since: int, warp_since: int, row: Any) -> Knowledge:
-        """All that is before a point of one thread, up to its own time `until`."""
+        """What the thread `lane` knew at one point of its execution. The result includes the thread's own accesses up
+        to the time `until`."""
         clock, size = self.clock, self.block_lanes
         before = self.held.get(known, clock.nothing)
         slot, thread = divmod(lane, size)
@@ -171,13 +178,14 @@ class Causality:
         return (block, scope) if self.narrow else ANYBODY
 
     def released(self, lane: int, strong: Strong, addresses: range, until: int) -> Items:
-        """What a strong write of this thread publishes: by itself if it is a release, and by the fences before it."""
+        """What a strong write of the thread `lane` publishes. A write publishes something if it is a release, or if a
+        fence came before it."""
         slot, thread = divmod(lane, self.block_lanes)
         block = int(self.blocks[slot])
         items: Items = {}
         if strong.releases:
             items[self.key(block, strong.scope)] = self.now(lane, until)
-        # The widest scope first. A narrower fence adds something only if it came later.
+        # The fence of the widest scope comes first. A narrower fence adds something only if it came later.
         latest = 0
         for scope in (GPU, CLUSTER, CTA):
             fences = self.fences.get(scope)
@@ -189,11 +197,11 @@ class Causality:
         return items
 
     def includes(self, block: int, scope: int, other: int) -> bool:
-        """Does the scope of an operation in a block include the other block?"""
+        """An operation in `block` has the scope `scope`. Does this scope include the block `other`?"""
         return scope == GPU or block == other or (scope == CLUSTER and block // self.cluster == other // self.cluster)
 
     def can_observe(self, found: Published, block: int, strong: Strong) -> bool:
-        """Is an access of this block morally strong with the write that it meets?"""
+        """Is the access `strong` of a thread in `block` morally strong with the write `found`?"""
         return (
             found.size == strong.size
             and self.includes(found.block, found.scope, block)
@@ -201,8 +209,9 @@ class Causality:
         )
 
     def usable(self, items: Items, block: int, scope: int) -> tuple[Knowledge | None, Items]:
-        """(what the last operation of an acquire pattern takes of these items, what it leaves)."""
-        # Without a scope below .gpu all scopes include each other.
+        """Splits `items` into (knowledge that an acquire with this scope learns, items that its scope does not
+        reach)."""
+        # If the program names no scope below .gpu, all scopes include each other.
         if not self.narrow:
             return reduce(either, items.values(), None), {}
         taken: Knowledge | None = None
@@ -217,15 +226,15 @@ class Causality:
     # Strong accesses and fences
 
     def read(self, found: Published, lanes: Any, strong: Strong) -> None:
-        """Threads (of one block, see `by_block`) read what `found` has published. They know it now, or from a later
-        fence on."""
+        """Records that the threads `lanes` have read the value of the write `found`. The threads learn what the write
+        published, either now or at a later fence. All threads belong to one block (see `by_block`)."""
         block = int(self.blocks[int(lanes[0]) // self.block_lanes])
         if not strong.observes or not self.can_observe(found, block, strong):
             return
         items = found.items
         if self.ordering.time is not None:
             self.ordering.time.reach(lanes, found.came)
-        # A read whose value nobody uses teaches nothing, unless an earlier read has seen the same.
+        # A read whose value no instruction uses orders nothing, unless an earlier read has seen the same items.
         if not strong.heard:
             lanes = lanes[[self.has_read(int(lane), items) for lane in lanes]]
             if not len(lanes):
@@ -243,16 +252,16 @@ class Causality:
                     fresh = next(self.numbers)
                     self.pending[fresh] = together
                     self.reads[lanes[numbers == number]] = fresh
-            # What no thread refers to any more is dropped now and then.
+            # Entries that no thread refers to any more are dropped from time to time.
             if len(self.pending) > 256:
                 self.pending = {each: self.pending[each] for each in np.unique(self.reads).tolist() if each}
 
     def observe(self, addresses: Any, lanes: Any, strong: Strong, earlier: Any = None) -> None:
-        """A strong load. Lanes in `earlier` (a mask) get what was published before the last write."""
+        """Records a strong load. Lanes in the mask `earlier` have read the value that the last write replaced."""
         published = self.clock.published
         if not published or not len(lanes):
             return
-        # Lanes at one address side by side: each address is looked up once.
+        # Lanes are sorted by address, so that each address is looked up only once.
         order = np.argsort(addresses, kind="stable")
         addresses, lanes = addresses[order], lanes[order]
         earlier = np.zeros(len(lanes), bool) if earlier is None else earlier[order]
@@ -265,21 +274,21 @@ class Causality:
                 self.read_by(part[~late].tolist(), found, strong)
 
     def publish(self, addresses: Any, lanes: Any, strong: Strong, granule: int) -> None:
-        """Strong stores, one after another. Each replaces what was published at its address."""
+        """Records strong stores, one after another. Each store replaces what was published at its address."""
         clock = self.clock
         until = clock.tick()
         for address, lane in self.concerned(addresses, lanes, strong):
             found = clock.published.get(address)
             own = self.released(lane, strong, range(address, address + strong.size, granule), until)
-            # A release and a later store of the same thread to the word are one release pattern.
+            # A release and a later store of the same thread to the same word form one release pattern.
             if found is not None and self.is_writer(found, lane):
                 own = merged(own, found.own)
             if own or found is not None or self.ordering.time is not None:
                 self.put(address, lane, strong, own, own, found, until)
 
     def modify(self, addresses: Any, lanes: Any, writes: Any, strong: Strong, granule: int) -> None:
-        """Atomic operations in their order. Each sees what those before it have published, and passes it on (PTX ISA
-        8.9.2)."""
+        """Records atomic operations in their order. Each operation observes and publishes again what earlier operations
+        at its address have published (PTX ISA 8.9.2)."""
         clock = self.clock
         until = clock.tick()
         wrote = None if writes is True else dict(zip(lanes.tolist(), writes.tolist(), strict=True))
@@ -302,33 +311,34 @@ class Causality:
             self.read_by(those, clock.published[address], strong)
 
     def has_read(self, lane: int, items: Items) -> bool:
-        """Has the thread read what publishes these, by an earlier read whose value it used?"""
+        """Has an earlier read of the thread already observed `items`? Only reads whose values are used count."""
         before = self.pending.get(int(self.reads[lane]), {})
         return all(key in before and before[key].contains(each) for key, each in items.items())
 
     def read_by(self, lanes: list[int], found: Published | None, strong: Strong) -> None:
-        """Threads of any blocks read what `found` has published."""
+        """Calls `read` for the threads `lanes`, which may belong to several blocks."""
         if lanes and found is not None:
             for part in self.by_block(np.array(lanes)):
                 self.read(found, part, strong)
 
     def by_block(self, lanes: Any) -> list[Any]:
-        """The lanes of each block. All together if the program's scopes do not tell blocks apart."""
+        """Splits `lanes` by block. If the program names no scope below .gpu, the lanes stay together."""
         if not self.narrow:
             return [lanes]
         slots = lanes // self.block_lanes
         return [lanes[slots == slot] for slot in np.unique(slots)]
 
     def concerned(self, addresses: Any, lanes: Any, strong: Strong) -> Iterator[tuple[int, int]]:
-        """(address, position) of the strong writes that publish something, or that meet something published when their
-        turn comes. In a program that reads a clock it gives all writes, since their times count."""
+        """Yields (address, lane) for each strong write that must be recorded. A write is recorded if it publishes
+        something, or if something is already published at its address. In a program that reads a clock, all strong
+        writes are recorded, since each of them has a logical time."""
         pairs = zip(addresses.tolist(), lanes.tolist(), strict=True)
         fenced = np.full(len(lanes), strong.releases)
         for fences in self.fences.values():
             fenced |= fences.time[lanes] != 0
         fenced |= self.ordering.time is not None
         published = self.clock.published
-        # Without a fence or a release anywhere, a strong store publishes nothing: most programs end here.
+        # Without a fence or a release, a strong store publishes nothing. Most programs end here.
         if published or fenced.any():
             for pair, publishes in zip(pairs, fenced.tolist(), strict=True):
                 if publishes or pair[0] in published:
@@ -343,7 +353,7 @@ class Causality:
     ) -> None:
         slot, thread = divmod(lane, self.block_lanes)
         if found is not None:
-            # Only the value just before the last one can still be read late.
+            # Only the value just before the last write can still be read late.
             found.previous = None
         block = int(self.blocks[slot])
         came = 0 if self.ordering.time is None else self.ordering.time.behind(lane)
@@ -351,13 +361,16 @@ class Causality:
         self.clock.published[address] = made
 
     def fence(self, lanes: Any, scope: int, acquires: bool, releases: bool, sequential: bool) -> None:
-        """Each of these threads by itself: it now knows what it has read, and its later strong writes are releases.
+        """Executes a fence in each of the threads `lanes`. If the fence acquires, the thread learns what its earlier
+        strong reads have observed. If the fence releases, later strong writes of the thread publish what the thread
+        knows at the fence.
 
-        A fence.sc comes after earlier ones in the order of all of them (PTX ISA 8.9.3), so what was written before
-        those is seen after it (`delays.py`). That it orders plain accesses is not kept, since that depends on chance.
+        All fence.sc of a launch have one order (PTX ISA 8.9.3). So a thread sees all writes that came before an earlier
+        fence.sc (`delays.py`). The order of fence.sc depends on chance, so the emulator does not use it to order plain
+        accesses.
         """
         before = self.clock.tick()
-        # It has seen all earlier writes, so none is late for its block.
+        # After a fence.sc, no earlier write is late for the block.
         if sequential:
             self.ordering.learned[lanes // self.block_lanes] = self.clock.now
         if acquires and self.pending:
@@ -397,7 +410,8 @@ class Causality:
     # Questions
 
     def ordered(self, ok: Any, time: Any, thread: Any, level: Any, blocks: Any, addresses: Any, lanes: Any) -> None:
-        """Adds to `ok` what the threads (positions `lanes`) have learned of the accesses with these stamps."""
+        """Sets `ok` for each earlier access that its thread in `lanes` has learned of. `lanes` has positions in the
+        wave."""
         rest = np.flatnonzero(~ok)
         serials = self.known[lanes[rest]]
         for serial in np.unique(serials).tolist():
@@ -419,13 +433,14 @@ class Causality:
         return ok
 
     def latest(self, pages: Pages, blocks: Any, threads: Any, level: Any) -> Any:
-        """Up to which time pages know these threads, or all threads that stamps of their level stand for."""
+        """The time up to which `pages` contain the accesses of each thread. If a stamp stands for a whole warp or block
+        (`level`), the result is the least time of all threads in it."""
         named, rows = np.unique(blocks, return_inverse=True)
         size = self.block_lanes
         table = np.concatenate([pages.get(block, self.clock.blank) for block in named.tolist()])
         starts = rows * size
         found = table[starts + threads]
-        # A stamp of a whole warp or block is known only if each of its threads is.
+        # The stamp of a whole warp or block is known only if the accesses of all its threads are.
         for each in np.flatnonzero(level):
             width = 32 if level[each] == 1 else size
             start = starts[each] + threads[each] // width * width

@@ -1,9 +1,10 @@
-"""How instructions name their operands: entries of a frame, and the views of registers that they stand for.
+"""How instructions access their operands: through the entries of a frame, which are often views of registers.
 
-An instruction becomes a closure `op(values, group)`. `values` is the frame of the group of threads that runs it: a list
-of numpy arrays, one for each *entry*. An entry is a register seen as one type, a constant, a kernel parameter, the
-address of a symbol, or a special register. While an instruction is built, it requests its entries from `Code`. These
-requests also record which registers it reads and writes, from which `program.py` derives liveness.
+Each instruction is built into a closure `op(values, group)`. `values` is the frame of the group of threads that runs
+the instruction: a list of numpy arrays, one for each *entry*. An entry is a register seen as one type, a constant, a
+kernel parameter, the address of a symbol, or a special register. The builder of an instruction requests its entries
+from `Code`. These requests also record which registers the instruction reads and writes. `program.py` derives liveness
+from these records.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .sums_in_flight import WarpgroupStep
 Values = list[Any]
 Op = Callable[[Values, Any], None]
 
-# How numpy holds each type. It has no bf16, so these are bit patterns. A tf32 is a float32 whose last 13 bits are zero.
+# The numpy type that stores each PTX type. numpy has no bf16, so bf16 values are stored as bit patterns. A tf32 is a
+# float32 whose last 13 bits are zero.
 DTYPES: dict[str, type] = {
     **{f"u{bits}": getattr(np, f"uint{bits}") for bits in (8, 16, 32, 64)},
     **{f"b{bits}": getattr(np, f"uint{bits}") for bits in (8, 16, 32, 64)},
@@ -31,18 +33,18 @@ DTYPES: dict[str, type] = {
     **{"f16": np.float16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64, "tf32": np.float32},
     "pred": np.bool_,
 }
-# Two elements of 16 bits in a register: an entry of two columns.
+# Types with two 16-bit elements in a register. Their entries have two columns.
 PACKED = {"f16x2": ("f16", 4), "bf16x2": ("bf16", 4), "u16x2": ("u16", 4), "s16x2": ("s16", 4)}
 TYPE_BYTES = {name: np.dtype(each).itemsize for name, each in DTYPES.items()} | dict.fromkeys(PACKED, 4)
 REGISTER_DTYPE = {1: np.bool_, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-# A register of 8 bits takes two bytes, so that a row of one byte is always a predicate.
+# An 8-bit register takes two bytes, so that a register of one byte is always a predicate.
 REGISTER_BYTES = {
     "pred": 1,
     **{f"{kind}{bits}": bits // 8 for kind in "bsu" for bits in (16, 32, 64)},
     **{f"{kind}8": 2 for kind in "bsu"},
     **{"f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "f32": 4, "f64": 8},
 }
-# Special registers that differ between threads of a launch; the others are constants of the launch (PTX ISA 10).
+# Special registers that differ between threads of a launch. All others are constants of the launch (PTX ISA 10).
 THREAD_SPECIALS = {
     *(f"%{name}.{axis}" for name in ("tid", "ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"),
     *("%laneid", "%warpid", "%smid", "%cluster_ctarank", "%gridid"),
@@ -55,7 +57,8 @@ LAUNCH_SPECIALS = {
 }
 
 
-# The stamp of all memory instructions beyond 4,095: their races are found, but the other instruction is not named.
+# All memory instructions beyond 4,095 share this stamp. Their races are found, but a report cannot name the earlier
+# instruction.
 LAST_STAMP = (1 << SITE_BITS) - 1
 
 
@@ -70,10 +73,10 @@ class OperandEntry(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Site:
-    """An instruction as findings and counters see it. `number` is unique in the program.
+    """An instruction, as findings and counters refer to it. `number` is unique in the program.
 
-    `stamp` numbers the instructions that access memory, as far as a stamp has room (`ordering.py`). `in_loop`: control
-    may return to it.
+    `stamp` is a number of an instruction that accesses memory, limited to the largest number that a stamp can hold
+    (`ordering.py`). `in_loop` is true if control may return to the instruction.
     """
 
     number: int
@@ -96,9 +99,9 @@ class Site:
 
 @dataclass(frozen=True)
 class BarrierOperands:
-    """What a barrier instruction names. `mode` is sync, arrive, red, cluster.arrive, cluster.wait or try_wait.
+    """The operands of a barrier instruction. `mode` is sync, arrive, red, cluster.arrive, cluster.wait or try_wait.
 
-    `number`, `count` and `flag` are entries. `count` is None if all threads of the block take part.
+    `number`, `count` and `flag` are entries of the frame. `count` is None if all threads of the block take part.
     """
 
     mode: str
@@ -116,9 +119,10 @@ class BarrierOperands:
 
 @dataclass(slots=True)
 class Record:
-    """The registers that one built instruction reads and writes, and the frame entries it uses.
+    """The registers and frame entries that one built instruction uses.
 
-    `uses` are all registers that it reads. `reads` leaves out those with a known value: they need no row.
+    `uses` has all registers that the instruction reads. `reads` leaves out registers with a known value, since these
+    need no row.
     """
 
     reads: list[str] = field(default_factory=list)
@@ -140,7 +144,7 @@ class Code:
         self.parameter_names = {variable.name for variable in parameters.params}
         self.entries: list[OperandEntry] = []
         self.index: dict[OperandEntry, int] = {}
-        self.index_of_registers: dict[tuple[str, str], int] = {}  # by name and type: most requests
+        self.index_of_registers: dict[tuple[str, str], int] = {}  # by name and type; most requests end here
         self.sites: list[Site] = []
         self.record = Record()
         self.ins: PtxInstruction = PtxInstruction((), (), None, False, 0, None)
@@ -191,7 +195,7 @@ class Code:
         return Register(name)
 
     def read(self, operand: Operand, type_name: str) -> int:
-        """The entry of a source operand, seen as `type_name`. Packed types give two columns."""
+        """The entry of a source operand, read as `type_name`. The entry of a packed type has two columns."""
         if not isinstance(operand, Register):
             if isinstance(operand, Integer):
                 return self.constant(operand.value, type_name)
@@ -212,7 +216,7 @@ class Code:
         return self.symbol(name, 0, type_name)
 
     def register(self, name: str, type_name: str) -> int:
-        """The entry of a register seen as a type."""
+        """The entry of the register `name`, seen as `type_name`."""
         number = self.index_of_registers.get((name, type_name))
         if number is not None:
             return self.used(number)
@@ -224,7 +228,7 @@ class Code:
         return self.used(number)
 
     def write(self, operand: Operand, type_name: str) -> int:
-        """The entry of a destination. `_` becomes a register that nobody reads."""
+        """The entry of a destination. The operand `_` becomes a new register that no instruction reads."""
         if isinstance(operand, Register) and operand.name == "_":
             operand = self.scratch(type_name if type_name in REGISTER_BYTES else "b32")
         if not isinstance(operand, Register) or operand.name not in self.registers:
@@ -232,18 +236,16 @@ class Code:
         name = operand.name
         self.record.writes.append(name)
         number = self.register(name, type_name)
-        # A narrower result would leave the rest of the register as it was: `write_extended` fills it.
+        # A narrower result would leave the upper part of the register unchanged. `write_extended` fills that part.
         if type_name not in PACKED and TYPE_BYTES[type_name] != self.entries[number].register_bytes:
             raise self.error(f"register {name} of type .{self.registers[name]} is wider than .{type_name}")
         self.record.written_entries.append(number)
         return number
 
     def write_extended(self, operand: Operand, type_name: str) -> int:
-        """A destination that may be wider than the type: signed integers extend by their sign, others by 0 (PTX ISA
-        9.4.1).
-
-        The bits of a float are written there as an integer's.
-        """
+        """The entry of a destination that may be wider than `type_name`. Signed integers are sign-extended, and all
+        other types are zero-extended (PTX ISA 9.4.1). The bits of a float are extended like those of an unsigned
+        integer."""
         if isinstance(operand, Register) and operand.name in self.registers and type_name in DTYPES:
             held = self.bytes_of(operand.name)
             if held > TYPE_BYTES[type_name]:
@@ -261,7 +263,8 @@ class Code:
         return self.entry(OperandEntry("constant", wrapped, type_name))
 
     def float_constant(self, operand: Float, type_name: str) -> int:
-        """A floating constant by its bits. As values, -0 would be +0 and all NaN would be one."""
+        """The entry of a floating constant, identified by its bits. Entries are not identified by value, since -0 and
+        +0 would then share an entry, and so would all NaNs."""
         if type_name in FLOATS:
             return self.entry(OperandEntry("bits", float_bits(operand, type_name), type_name))
         width = 8 * TYPE_BYTES[type_name]
@@ -271,13 +274,13 @@ class Code:
         return self.constant(bits, type_name)
 
     def fixed_value(self, operand: Operand) -> int | None:
-        """The value of an integer operand that is the same for all threads and known from the text; else None."""
+        """The value of an integer operand if the text states it for all threads, else None."""
         if isinstance(operand, Register) and operand.name in self.known:
             return self.known[operand.name][0]
         return operand.value if isinstance(operand, Integer) else None
 
     def known_constant(self, bits: int, width: int, type_name: str) -> int:
-        """A register that is set to one constant only, seen as a type."""
+        """The entry of a register that never holds anything but one constant, seen as `type_name`."""
         wanted = 8 * TYPE_BYTES[type_name]
         if wanted > width:
             raise self.error(f"a constant of {width} bits cannot be read as .{type_name}")
@@ -291,7 +294,8 @@ class Code:
         raise self.error(f"unknown name {name}")
 
     def address(self, operand: Operand) -> tuple[int, int]:
-        """(entry of the base, offset in bytes) of a memory operand. Symbols and constants include their offset."""
+        """(entry of the base, offset in bytes) of a memory operand. If the base is a symbol or a constant, the entry
+        already includes the offset, and the returned offset is 0."""
         if isinstance(operand, Register | Symbol | Integer):
             operand = (
                 PtxAddress(operand) if isinstance(operand, Register) else PtxAddress(None, getattr(operand, "value", 0))
@@ -322,7 +326,8 @@ FLOATS = {"f16", "bf16", "f32", "tf32", "f64"}
 
 
 def float_bits(operand: Float, type_name: str) -> int:
-    """The bits of a floating constant in a type. `0f` in f32 and `0d` in f64 are exact, others are rounded."""
+    """The bits of a floating constant in the type `type_name`. `0f` constants in f32 and `0d` constants in f64 are
+    exact. All others are rounded."""
     width = 8 * TYPE_BYTES[type_name]
     if operand.bits is not None and operand.width == width:
         return operand.bits
@@ -332,11 +337,12 @@ def float_bits(operand: Float, type_name: str) -> int:
 
 
 def seen_as(row: Any, type_name: str, register_bytes: int) -> Any:
-    """A register's row seen as a type: reinterpreted, its low part if narrower, two columns if packed."""
+    """A register's row, reinterpreted as a type. A narrower type takes the low part. A packed type gives two
+    columns."""
     if type_name in PACKED:
         return row.view(DTYPES[PACKED[type_name][0]]).reshape(-1, 2)
     dtype = np.dtype(DTYPES[type_name])
-    # A strided view: a write through it changes the register, without a copy.
+    # The result is a strided view, not a copy, so that a write to it changes the register.
     step = register_bytes // dtype.itemsize
     return row.view(dtype)[::step] if step > 1 else row.view(dtype)
 
@@ -350,7 +356,7 @@ def array_of_bits(bits: int, type_name: str) -> Any:
 
 
 def constant_array(value: Any, type_name: str) -> Any:
-    """A constant as an array of one element (one row of two when packed)."""
+    """A constant as an array of one element. A packed constant is one row of two elements."""
     if type_name in PACKED:
         return np.array([value], np.uint32).view(DTYPES[PACKED[type_name][0]]).reshape(1, 2)
     return np.array([value], DTYPES[type_name])

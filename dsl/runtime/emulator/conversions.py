@@ -25,7 +25,7 @@ _FP8 = ("e4m3", "e5m2")
 
 
 def _integer(dtype: str) -> type[np.integer] | None:
-    """The numpy type of s8 to s64 and u8 to u64, None for a float format."""
+    """The numpy type of a PTX integer type (s8 to s64, u8 to u64). None for a float format."""
     kind, width = dtype[0], dtype[1:]
     if kind not in "su" or width not in ("8", "16", "32", "64"):
         return None
@@ -43,17 +43,19 @@ def convert(
     relu: bool = False,
     satfinite: bool = False,
 ) -> Array:
-    """`cvt{.rounding}{.ftz}{.sat}{.relu}{.satfinite}.dst.src`: a new array.
+    """`cvt{.rounding}{.ftz}{.sat}{.relu}{.satfinite}.dst.src`: `x` converted to `dst`, as a new array.
 
-    Types: f16 bf16 f32 f64 tf32 e4m3 e5m2 s8 to s64 u8 to u64. Floats are stored as in `formats.py`; integers come as
-    arrays of their width (signed or unsigned, the bits count) and are returned unsigned. `rounding` is rn rz rm rp for
-    a float result (rna too for tf32; None where the conversion is exact), rni rzi rmi rpi for an integer result or,
-    with `src == dst`, for rounding to an integral float.
+    The types are f16, bf16, f32, f64, tf32, e4m3, e5m2, s8 to s64 and u8 to u64. Floats are stored as in `formats.py`.
+    Integers come as signed or unsigned arrays of their width. Only their bits count. They are returned unsigned. For a
+    float result, `rounding` is rn, rz, rm or rp. `rounding` may also be rna for tf32, and None if the conversion is
+    exact. For an integer result, `rounding` is rni, rzi, rmi or rpi. If `src == dst`, then rni, rzi, rmi and rpi round
+    a float to an integral float.
 
-    Float to integer clamps to the range of `dst`. NaN gives 0, but 2^(width - 1) if `src` is f64 or `dst` has 64 bits.
-    `saturate` (.sat) clamps integers to the range of `dst` and floats to [+0, 1] with NaN giving +0. `satfinite` clamps
-    to the largest finite value, which e4m3 and e5m2 always do. `ftz` flushes subnormal f32 inputs and results.
-    ValueError for a rounding that the pair of types does not have.
+    A conversion from float to integer clamps to the range of `dst`. It converts NaN to 2^(width - 1) if `src` is f64 or
+    `dst` has 64 bits, else to 0. `saturate` (.sat) clamps integers to the range of `dst` and floats to [+0, 1]. A float
+    NaN becomes +0. `satfinite` clamps to the largest finite value. Conversions to e4m3 and e5m2 always clamp in this
+    way, even without `satfinite`. `ftz` flushes subnormal f32 inputs and results. Raises ValueError for a rounding that
+    does not exist for the two types.
     """
     integer_in, integer_out = _integer(src), _integer(dst)
     if integer_in is not None:
@@ -69,7 +71,7 @@ def convert(
         r = _float_to_float(x, src, dst, rounding)
     if ftz and dst == "f32":
         if src == "f64":
-            # A device flushes a result that only gradual underflow rounds up to the least normal number.
+            # A GPU also flushes some results that rounding has raised to the least normal number.
             flush_rounded_up(r, lambda: x, dst, rounding or "rn")
         r = flush(r, dst)
     if dst in _FP8:
@@ -94,14 +96,16 @@ def _integer_to_integer(x: Array, dst: type[np.integer], saturate: bool) -> Arra
 
 
 def _integer_to_float(x: Array, dst: str, rounding: str) -> Array:
-    """Rounded once. Integers of 64 bits do not fit a float64: their low bits are folded into one odd bit first."""
+    """Converts integers to floats, rounded once. A 64-bit integer may need more bits than a float64 has, so its low
+    bits are first combined into one sticky bit."""
     if x.dtype.itemsize < 8:
         return round_f64(x.astype(np.float64), dst, rounding)
     if dst == "f64":
         return _wide_to_f64(x, rounding)
     negative = x < 0
     magnitude = np.where(negative, np.negative(x.view(np.uint64)), x.view(np.uint64))
-    # Round to odd: 11 bits beyond the 53 of a float64 become one sticky bit. The format of the result is far narrower.
+    # This rounds to odd: the 11 bits beyond the 53 of a float64 become one sticky bit. A second rounding is safe, since
+    # the result's format is much narrower than float64.
     low = (magnitude & np.uint64(0x7FF)) != 0
     odd = (magnitude & np.uint64(0xFFFFFFFFFFFFF800)) | (low.astype(np.uint64) << np.uint64(11))
     magnitude = np.where(magnitude >> np.uint64(53) != 0, odd, magnitude)
@@ -128,7 +132,7 @@ def _float_to_integer(x: Array, dst: type[np.integer], rounding: str | None, fro
     unsigned = np.dtype(f"u{np.dtype(dst).itemsize}")
     whole = _INTEGRAL[rounding](x)
     nan = np.isnan(whole)
-    # A power of two is exact in float64, and the largest integer of 64 bits is not.
+    # The comparison uses a power of two, which is exact in float64. The largest 64-bit integer is not.
     above = whole >= 2.0 ** (info.bits if info.min == 0 else info.bits - 1)
     np.maximum(whole, float(info.min), out=whole)
     special = nan | above
@@ -162,7 +166,7 @@ def _float_to_float(x: Array, src: str, dst: str, rounding: str | None) -> Array
 
 
 def _to_tf32(x: Array, rounding: str) -> Array:
-    """f32 to tf32. Infinities stay; NaN becomes 0x7fffe000."""
+    """Converts f32 to tf32. Infinities stay infinities, and NaN becomes 0x7fffe000."""
     if rounding == "rn":
         return nearest_of_f32(x, "tf32")
     if rounding not in ("rz", "rna"):
@@ -185,5 +189,5 @@ def _clamp_finite(x: Array, dtype: str) -> Array:
 
 
 def _relu_fp8(code: Array) -> Array:
-    """Negative codes become +0; NaN is 0x7f already."""
+    """Replaces negative codes by +0. The code of NaN is 0x7f, which is positive and stays."""
     return np.maximum(code.view(np.int8), np.int8(0)).view(np.uint8)

@@ -1,9 +1,11 @@
-"""Asynchronous operations: what one reads, what it writes, and how it completes.
+"""Asynchronous copies and products: what they read and write, and how they complete.
 
-A `wgmma` is one that only reads (`products.py`). A `cp.async` completes by a group that its thread waits for, or by an
-mbarrier (`landings.py`). Tensor copies have groups and mbarriers, too (`tensor_copies.py`). From its issue on, the
-destination is in flight and the source is being read, so nobody may write either. On completion the destination becomes
-a write and the source a read of the issuing thread, made at that time.
+A `wgmma` is an asynchronous operation that only reads memory (`products.py`). A `cp.async` completes when its thread
+waits for the copy's group, or when an mbarrier's phase completes (`landings.py`). Tensor copies also complete by groups
+and by mbarriers (`tensor_copies.py`). Once a copy is issued, its destination is in flight and its source is being read.
+Until the copy is complete, no thread may write to its source or its destination. On completion, the copy counts as a
+read of its source and a write of its destination. Both the read and the write belong to the issuing thread and have the
+time of the completion.
 """
 
 from __future__ import annotations
@@ -20,21 +22,21 @@ from .shadow import PLAIN_READ, SpacePlace
 from .spaces import Space
 from .stamps import U
 
-# Of the type of the counters, for which numpy's `add.at` is fast.
+# It has the type of the counters, since numpy's `add.at` is fast only then.
 ONE_READER = np.int32(1)
 
-Source = tuple[Any, SpacePlace]  # positions among an operation's threads, and what each of them reads
+Source = tuple[Any, SpacePlace]  # positions among an operation's threads, and what each of these threads reads
 
 
 @dataclass
 class Operation:
-    """Copies in flight, issued by one instruction for some threads (positions in the wave). wgmma products, which write
-    registers, have no target."""
+    """Asynchronous operations in flight that one instruction has issued. `threads` has the positions of the issuing
+    threads in the wave. `target` is None for wgmma products, which write registers."""
 
     site: Site
     threads: Any
-    groups: Any  # the number of the group, of its thread, that each copy belongs to
-    numbers: Any  # of each copy, in its wave
+    groups: Any  # for each copy, the number of its group within its thread
+    numbers: Any  # for each copy, its number in the wave
     memory: Space
     target: SpacePlace | None
     device: Space
@@ -42,7 +44,7 @@ class Operation:
     stamps: Any  # without the time
 
     def part(self, lanes: Any) -> Operation:
-        """The copies of some of the threads."""
+        """The part of the operation that belongs to the threads at the positions `lanes`."""
         position = np.full(len(self.threads), -1)
         position[lanes] = np.arange(len(lanes))
         sources = []
@@ -63,19 +65,20 @@ class Operation:
         )
 
     def units(self) -> Any:
-        """[threads, granules] of the destinations."""
+        """The granules of each thread's destination, [threads, granules]."""
         assert self.target is not None
         return self.target.units(granule(self.memory))
 
 
 @dataclass
 class Tracked:
-    """An arrival at an mbarrier of each of some threads, after the copies that these have issued."""
+    """A `cp.async.mbarrier.arrive` of some threads. Each thread arrives at the mbarrier when its earlier copies are
+    complete."""
 
     site: Site
     threads: Any
-    known: Any  # what is before the arrivals
-    copies: list[list[tuple[Landings, Any, int]]]  # for each thread: where, which granules, the copy's number
+    known: Any  # what is ordered before the arrivals
+    copies: list[list[tuple[Landings, Any, int]]]  # for each thread and copy: table, granules, number
     began: int = 0  # the logical time
 
 
@@ -85,7 +88,7 @@ def granule(space: Space) -> int:
 
 
 class Sources:
-    """What the copies in flight of all waves read in one space."""
+    """The granules of one memory space that copies in flight are reading. The copies of all waves count."""
 
     def __init__(self, count: int, size: int):
         self.granule = size
@@ -103,7 +106,7 @@ class Sources:
                 np.subtract.at(self.readers, place.covered(self.granule), ONE_READER)
 
     def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports a write to what a copy still reads."""
+        """Reports a write to memory that a copy in flight still reads."""
         if not self.operations:
             return
         met = place.take(self.readers, self.granule) > 0
@@ -133,7 +136,7 @@ class Copies:
         self.open = np.zeros(wave.lanes, np.int64)
         self.made = 0
         self.pending: list[Operation] = []
-        self.landed: list[Operation] = []  # completed by an mbarrier, and their threads have not waited for them
+        self.landed: list[Operation] = []  # completed by an mbarrier, but their own threads have not waited for them
         self.most_landed = 64
 
     def start(
@@ -150,7 +153,7 @@ class Copies:
         self.made += g.n
         stamps = g.lane("gid stamp") | U(site.stamp)
         groups = self.open[threads]
-        # A source that no store reaches cannot be overwritten.
+        # Sources that no store of the program can reach need no check.
         written = [source for source in sources if not source[1].unwritten]
         operation = Operation(site, threads, groups, numbers, memory, target, device, written, stamps)
         if self.wave.program.tracks_copies and target is not None:
@@ -172,8 +175,8 @@ class Copies:
     # Completion by waiting
 
     def wait(self, g: Any, allowed: int | None) -> None:
-        """Completes all but the `allowed` latest committed groups of these threads. None completes everything,
-        committed or not."""
+        """Completes the copies of these threads, except those in the `allowed` latest committed groups. If `allowed` is
+        None, copies of all groups complete, committed or not."""
         if not self.pending and not self.landed:
             return
         done_below = np.zeros(self.wave.lanes, np.int64)
@@ -185,8 +188,8 @@ class Copies:
             self.settle(operation)
 
     def taken(self, name: str, chosen: Any) -> list[Operation]:
-        """Removes from a list the copies that a function (from an operation to a mask of its threads) chooses, and
-        returns them."""
+        """Removes copies from the list `name` and returns them. The function `chosen` takes an operation and returns a
+        mask of the threads whose copies are removed."""
         found, rest = [], []
         for operation in getattr(self, name):
             done = chosen(operation)
@@ -197,7 +200,7 @@ class Copies:
                 self.released(operation)
                 found.append(operation.part(np.flatnonzero(done)))
                 rest.append(operation.part(np.flatnonzero(~done)))
-                # The part that stays still reads its source.
+                # The copies that stay in the list are still reading their source.
                 self.reading(rest[-1], name)
             else:
                 rest.append(operation)
@@ -226,7 +229,8 @@ class Copies:
     # Completion by an mbarrier
 
     def tracked(self, g: Any, lanes: Any, site: Site) -> Tracked:
-        """An arrival of these lanes (positions in the group), after all copies that they have issued so far."""
+        """A pending arrival of the threads `lanes` (positions in the group). The arrival comes after all copies that
+        these threads have issued so far."""
         threads = g.index()[lanes]
         copies: list[list[tuple[Landings, Any, int]]] = [[] for _ in threads]
         for operation in self.pending:
@@ -241,7 +245,7 @@ class Copies:
         return Tracked(site, threads, self.wave.ordering.snapshot(threads), copies, began)
 
     def land(self, tracked: Tracked, lane: int, landing: Landing) -> None:
-        """The copies of one of the threads arrive."""
+        """Records in `landing` that the copies of one thread have arrived."""
         for landings, units, number in tracked.copies[lane]:
             landings.land(units, number, landing)
         arrived = [number for _, _, number in tracked.copies[lane]]
@@ -250,13 +254,15 @@ class Copies:
             self.forget_landed()
 
     def forget_landed(self) -> None:
-        """Drops copies whose destination has been filled again since. At most as many stay as memory has room for."""
+        """Drops landed copies whose whole destination has been overwritten. Each remaining copy owns at least one
+        granule, so memory limits their number."""
         if len(self.landed) > self.most_landed:
             self.taken("landed", lambda each: ~is_current(each, self.wave).any(1))
             self.most_landed = 64 + 2 * len(self.landed)
 
     def settle(self, operation: Operation) -> None:
-        """Their thread has waited for copies that an mbarrier had completed before."""
+        """Records that the threads of `operation` have waited for it. An mbarrier had already completed the copies
+        before."""
         shadow = operation.memory.shadow
         assert shadow is not None
         current = is_current(operation, self.wave)
@@ -264,7 +270,7 @@ class Copies:
 
 
 def is_current(operation: Operation, wave: Any) -> Any:
-    """[threads, granules]: is this copy the last write there?"""
+    """[threads, granules]: is the copy the last write to the granule?"""
     return landings_of(operation.memory, wave).copies[operation.units()] == operation.numbers[:, None]
 
 

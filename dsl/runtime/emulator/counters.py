@@ -1,4 +1,5 @@
-"""Counters of a launch, in total and for each `.loc` line. All count PTX instructions, which ptxas may still change."""
+"""Counters of a launch, in total and for each `.loc` line. All counts are of PTX instructions, which ptxas may still
+change."""
 
 from __future__ import annotations
 
@@ -14,23 +15,26 @@ SECTOR = 32
 class Counters:
     """What a set of instructions did.
 
-    `instructions` counts warp instructions of the PTX. `moves` counts those that only rename a register or set it to a
-    constant, of which the assembler keeps few. `thread_instructions` counts the lanes that took part.
+    `instructions` counts warp instructions of the PTX. `moves` counts warp instructions that only copy a register or
+    set it to a constant. The assembler removes most of these instructions. `thread_instructions` adds up the lanes that
+    took part in each warp instruction.
 
-    Shared memory is counted in wavefronts, each one pass over the 32 banks. `shared_ideal` is one pass for each phase
-    of an access. Passes beyond are bank conflicts, with two exceptions that no placement in the banks avoids: passes of
-    `cp.async`, since a pass writes bytes of one line of global memory, and turns of atomic operations. Without
-    conflicts the same accesses take `shared_fewest`.
+    Shared memory is counted in wavefronts. A wavefront is one pass over the 32 banks. `shared_ideal` counts one pass
+    for each phase of an access. All further passes are bank conflicts, with two exceptions that no placement in the
+    banks avoids. The first exception is passes of `cp.async`, since one pass writes only bytes of one line of global
+    memory. The second exception is the turns of atomic operations. `shared_fewest` counts the passes that the same
+    accesses take without bank conflicts.
 
-    Global memory is counted in 32-byte sectors. `global_load_bytes` and similar are the distinct bytes that a warp
-    accesses in an instruction. `global_ideal_sectors` is the minimum that holds those of a whole launch in an array: if
-    each instruction moves a sector for 4 bytes, it is one of 8.
+    Global memory is counted in 32-byte sectors. `global_load_bytes` and similar counters add up the distinct bytes that
+    each warp instruction accesses. `global_ideal_sectors` is the least number of sectors that can hold all bytes that a
+    launch accesses in an array. If each access moves a sector for only 4 bytes, `global_ideal_sectors` is an eighth of
+    the sectors moved.
 
-    `atomic_waits` are turns that atomic operations take on one address: in shared memory among the lanes of a warp, in
-    global memory over the launch at the busiest address of each instruction. `products` are multiply-adds of tensor
-    cores, each counted as the 16-bit multiply-adds that take as long. `operand_bytes` is what wgmma products read of
-    shared memory, which counts as no wavefronts. `special` are instructions for the unit of exponentials, roots and
-    similar functions.
+    `atomic_waits` counts the turns that atomic operations take on one address. In shared memory, only turns among the
+    lanes of a warp count. In global memory, an instruction counts the turns of the whole launch at its busiest address.
+    `products` counts multiply-adds of tensor cores, each as the number of 16-bit multiply-adds that take the same time.
+    `operand_bytes` is the number of bytes that wgmma products read from shared memory. These reads do not count as
+    wavefronts. `special` counts instructions for the unit that computes exponentials, roots and similar functions.
     """
 
     instructions: float = 0
@@ -60,7 +64,7 @@ class Counters:
 
     @property
     def active_lanes(self) -> float:
-        """Average of the active lanes of a warp instruction. 32 means that no warp diverged."""
+        """Average number of active lanes in a warp instruction. 32 means that no warp diverged."""
         return self.thread_instructions / self.instructions if self.instructions else 0.0
 
     @property
@@ -70,17 +74,17 @@ class Counters:
 
     @property
     def sectors_over_fewest(self) -> float | None:
-        """Sectors divided by the minimum for the same bytes; None without an access."""
+        """Sectors divided by the least number of sectors for the same bytes. None if there was no access."""
         return self.sectors / self.global_ideal_sectors if self.global_ideal_sectors else None
 
     @property
     def shared_fewest(self) -> float:
-        """Passes of the same accesses without bank conflicts."""
+        """Number of passes that the same accesses take without bank conflicts."""
         return self.shared_wavefronts - self.bank_conflicts
 
     @property
     def wavefronts_over_fewest(self) -> float | None:
-        """Passes divided by those without bank conflicts; None without an access."""
+        """Number of passes divided by the number without bank conflicts. None if there was no access."""
         return self.shared_wavefronts / self.shared_fewest if self.shared_fewest else None
 
     @property
@@ -90,7 +94,8 @@ class Counters:
 
     @property
     def figures(self) -> dict[str, float]:
-        """What tables and predicates name: the counters, their sums, and short names of two of them."""
+        """All figures that tables and predicates can name: the counters, sums of counters, and short names for two
+        counters."""
         short = {"wavefronts": self.shared_wavefronts, "conflicts": self.bank_conflicts}
         return {"sectors": self.sectors, **short, "work": self.work, **self.as_dict()}
 
@@ -100,16 +105,17 @@ class Counters:
 
     @classmethod
     def from_dict(cls, counts: Mapping[str, float]) -> Counters:
-        """The inverse of `as_dict`. A missing count is 0, as logs leave zeros out."""
+        """The inverse of `as_dict`. A missing count is 0, since logs leave out zeros."""
         return cls(**{name: counts[name] for name in NAMES if name in counts})
 
     def times(self, factor: float) -> Counters:
-        """The counters of `factor` such launches: those of a whole grid of which a part has run."""
+        """The counters multiplied by `factor`, to estimate a whole grid if only a part of it has run."""
         return self if factor == 1 else Counters(**{name: getattr(self, name) * factor for name in NAMES})
 
     def settle(self) -> None:
-        """Sets the minimum of sectors for the bytes of loads, stores and atomic operations, once all are counted."""
-        # The three kinds move separately, so that each is rounded up by itself.
+        """Sets `global_ideal_sectors`. The bytes of all loads, stores and atomic operations must have been counted
+        before."""
+        # Loads, stores and atomic operations move sectors separately, so each sum of bytes is rounded up by itself.
         kinds = self.global_load_bytes, self.global_store_bytes, self.global_atomic_bytes
         self.global_ideal_sectors = sum(-(-each // SECTOR) for each in kinds)
 
@@ -134,12 +140,13 @@ NAMES = tuple(column.name for column in fields(Counters))
 
 @dataclass(slots=True)
 class LaunchCounters:
-    """Totals; the same by line of the kernel's own file, and by file and line of others; sectors by array. If
-    requested, counters by line of the PTX and how many warps ran it, since a line may have many instructions. file: the
-    kernel's own, as the PTX names it.
+    """Counters of a launch, in total, by line of the kernel's own file, by line of other files, and by array.
 
-    An instruction inlined from another file counts at the line of the kernel's file into which it was inlined, if the
-    PTX states it. One without a `.loc` counts in the totals only.
+    If requested, there are also counters by line of the PTX. `runs_of_ptx_lines` states how many warps ran a line,
+    since a line may have many instructions. `file` is the kernel's own file, as the PTX names it.
+
+    An instruction inlined from another file counts at a line of the kernel's file: the line into which it was inlined,
+    if the PTX states that line. An instruction without a `.loc` counts only in the totals.
     """
 
     totals: Counters = field(default_factory=Counters)
@@ -172,6 +179,6 @@ class LaunchCounters:
 
     @property
     def places(self) -> dict[str, Counters]:
-        """By line: `12` of the kernel's own file, `FILE:12` of others."""
+        """Counters by place: `12` is a line of the kernel's own file, `FILE:12` a line of another file."""
         others = {f"{file}:{line}": counters for (file, line), counters in sorted(self.elsewhere.items())}
         return {**{str(line): counters for line, counters in sorted(self.by_line.items())}, **others}

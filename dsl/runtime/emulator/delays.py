@@ -1,13 +1,15 @@
-"""Strong writes that are seen late: one instruction may load two values for the threads of one block.
+"""Strong writes that some threads see late, so that one load may give threads of a block different values.
 
-The threads of a wave run in lockstep, so a flag that each of them loads would have one value for all. On a GPU each
-load happens at a time of its own. So a strong write keeps the value that it replaces, and the first loads that nothing
-orders after it give some threads the old value: with a seed random ones, else those with an odd number of ones in their
-number. The next load of such a thread gives the new value.
+The threads of a wave run in lockstep, so all of them would load the same value of a flag. On a GPU, each thread loads
+the flag at its own time. So the emulator keeps the value that a strong write replaces. A thread's first load after the
+write may still give the old value, unless something orders the load after the write. With a seed, random threads get
+the old value. Without a seed, threads get the old value if their number has an odd count of one bits. The next load of
+a thread that got the old value gives the new value.
 
-The memory model allows each of these values (PTX ISA 8.10): the write is not before the load in causality order, the
-value is that of its predecessor in coherence order, and the thread cannot have observed the write by another way. The
-last is kept for whole blocks, by time: the block has neither read a late write nor learned anything since.
+The memory model allows the old value for three reasons (PTX ISA 8.10). First, the write is not before the load in
+causality order. Second, the write that made the old value is the predecessor in coherence order. Third, the thread
+cannot have observed the write in another way. The emulator checks the third reason for whole blocks, by time. Since the
+write, the block must not have read an old value or learned anything through synchronisation.
 """
 
 from __future__ import annotations
@@ -20,21 +22,22 @@ from .shadow import PLAIN_WRITE, AccessKind, SpacePlace
 from .spaces import Space
 from .stamps import LAST_TIME, U, threads_of, times
 
-# By thread of a block: has its number an odd number of ones? So no aligned pair of lanes loads one value only.
+# For each thread of a block: has its number an odd count of one bits? So the two lanes of an aligned pair never load
+# the same value.
 ODD = np.array([bin(thread).count("1") & 1 for thread in range(1024)], bool)
 
 
 class Delays:
-    """The values that the last strong writes to a space have replaced."""
+    """The values that the last strong writes to a memory space have replaced."""
 
     def __init__(self, space: Space):
         assert space.shadow is not None
         self.space, self.shadow = space, space.shadow
         self.before = Space(np.zeros_like(space.data), None)
-        self.stamps = np.zeros(self.shadow.count, U)  # of those writes; 0 without one, or with several at once
+        self.stamps = np.zeros(self.shadow.count, U)  # of these writes; 0 for none, or for several at once
 
     def wrote(self, place: SpacePlace, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
-        """A strong write has happened. `before` is what was there."""
+        """Records a strong write. `before` has the values that the write has replaced."""
         granule = self.shadow.granule
         stamps = g.stamps(site)
         column = stamps[:, None] if place.size != granule else stamps
@@ -42,14 +45,15 @@ class Delays:
         place.put(self.stamps, granule, column)
         if place.index is not None:
             lost = place.take(self.stamps, granule) != column
-            # Several lanes wrote one place: no single earlier value belongs to it, so nobody sees it late.
+            # Several lanes wrote to the same place, so it has no single earlier value. No thread sees such a write
+            # late.
             if lost.any():
                 place.restricted(np.flatnonzero(lost if lost.ndim == 1 else lost.any(1))).put(
                     self.stamps, granule, U(0)
                 )
 
     def read(self, place: SpacePlace, g: Any, values: Any, dtype: Any, count: int) -> tuple[Any, Any]:
-        """(values of a strong load, which of them are earlier ones: [lanes, count], or None)."""
+        """(loaded values, mask [lanes, count] of old values) for a strong load. The mask is None if no value is old."""
         late = self.late(place, g, count)
         if late is None:
             return values, None
@@ -58,8 +62,8 @@ class Delays:
         return np.where(late if count > 1 else late[:, 0], before, values), late
 
     def polled(self, place: SpacePlace, g: Any, dtype: Any, unchanged: Any) -> tuple[Any, Any]:
-        """(earlier values, which lanes get them: [lanes]) for an atomic operation that would leave those values as they
-        are."""
+        """(old values, mask of the lanes that get them) for an atomic operation. A lane gets an old value only if the
+        operation would leave that value unchanged. Returns (None, None) if no lane gets an old value."""
         late = self.late(place, g, 1)
         if late is None:
             return None, None
@@ -68,7 +72,8 @@ class Delays:
         return (before, self.choose(lanes, g)) if lanes.any() else (None, None)
 
     def late(self, place: SpacePlace, g: Any, count: int) -> Any:
-        """[lanes, count]: which elements meet a write that their lane need not see yet. None if there are none."""
+        """Mask [lanes, count] of the elements for which the lane may still get the value before the last strong write.
+        None if there is no such element."""
         met = place.take(self.stamps, self.shadow.granule).reshape(g.n, -1)
         if not met.any():
             return None
@@ -79,18 +84,19 @@ class Delays:
         late &= threads_of(stamps) != g.lane("gid")[:, None]
         if late.any():
             self.leave_unordered(late, stamps, place, g)
-            # So a block sees each write late at most once, and a loop that polls goes on.
+            # So a block sees each write late at most once, and a polling loop can end.
             learned[slots[late.any(1)]] = g.ordering.clock.now
         return late if late.any() else None
 
     def leave_unordered(self, late: Any, stamps: Any, place: SpacePlace, g: Any) -> None:
-        """Removes elements for which something orders the write, or a later plain one, before the load."""
+        """Clears `late` for an element if its strong write is ordered before the load, or if a plain write has come
+        after the strong write."""
         lanes, elements = np.nonzero(late)
         asked = stamps[lanes, elements]
         at = place.start + lanes if place.index is None else place.index[lanes]
         addresses = self.shadow.base + at * place.size + elements * (place.size // late.shape[1])
         ok = g.ordering.ordered(asked, addresses, g, lanes)
-        # A plain write since then has replaced both values.
+        # A plain write after the strong write has replaced both values.
         plain = self.shadow.records.get(AccessKind(PLAIN_WRITE))
         if plain is not None:
             since = place.take(plain, self.shadow.granule).reshape(g.n, -1)
@@ -99,7 +105,7 @@ class Delays:
         late[lanes[ok], elements[ok]] = False
 
     def choose(self, late: Any, g: Any) -> Any:
-        """Which of the lanes in `late` get the old value."""
+        """Chooses which of the lanes in `late` get the old value."""
         launch, lanes = g.launch, np.flatnonzero(late)
         if launch.seed:
             odd = launch.random.random(len(lanes)) < 0.5
@@ -113,7 +119,8 @@ class Delays:
 
 
 def of_elements(stamps: Any, count: int, greatest: bool = False) -> Any:
-    """[lanes, count] from the stamps of granules. If an element has several, the least of them, or the greatest."""
+    """Converts stamps of granules to stamps of elements, [lanes, count]. If an element has several granules, the result
+    is the least of their stamps, or the greatest if `greatest` is true."""
     lanes, granules = stamps.shape
     if granules < count:
         return np.repeat(stamps, count // granules, 1)

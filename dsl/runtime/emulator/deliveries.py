@@ -1,8 +1,9 @@
-"""TMA copies, stores and reductions within a cluster, which an mbarrier beside their destination completes.
+"""TMA copies, stores and reductions within a cluster. An mbarrier in the destination's block completes these
+operations.
 
-`cp.async.bulk` and `cp.reduce.async.bulk` from shared memory read and write by the asynchronous proxy. `st.async` and
-`red.async` bring values of registers, by the generic proxy. Their bytes arrive as late as those of tensor copies
-(`tensor_copies.py`), for those who wait for that phase.
+`cp.async.bulk` and `cp.reduce.async.bulk` from shared memory use the async proxy for reads and writes. `st.async` and
+`red.async` write values of registers through the generic proxy. The bytes of these operations arrive as late as the
+bytes of tensor copies (`tensor_copies.py`). Only threads that have waited for the mbarrier's phase may use the bytes.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from .tensor_copies import shared_place, sources_of, start_reduction
 
 @dataclass
 class Delivery:
-    """What arrives at one mbarrier. starts: offsets in the wave's shared memory of what the lanes of `part` bring, each
-    of `size` bytes. values: [lanes, size] bytes; None if they are read on arrival, from `source`."""
+    """Bytes in flight that will arrive at one mbarrier. Each lane of `part` writes `size` bytes to the wave's shared
+    memory. Its first byte has the lane's offset in `starts`. `values` has these bytes, [lanes, size]. `values` is None
+    if the bytes are read from the offset `source` on arrival."""
 
     wave: Any
     part: Any
@@ -49,7 +51,8 @@ class Delivery:
     def land(self, landing: Landing) -> None:
         memory = self.wave.space("shared")
         values = self.values
-        # The source is read on arrival: a write to it before that is reported and would be seen.
+        # The source is read on arrival. An earlier write to the source is reported, and the copy would read the new
+        # value.
         if self.reading is not None:
             values = memory.data[None, self.source : self.source + self.size].copy()
             sources_of(memory).remove(self.reading)
@@ -67,15 +70,15 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Deliveries:
-    """What one instruction brings, with or without a reduction. by_proxy: by the asynchronous proxy?"""
+    """The copies or reductions of one instruction. `by_proxy` is true if the instruction uses the async proxy."""
 
     site: Site
     reduction: BulkReduction | None
     by_proxy: bool
 
     def start(self, g: Any, starts: Any, size: int, keys: Any, values: Any = None, source: int = 0) -> None:
-        """keys: the mbarrier of each lane. values: as in Delivery; if None, a single lane brings what lies at
-        source."""
+        """Starts one delivery for each mbarrier. `keys` has the mbarrier of each lane. `values` has the same meaning as
+        in `Delivery`. If `values` is None, a single lane copies the bytes at `source`."""
         for key, lanes in teams(keys).items():
             part = g.part(np.array(lanes))
             own = None if values is None else values[lanes]
@@ -103,7 +106,8 @@ class Deliveries:
         return Delivery(wave, g, site, starts, size, values, source, reading, *own)
 
     def read(self, g: Any, source: int, size: int) -> Operation:
-        """What is read of the block's own shared memory: nobody may write there until it has arrived."""
+        """The operation that reads the source in the block's own shared memory. No thread may write to the source until
+        the bytes have arrived."""
         memory = g.wave.space("shared")
         place = shared_place(np.array([source]), size)
         rows = g.part(np.zeros(place.lanes, np.int64))

@@ -1,14 +1,15 @@
-"""Where a `wgmma` finds an operand in shared memory: PTX ISA, "Shared Memory Matrix Layout" and "Matrix Descriptor".
+"""Layout of `wgmma` operands in shared memory (PTX ISA, "Shared Memory Matrix Layout" and "Matrix Descriptor").
 
-A descriptor has a start, two distances and a swizzle. An instruction reads 32 bytes along K of each row, 16 bytes at a
-time, a *chunk*. Rows lie in groups of eight. A row has `width` bytes: 16, or the span of the swizzle.
+A descriptor has a start address, two distances and a swizzle. An instruction reads 32 bytes along K from each row, as
+two *chunks* of 16 bytes. Rows lie in groups of eight. A row has `width` bytes. `width` is 16 without a swizzle, else
+the span of the swizzle.
 
-- K along the rows: chunk c of row r is r % 8 · width + r / 8 · stride + 16 c behind the start; without a swizzle chunks
-  are `leading` apart, in place of 16.
-- Rows across (16 bits, with a swizzle): row r of k lies with its neighbours, r % (width / 2) · 2 + r / (width / 2) ·
-  leading + k % 8 · width + k / 8 · stride behind the start.
+- If K runs along the rows, chunk c of row r has the offset r % 8 · width + r / 8 · stride + 16 c from the start.
+  Without a swizzle, chunks are `leading` bytes apart instead of 16.
+- With `across`, neighbouring rows are neighbours in memory (16-bit elements with a swizzle). Element k of row r has the
+  offset r % (width / 2) · 2 + r / (width / 2) · leading + k % 8 · width + k / 8 · stride from the start.
 
-A swizzle XORs bits 7, 8 and 9 of the address, as many as it has, into bits 4, 5 and 6.
+A swizzle of n bits (1 to 3) XORs the n address bits from bit 7 on into the n bits from bit 4 on.
 """
 
 from __future__ import annotations
@@ -20,28 +21,31 @@ from typing import Any
 import numpy as np
 
 CHUNK = 16
-# Bytes along K that one instruction reads of each row.
+# Number of bytes along K that one instruction reads from each row.
 STEP = 32
-# By mode of the descriptor, the address bits of its swizzle: none, of 128, 64 and 32 bytes.
+# Number of address bits that a swizzle XORs, by mode of the descriptor. The modes are no swizzle and swizzles of 128,
+# 64 and 32 bytes.
 BITS = {0: 0, 1: 3, 2: 2, 3: 1}
-# 14 bits in units of 16 bytes: the 18 bits of a shared address that a descriptor holds.
+# Mask of the address field of a descriptor. Its 14 bits count units of 16 bytes, so that they hold a shared address of
+# 18 bits.
 ADDRESS = (1 << 14) - 1
 
 
 class Unfit(Exception):
-    """Why a descriptor has no meaning for the emulator."""
+    """The emulator does not support a descriptor. The message states why."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """The layout of all operands whose descriptors differ in the start only. chunks: offsets in bytes, [rows, 2] if K
-    lies along the rows, else [16, rows / 8]. bits: of the swizzle."""
+    """The layout that descriptors share if they differ only in the start. `chunks` has the offsets of chunks in bytes:
+    [rows, 2] if K runs along the rows, else [16, rows / 8]. `bits` is the number of address bits that the swizzle
+    XORs."""
 
     chunks: Any
     bits: int
 
     def addresses(self, starts: Any, chunks: Any) -> Any:
-        """[starts, chunks]: addresses of some of the chunks."""
+        """The addresses of `chunks` for each start, [starts, chunks]. `chunks` has offsets in bytes."""
         found = starts[:, None] + chunks
         return found ^ ((found >> 7 & (1 << self.bits) - 1) << 4)
 
@@ -58,8 +62,9 @@ def rest_of(descriptors: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def pattern(rest: int, rows: int, across: bool) -> Pattern:
-    """The layout of an operand with this many rows. `across`: rows are neighbours in memory. Raises Unfit."""
-    # PTX ISA, "Matrix Descriptor": distances are in units of 16 bytes, from bits 16 and 32 on.
+    """The layout of an operand with `rows` rows. `rest` is the descriptor without its start. `across` is true if
+    neighbouring rows are neighbours in memory. Raises Unfit."""
+    # The two distances begin at bits 16 and 32. They are in units of 16 bytes (PTX ISA, "Matrix Descriptor").
     leading, stride = (rest >> 16 & ADDRESS) << 4, (rest >> 32 & ADDRESS) << 4
     mode, base = rest >> 62 & 3, rest >> 49 & 7
     if base:
@@ -77,12 +82,13 @@ def pattern(rest: int, rows: int, across: bool) -> Pattern:
 
 
 def check_starts(starts: Any, bits: int, across: bool) -> None:
-    """Raises Unfit for a start that the emulator does not know. If K lies along the rows, an operand may begin in any
-    row of a tile, at a step of 32 bytes, since the swizzle depends on addresses. Across, it begins in the first row of
-    eight.
+    """Raises Unfit for a start that the emulator does not support. If K runs along the rows, an operand may begin in
+    any row of a tile, at a multiple of 32 bytes. The swizzle depends only on addresses. If `across` is true, an operand
+    must begin in the first of eight rows.
 
-    An H100 reads 64 rows from each row of three swizzles on, and with 8 to 26 rows from eight to the next eight. All of
-    3,192 such operands are right with no base offset, and 2,508 wrong with that of their first row.
+    A test on an H100 used operands of 64 rows that begin in any row of three swizzles. The distance between groups of
+    eight rows of an operand was 8 to 26 rows. All 3,192 operands were right with base offset 0. With the base offset of
+    their first row, 2,508 of these operands were wrong.
     """
     width = CHUNK << bits
     bad = starts % (8 * width) >= width

@@ -1,7 +1,8 @@
 """Float64 operations computed exactly with Python integers, one element at a time.
 
-They give what float64 hardware arithmetic cannot: directed rounding of float64 results, and fused multiply-adds whose
-intermediate values leave float64's range. They are slow (microseconds an element) and rarely needed.
+These functions compute what float64 hardware arithmetic cannot: directed rounding of float64 results, and fused
+multiply-adds whose intermediate values leave float64's range. These functions are slow (microseconds an element) and
+rarely needed.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ Array = np.ndarray[Any, Any]
 
 
 def rounded(numerator: int, denominator: int, rounding: str, *, sticky: bool = False) -> float:
-    """A quotient, not zero, rounded to float64, including subnormals and overflow (IEEE 754).
+    """`numerator / denominator`, rounded to float64 with subnormals and overflow (IEEE 754). The quotient must not be
+    0.
 
-    It need not be reduced. Fractions are reduced, and took 8.8 us for a fused sum; this takes 1.1. `sticky`: the exact
-    number is further from zero than the quotient, by less than the distance to the next float64 or midpoint of two.
+    The quotient need not be reduced. Python's `Fraction` reduces its quotients, and took 8.8 us for a fused sum. This
+    function takes 1.1 us. `sticky` states that the exact number is slightly further from zero than the quotient.
+    Between the quotient and the exact number, there must be no float64 and no midpoint of two float64.
     """
     sign = -1 if (numerator < 0) != (denominator < 0) else 1
     if rounding == "rn" and not sticky:  # Python divides integers with this rounding
@@ -55,7 +58,7 @@ def rounded(numerator: int, denominator: int, rounding: str, *, sticky: bool = F
 
 
 def fma_one(a: float, b: float, c: float, rounding: str) -> float:
-    """a * b + c for finite operands, rounded once; an exact zero has IEEE 754's sign."""
+    """a * b + c for finite operands, rounded once. An exact zero has the sign that IEEE 754 requires."""
     (p, q), (r, s), (t, u) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
     exact = p * r * u + t * q * s
     if exact:
@@ -94,13 +97,15 @@ def sqrt_one(a: float, rounding: str) -> float:
     if exponent % 2:
         mantissa, exponent = mantissa / 2, exponent + 1
     p, q = mantissa.as_integer_ratio()
-    # The root has 60 bits, more than the 53 of a float64 and one to round by. What is beyond them is `sticky`.
+    # The integer root has 60 bits, which is more than the 53 bits of a float64 and one bit to round by. `sticky` states
+    # whether the exact root has further bits.
     scaled, half = p * 4**60 // q, exponent // 2
     root = math.isqrt(scaled)
     return rounded(root << max(half, 0), 1 << 60 + max(-half, 0), rounding, sticky=root * root != scaled)
 
 
 def apply(function: Callable[..., float], rounding: str, result: Array, where: Array, *operands: Array) -> None:
-    """Overwrite `result[where]` with `function(*operands, rounding)` of the same elements (all arrays of one shape)."""
+    """Overwrites `result[where]` with `function(*operands, rounding)`, element by element. All arrays have the same
+    shape."""
     chosen = [operand[where].tolist() for operand in operands]
     result[where] = [function(*row, rounding) for row in zip(*chosen, strict=True)]

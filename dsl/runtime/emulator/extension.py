@@ -1,8 +1,9 @@
-"""Instructions that are added to the emulator at run time: a legal form, and its computation as a function of arrays.
+"""Adds instructions to the emulator at run time. An added instruction consists of a legal form and a function of
+arrays.
 
-The form states how operands are read and written, so the builder and the check of legal forms follow from one line. An
-addition holds for the whole process. The emulator's own instructions cannot be replaced: a text without the new ones
-keeps its meaning.
+The legal form states how operands are read and written. So one line of text determines both how the instruction is
+built and how it is checked. An instruction is added for the whole process. The emulator's own instructions cannot be
+replaced, so PTX that uses no added instruction keeps its meaning.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _told: dict[str, tuple[str, LegalForm]] = {}  # by opcode: who added it, and its
 
 
 def extend(text: str, function: Function, owner: str, refuse: Callable[[str], Exception] = ValueError) -> None:
-    """Adds an instruction. `text` is a legal form (`legal/forms.py`) of a plain opcode with one destination and one or
-    more sources, each a register or constant. `function` takes one array for each source, of its type, with one element
-    or as many as there are threads, and returns the destination's. The same `owner` may replace its own instruction.
-    `refuse` makes the error for a result of another type or shape. Raises ValueError if the text is no such form or is
-    known already."""
+    """Adds an instruction. `text` is a legal form (`legal/forms.py`): a plain opcode, one destination, and one or more
+    sources that are registers or constants. `function` takes one array for each source and returns the array of the
+    destination. Each array has the type of its operand. An array has either one element, or one for each thread. An
+    `owner` may replace an instruction that it has added itself. `refuse` makes the exception for a result of the wrong
+    type or shape. Raises ValueError if `text` is no such form, or if the emulator already knows the opcode."""
     form = _form(text)
     known = _told.get(form.pattern)
     if known is not None and known[0] == owner:
@@ -38,7 +39,7 @@ def extend(text: str, function: Function, owner: str, refuse: Callable[[str], Ex
     _told[form.pattern] = owner, form
     table().forms.setdefault(form.root, []).append(form)
     ROWS[form.pattern] = Row(_builder(form, function, refuse))
-    # What was read before may now mean something else.
+    # A text that was read before may now have another meaning.
     for cached in (forms_of, usual_order, row_of_opcode, program_of):
         cached.cache_clear()
 

@@ -1,4 +1,4 @@
-"""What the strict emulator can report about a launch."""
+"""Findings: faults that the strict emulator can report about a launch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Kind(enum.StrEnum):
-    """What was found. The value is the word in messages."""
+    """The kind of a finding. Its value is the text in messages."""
 
     OUT_OF_BOUNDS = "out of bounds"
     MISALIGNED = "misaligned"
@@ -37,7 +37,8 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Location:
-    """A `.loc` position. `inlined_at` is the call into which the position was inlined (PTX ISA 11.5.5)."""
+    """A `.loc` position. If the code at this position was inlined, `inlined_at` is the position of the call (PTX ISA
+    11.5.5)."""
 
     file: str
     line: int
@@ -45,7 +46,7 @@ class Location:
     inlined_at: Location | None = None
 
     def chain(self) -> list[Location]:
-        """This position, then the calls through which it was inlined, innermost first."""
+        """This position, followed by the positions of the calls through which it was inlined, innermost call first."""
         found: list[Location] = []
         here: Location | None = self
         while here is not None:
@@ -61,7 +62,8 @@ class Location:
 class Finding:
     """One fault of the program.
 
-    `block` and `thread` are (x, y, z). `last_writer` states in words who accessed the memory before, if that is known.
+    `block` and `thread` are (x, y, z). `last_writer` describes the thread that accessed the memory before, if that
+    thread is known.
     """
 
     kind: Kind
@@ -82,7 +84,7 @@ class Finding:
 
     def __str__(self) -> str:
         text = f"{self.kind}: {self.message}"
-        # Without `.loc` the line of the PTX is all that is known.
+        # Without a `.loc`, only the line of the PTX is known.
         if self.location or self.ptx_line is not None:
             line = "" if self.ptx_line is None else f" (PTX line {self.ptx_line})"
             text += f"\n  at {self.location or 'no source line'}{line}"
@@ -94,11 +96,13 @@ class Finding:
 
 
 class DividedError(Exception):
-    """A launch divides integers by 0. It must run again by a program that follows where the quotients go."""
+    """A launch has divided integers by 0. The launch must run again with a program that tracks the uses of the
+    quotients."""
 
 
 class EmulatorError(Exception):
-    """A finding that stopped the launch. Nothing is written back. `output`: what the kernel had printed by then."""
+    """A finding has stopped the launch, and no array is written back. `output` is the text that the kernel had printed
+    by then."""
 
     def __init__(self, finding: Finding):
         super().__init__(str(finding))
@@ -107,7 +111,7 @@ class EmulatorError(Exception):
 
 
 class LaunchRefusedError(ValueError):
-    """A grid, a block or a target (code `target`) that cannot be launched."""
+    """A grid, a block or a target that cannot be launched. `code` is `target` for a target, else `grid`."""
 
     def __init__(self, message: str, code: str = "grid"):
         super().__init__(message)
@@ -115,7 +119,7 @@ class LaunchRefusedError(ValueError):
 
 
 class PtxError(Exception):
-    """PTX that the emulator cannot read or does not know. Names the PTX line."""
+    """PTX that the emulator cannot read or does not support. The message names the PTX line."""
 
     def __init__(self, message: str, ptx_line: int | None = None):
         super().__init__(message if ptx_line is None else f"PTX line {ptx_line}: {message}")

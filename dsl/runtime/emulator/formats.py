@@ -1,11 +1,13 @@
-"""Float formats as bits: flushing, clamping, canonical NaNs, exact widening to f64 and rounding once from f64.
+"""Float formats as bit patterns: flushing, clamping, canonical NaNs, exact widening to f64, and rounding once from f64.
 
-Arrays hold a format as ``FORMATS[dtype].storage``: float16, float32 and float64 if numpy has the type, else bit
-patterns (bf16 in uint16, e4m3 and e5m2 in uint8). A tf32 is a float32 whose 13 lowest bits are zero.
+Arrays store a format as ``FORMATS[dtype].storage``. This storage type is float16, float32 or float64 if numpy has the
+format. Other formats are stored as bit patterns: bf16 in uint16, e4m3 and e5m2 in uint8. A tf32 is a float32 whose 13
+lowest bits are zero.
 
 Rounding twice is safe if the first rounding is *to odd* (Boldo and Melquiond, "Emulation of FMA and correctly rounded
-sums", 2008): truncate, and set the last bit if anything was lost. Then two more bits of precision than the final format
-are enough, in every rounding mode, and for subnormals, too.
+sums", 2008). Rounding to odd truncates, and sets the last bit if the result is inexact. After rounding to odd, the
+intermediate format needs only two more bits of precision than the final format. Two more bits are enough in every
+rounding mode, and for subnormals, too.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 @dataclass(frozen=True)
 class Format:
-    """One binary float format: where its fields lie and the NaN that PTX instructions generate for it."""
+    """One binary float format: its fields, and the NaN that PTX instructions generate for it."""
 
     storage: type[np.generic]
     bits: type[np.unsignedinteger[Any]]
@@ -64,7 +66,8 @@ def is_nan(x: Array, dtype: str) -> Array:
 
 
 def canonicalise(x: Array, dtype: str) -> Array:
-    """Replaces, in place, every NaN by the canonical one and returns `x`. f64 keeps its payloads, as the ISA says."""
+    """Replaces every NaN in `x` by the canonical NaN, in place, and returns `x`. NaNs of f64 keep their payloads, as
+    the ISA says."""
     if dtype != "f64":
         nan = is_nan(x, dtype)
         if nan.any():
@@ -73,7 +76,7 @@ def canonicalise(x: Array, dtype: str) -> Array:
 
 
 def flush(x: Array, dtype: str) -> Array:
-    """`.ftz`: subnormals become zeros of the same sign. Returns `x` itself where there is nothing to flush."""
+    """`.ftz`: subnormals become zeros of the same sign. Returns `x` itself if there is nothing to flush."""
     row = FORMATS[dtype]
     bits = x.view(row.bits)
     normal = (bits & row.bits(row.infinity)) != 0
@@ -86,17 +89,17 @@ def flush(x: Array, dtype: str) -> Array:
 
 
 def flush_rounded_up(r: Array, exact: Callable[[], Array], dtype: str, rounding: str) -> None:
-    """`.ftz` if rounding made the least normal number: in place, a zero if only gradual underflow rounds up to it.
+    """`.ftz` for results that were rounded up to the least normal number. Hardware still flushes some of them.
 
-    Hardware decides whether a result is subnormal after rounding it to the format's precision with an unbounded
-    exponent (measured on an H200; the ISA leaves it open). `exact` gives the results in float64, exact or rounded to
-    odd.
+    Hardware rounds a result to the format's precision with an unbounded exponent. Hardware flushes the result if the
+    rounded value is subnormal (measured on an H200; the ISA leaves this open). This function sets flushed elements of
+    `r` to 0, in place. `exact` returns the results in float64, either exact or rounded to odd.
     """
     row = FORMATS[dtype]
     least = 1 << row.fraction
     edge = (r.view(row.bits) & row.bits(row.sign - 1)) == row.bits(least)
     if edge.any():
-        # Scaled up, nothing is subnormal: so rounding is that of an unbounded exponent.
+        # After scaling up, no value is subnormal, so rounding acts as with an unbounded exponent.
         scale = 2.0**8
         unbounded = to_f64(round_f64(exact()[edge] * scale, dtype, rounding), dtype)
         least_value = to_f64(np.full(1, least, row.bits).view(row.storage), dtype)
@@ -105,8 +108,8 @@ def flush_rounded_up(r: Array, exact: Callable[[], Array], dtype: str, rounding:
 
 
 def saturate_unit(x: Array, dtype: str) -> Array:
-    """`.sat`: clamps to [+0, 1] in place, NaN to +0. It works on the bits, where negative floats are negative
-    integers."""
+    """`.sat`: clamps `x` to [+0, 1] in place. NaN becomes +0. The clamp works on bit patterns, since the pattern of a
+    negative float is a negative integer."""
     row = FORMATS[dtype]
     nan = is_nan(x, dtype)
     bits = x.view(row.signed)
@@ -118,7 +121,7 @@ def saturate_unit(x: Array, dtype: str) -> Array:
 
 
 def clamp_negative(x: Array, dtype: str) -> Array:
-    """`.relu`: negative values and -0 become +0 in place, NaN the canonical NaN."""
+    """`.relu`: replaces negative values and -0 by +0, and NaN by the canonical NaN, in place."""
     row = FORMATS[dtype]
     bits = x.view(row.signed)
     nan = is_nan(x, dtype)
@@ -129,12 +132,12 @@ def clamp_negative(x: Array, dtype: str) -> Array:
 
 
 def bf16_to_f32(x: Array) -> Array:
-    """Exact: a bf16 is the upper half of a float32."""
+    """Converts bf16 to float32, exactly. A bf16 is the upper half of a float32."""
     return (x.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def to_f32(x: Array, dtype: str) -> Array:
-    """Exact float32 of a 16- or 8-bit format; a float32 array is returned as it is."""
+    """Converts a 16- or 8-bit format to float32, exactly. A float32 array is returned as it is."""
     if dtype == "f16":
         return x.astype(np.float32)
     if dtype == "bf16":
@@ -145,7 +148,7 @@ def to_f32(x: Array, dtype: str) -> Array:
 
 
 def to_f64(x: Array, dtype: str) -> Array:
-    """Exact float64 of any format; a float64 array is returned as it is."""
+    """Converts any format to float64, exactly. A float64 array is returned as it is."""
     if dtype == "f64":
         return x
     if dtype == "f16":
@@ -155,13 +158,14 @@ def to_f64(x: Array, dtype: str) -> Array:
 
 @cache
 def fp8_values(dtype: str) -> Array:
-    """The 256 values of e4m3 (bias 7, no infinity, NaN where exponent and fraction are all ones) or e5m2 (bias 15)."""
+    """The 256 values of e4m3 or e5m2. e4m3 has bias 7, no infinity, and a NaN if exponent and fraction are all ones.
+    e5m2 has bias 15."""
     fraction, bias = (3, 7) if dtype == "e4m3" else (2, 15)
     code = np.arange(256)
     exponent = (code & 0x7F) >> fraction
     significand = (code & ((1 << fraction) - 1)) + np.where(exponent > 0, 1 << fraction, 0)
     value = np.ldexp(significand.astype(np.float64), np.maximum(exponent, 1) - bias - fraction)
-    # e4m3 has no infinity: its largest exponent holds numbers, and one NaN of each sign.
+    # e4m3 has no infinity. Codes with its largest exponent are numbers, except for one NaN of each sign.
     if dtype == "e4m3":
         value[(code & 0x7F) == 0x7F] = np.nan
     else:
@@ -173,7 +177,8 @@ def fp8_values(dtype: str) -> Array:
 
 @cache
 def fp8_of_f16(dtype: str) -> Array:
-    """The nearest code, ties to even, saturating (`.rn.satfinite`), of every float16 pattern; 0x7f for NaN."""
+    """The fp8 code of every float16 pattern, rounded to nearest even and saturated (`.rn.satfinite`). The code of NaN
+    is 0x7f."""
     finite = fp8_values(dtype)[: 0x7F if dtype == "e4m3" else 0x7C].astype(np.float64)
     midpoints = (finite[:-1] + finite[1:]) / 2
     pattern = np.arange(65536, dtype=np.uint16)
@@ -187,18 +192,18 @@ def fp8_of_f16(dtype: str) -> Array:
 
 
 def odd_f32(x: Array) -> Array:
-    """float64 to float32, rounded to odd."""
+    """Converts float64 to float32, rounded to odd."""
     near = x.astype(np.float32)
     back = near.astype(np.float64)
     bits = near.view(np.uint32)
-    # First towards zero, then the last bit is set if anything was lost.
+    # Rounds towards zero first. Then sets the last bit if the result is inexact.
     bits -= (np.abs(back) > np.abs(x)).astype(np.uint32)
     bits |= (back != x).astype(np.uint32)
     return near
 
 
 def odd_f16(x: Array) -> Array:
-    """float32 to float16, rounded to odd."""
+    """Converts float32 to float16, rounded to odd."""
     near = x.astype(np.float16)
     back = near.astype(np.float32)
     bits = near.view(np.uint16)
@@ -208,7 +213,7 @@ def odd_f16(x: Array) -> Array:
 
 
 def bf16_of_f32(x: Array) -> Array:
-    """float32 to bf16, to nearest even; NaN is 0x7fff."""
+    """Converts float32 to bf16, rounded to nearest even. NaN becomes 0x7fff."""
     bits = x.view(np.uint32)
     up = bits >> np.uint32(16)
     up &= np.uint32(1)
@@ -223,7 +228,8 @@ def bf16_of_f32(x: Array) -> Array:
 
 
 def nearest_of_f32(x: Array, dtype: str) -> Array:
-    """float32 rounded once to nearest even: to f16, bf16, tf32, or saturating to e4m3 or e5m2. Always a new array."""
+    """Converts float32 to f16, bf16, tf32, e4m3 or e5m2, rounded once to nearest even. Conversions to e4m3 and e5m2
+    saturate. Always returns a new array."""
     if dtype == "f16":
         return x.astype(np.float16)
     if dtype == "bf16":
@@ -236,14 +242,14 @@ def nearest_of_f32(x: Array, dtype: str) -> Array:
             r[nan] = FORMATS["tf32"].nan
         return r.view(np.float32)
     if dtype in ("e4m3", "e5m2"):
-        # By way of f16 rounded to odd: it has more than two bits beyond each fp8 format, and a table of 65,536 entries
-        # is small.
+        # Converts by way of f16, rounded to odd. f16 has more than two bits beyond each fp8 format, and its table has
+        # only 65,536 entries.
         return fp8_of_f16(dtype).take(odd_f16(x).view(np.uint16))
     return x.copy()
 
 
 def nearest_of_f64(x: Array, dtype: str) -> Array:
-    """float64 rounded once, to nearest even. Always a new array."""
+    """Converts float64 to `dtype`, rounded once to nearest even. Always returns a new array."""
     if dtype == "f32":
         return x.astype(np.float32)
     if dtype == "f16":
@@ -254,10 +260,10 @@ def nearest_of_f64(x: Array, dtype: str) -> Array:
 
 
 def round_f64(x: Array, dtype: str, rounding: str) -> Array:
-    """float64 rounded once to f16, bf16, f32 or f64 in any of the modes rn, rz, rm, rp. Always a new array.
+    """Converts float64 to f16, bf16, f32 or f64, rounded once in the mode rn, rz, rm or rp. Always returns a new array.
 
-    `x` may itself have been rounded to odd. In the bit pattern, the neighbour of the nearest value in the required
-    direction is one step away, including infinity and zero.
+    `x` may already have been rounded to odd. The result is the nearest value, or that value's neighbour in the
+    direction of the rounding. The bit patterns of neighbours differ by 1, including infinity and zero.
     """
     r = nearest_of_f64(x, dtype)
     if rounding == "rn":

@@ -1,13 +1,15 @@
-"""Loops that may wait for another block, and the order of the rehearsal that shows whether they can hang.
+"""Finds loops that may wait for another block, and orders the rehearsal that shows whether such loops can hang.
 
-Blocks start in the order of their numbers, as many at once as a device has room for. A block that waits for a later one
-keeps its place meanwhile. If all that run wait so, the later one never starts. That is a fault even if the launch is
-small enough for an empty device to run all blocks at once, and even if the later block happened to run before here.
+A device starts blocks in the order of their numbers, as many at once as it has room for. A block that waits for a later
+block keeps its place while it waits. If all running blocks wait for later blocks, the later blocks never start. Such a
+wait is a fault even if an empty device could run all blocks of the launch at once. The wait is also a fault if the
+emulator happened to run the later block first.
 
-So a launch whose loops may wait is rehearsed first (`launch.py`), with its first blocks alone: one, another one, two
-more, four, …, each part after those before it have ended. If they stand still, they wait for a later block. All blocks
-may meet, as at a barrier of the grid: then the later ones stand still, too, without the first ones, and who launches
-them must know that they fit. If the later ones end by themselves, nobody meets: that is a deadlock.
+So a launch whose loops may wait is rehearsed first (`launch.py`). The rehearsal runs only the first blocks, in parts of
+1, 1, 2, 4, … blocks. Each part starts after the earlier parts have ended. If the first blocks stand still, they wait
+for a later block. Next, the later blocks run without the first ones. If the later blocks stand still, too, the wait is
+a barrier of the whole grid. Whoever launches such a grid must know that all of its blocks fit the device. If the later
+blocks end by themselves, the wait of the first blocks is a deadlock.
 """
 
 from __future__ import annotations
@@ -17,17 +19,17 @@ from typing import Any
 from .answers import AMONG_LANES, READS, STRONG
 from .provenance import spaces_of
 
-# Clusters of a rehearsal. A chain of waits stands still with the first of them; so 5,000 blocks that hang are found in
-# 0.2 s.
+# Number of clusters in a rehearsal. In a chain of waits, the first clusters already stand still, so a hang of 5,000
+# blocks is found in 0.2 s.
 FEW = 32
-# Steps of a rehearsal, about 0.4 s. What takes longer is not known to stand still. With 50,000 the litmus tests took
-# 167 s.
+# Most steps of a rehearsal, which take about 0.4 s. A rehearsal that needs more steps ends without a result. With
+# 50,000 steps, the litmus tests took 167 s.
 MOST_STEPS = 10_000
 WAITS_FOR_LATER = (
     "waits for a block that comes later in the grid and may not have started: let a block wait for earlier ones only, "
     "or let blocks take numbers from a counter"
 )
-# Instructions in a loop that leave global memory as it is.
+# Instructions that may be in a loop that only waits: they leave global memory unchanged, or may do so.
 HARMLESS = {*AMONG_LANES, *READS, "bar", "barrier", "fence", "membar", "nanosleep", "mbarrier"}
 
 
@@ -41,7 +43,7 @@ def doubled(clusters: Any) -> list[Any]:
 
 
 def may_wait(segments: list[Any]) -> bool:
-    """Is there a loop from a strong read of global memory back to itself that does nothing but look?"""
+    """Does the program have a loop that only polls, by a strong read of global memory?"""
     quiet = {segment.number for segment in segments if all(is_quiet(step, segment) for step in segment.steps)}
     return any(
         comes_back(segments, segment.number, quiet)
@@ -70,7 +72,8 @@ def is_look(opcode: tuple[str, ...]) -> bool:
 
 
 def is_quiet(step: Any, segment: Any) -> bool:
-    """Does an instruction leave global memory as it is, or may it (an atomic operation whose result is used)?"""
+    """May an instruction leave global memory unchanged? An atomic operation whose result is used may leave it
+    unchanged."""
     opcode = step.ins.opcode
     if not step.effect or step.site is segment.end.site or opcode[0] in HARMLESS:
         return True

@@ -1,8 +1,9 @@
-"""A group: threads of a wave that run the same basic block together, and their registers.
+"""A group: threads of a wave that run the same basic block together, with their registers.
 
-The wave has one row for each register slot, with an element for each of its threads. A group of all threads works on
-those rows directly. A smaller group works on copies of its threads' elements. They are fetched when a block first reads
-them, kept while the group stays the same, and written back when it splits or meets another group.
+The wave has one row for each register slot, with one element for each thread. A group of all threads works on these
+rows directly. A smaller group works on copies of its threads' elements. A smaller group fetches a copy when a basic
+block first reads the register. The group keeps the copies while its threads stay the same. It writes the copies back
+when it splits or meets another group.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from .stamps import TIME_SHIFT, U
 
 
 class Lanes:
-    """The threads that an instruction runs for. `threads` are positions in the wave, ascending; None means all of
-    them."""
+    """The threads that execute an instruction. `threads` has the positions of the threads in the wave, in ascending
+    order. None means all threads of the wave."""
 
     def __init__(self, wave: Any, threads: Any):
         self.wave = wave
         self.launch = wave.launch
         self.ordering = wave.ordering
         self.threads = threads
-        self.each = 1  # this many neighbours are one thread (`repeated`)
+        self.each = 1  # this many neighbouring lanes are one thread (`repeated`)
         self.n = wave.lanes if threads is None else len(threads)
         self.fetched: dict[str, Any] = {}
         self.limit_version = -1
@@ -35,7 +36,8 @@ class Lanes:
         self.edges: Any = None
 
     def lane(self, name: str) -> Any:
-        """A per-thread constant of the wave (gid, slot, warp, rank, thread identifiers, …) for these threads."""
+        """The per-thread constant `name` of the wave (gid, slot, warp, rank, thread identifiers, …) for the threads of
+        the group."""
         if self.threads is None:
             return self.wave.constant(name)
         found = self.fetched.get(name)
@@ -48,7 +50,7 @@ class Lanes:
         return self.wave.positions if self.threads is None else self.threads
 
     def limit(self) -> Any:
-        """Stamps below this are ordered before the lane by a barrier of its block."""
+        """A stamp for each lane. Barriers of the lane's block order all accesses with lower stamps before the lane."""
         ordering = self.ordering
         if self.threads is None:
             return ordering.limit
@@ -61,7 +63,8 @@ class Lanes:
         return self.lane("gid stamp") | U(now | site.stamp)
 
     def measure(self) -> tuple[bool, int]:
-        """(are these all 32 lanes of each of their warps, number of warps)."""
+        """(are all warps of the group whole, number of warps of the group). A warp is whole if all its 32 lanes are in
+        the group."""
         if self.shape is None:
             if self.threads is None:
                 self.shape = (True, self.n // 32)
@@ -79,14 +82,14 @@ class Lanes:
         return self.measure()[1]
 
     def full_blocks(self) -> tuple[int, int]:
-        """(blocks, lanes of a block) if the group is all threads of whole blocks, else (0, 0)."""
+        """(number of blocks, lanes of a block) if the group consists of whole blocks, else (0, 0)."""
         if self.threads is None:
             return self.wave.slots, self.wave.block_lanes
         # Only the group of the whole wave is recognised.
         return 0, 0
 
     def warp_rows(self) -> tuple[Any, Any]:
-        """(warp of each row, row of each lane)."""
+        """The group's warps as rows of a table: (warp of each row, row of each lane)."""
         if self.rows_of_warps is None:
             warps = self.index() >> 5
             if self.whole:
@@ -98,7 +101,7 @@ class Lanes:
         return self.rows_of_warps
 
     def warp_edges(self) -> Any:
-        """[n - 1]: does another warp begin after this lane?"""
+        """[n - 1]: does the next lane belong to another warp?"""
         if self.edges is None:
             warps = self.index() >> 5
             self.edges = warps[1:] != warps[:-1]
@@ -109,7 +112,7 @@ class Lanes:
         return np.diff(np.flatnonzero(self.warp_edges()), prepend=-1, append=self.n - 1)
 
     def by_warp(self, values: Any, absent: int = -1) -> Any:
-        """[warps, 32], with `absent` for lanes of the warp that are not in the group."""
+        """`values` as an array [warps, 32]. Lanes of a warp that are not in the group have the value `absent`."""
         if self.whole:
             return values.reshape(-1, 32)
         warps, rows = self.warp_rows()
@@ -133,13 +136,15 @@ class Lanes:
         return Lanes(self.wave, self.index()[lanes])
 
     def repeated(self, each: int) -> Lanes:
-        """Each lane `each` times, side by side: for what a thread does to many places at once."""
+        """A group with each lane `each` times, side by side. Instructions whose threads access many places at once use
+        such a group."""
         found = Lanes(self.wave, np.repeat(self.index(), each))
         found.each = each
         return found
 
     def run_on(self, lanes: Any, op: Any, values: Any, entries: list[int], written: list[int]) -> None:
-        """Runs an operation for some lanes (positions in the group), on copies of its operands."""
+        """Runs `op` for some lanes (positions in the group) on copies of the operands, and writes the results back to
+        `values`."""
         part = Lanes(self.wave, self.index()[lanes])
         copies: dict[int, Any] = {}
         for entry in entries:
@@ -151,9 +156,9 @@ class Lanes:
 
 
 class Group(Lanes):
-    """Threads at the start of a basic block.
+    """Threads that are at the start of a basic block.
 
-    With `turn` and `back_edges` a group that may be waiting in a loop lets the others run.
+    With `turn` and `back_edges`, a group that may be waiting in a loop lets other groups run.
     """
 
     def __init__(self, wave: Any, threads: Any, turn: int = 0, back_edges: int = 0):
@@ -181,7 +186,7 @@ class Group(Lanes):
                 rows[slot] = wave.rows[slot].take(self.threads)
         for slot in segment.written_slots:
             if slot not in rows:
-                # Not fetched: the block writes these before it reads them.
+                # These rows are not fetched, since the block writes them before it reads them.
                 rows[slot] = np.empty(self.n, wave.rows[slot].dtype)
         for number in segment.entries:
             if self.values[number] is None:
@@ -194,7 +199,7 @@ class Group(Lanes):
         self.prepared.add(segment.number)
 
     def write_back(self, live: frozenset[int]) -> None:
-        """Puts the values that are still needed into the wave's rows."""
+        """Writes the values of live slots back to the wave's rows."""
         if self.threads is None:
             return
         for slot in self.dirty & live:

@@ -1,15 +1,16 @@
-"""Plain loads whose value is a guess that a compare-and-swap checks: the usual loop around `atom.cas`.
+"""Plain loads whose value is a guess that a compare-and-swap checks, as in the usual loop around `atom.cas`.
 
     old = *word;  do { assumed = old;  old = atomicCAS(word, assumed, f(assumed)); } while (old != assumed);
 
-Strictly, the load races with the atomics of other threads. It does no harm if its value only goes into the compare
-operand of a compare-and-swap on the same word, and into the computation of the new value: if the guess is wrong,
-nothing of it stays. That is decided here, from the text. The shadow memory then notes such a race and does not report
-it.
+Strictly, the load races with the atomics of other threads. The race does no harm if the program uses the loaded value
+in only two ways: as the compare operand of a compare-and-swap on the same word, and to compute the new value. If the
+guess is wrong, the compare-and-swap stores nothing. This module finds such loads in the PTX text. The shadow memory
+keeps the races of such loads as notes and does not report them.
 
-On each path from the load, a register that holds something of its value is a copy of it, computed from it, or stale:
-left over from a guess that a compare-and-swap has refused or another guess has replaced. On the path where the
-compare-and-swap found the guessed value, the guess is right and may be used like its result.
+On each path from the load, a register that depends on the loaded value has one of three states. The register is a copy
+of the value, or computed from the value, or stale. A stale register depends on an old guess, which a compare-and-swap
+has refused or a newer guess has replaced. If the compare-and-swap has found the guessed value in memory, the guess is
+right. On that path, the program may use the guess like the result of the compare-and-swap.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from .step import RegisterStep
 from .undefined_bits import name_of
 
 COPY, COMPUTED, STALE = 1, 2, 3
-State = dict[str, int]  # registers that hold something of the guess
-# Loads with these words are no guesses: strong ones do not race, and the others are no load of one word.
+State = dict[str, int]  # state of each register that depends on the guess
+# A load with one of these words is no guess. Strong loads do not race, and the other words do not load one plain word.
 STRONG = {"volatile", "relaxed", "acquire", "mmio", "nc", "v2", "v4", "v8"}
 
 
 class Used(Exception):
-    """The value goes where no compare-and-swap checks it."""
+    """The program uses the value where no compare-and-swap checks it."""
 
 
 def guesses(segments: list[Any]) -> frozenset[int]:
@@ -57,11 +58,11 @@ def is_load(step: RegisterStep) -> bool:
 
 
 class LoadedWords:
-    """What memory operands name: (register or symbol, offset, size)."""
+    """The words that memory operands name, as (register or symbol, offset, size)."""
 
     def __init__(self, steps: list[RegisterStep]):
         definitions = Counter(name for step in steps for name in step.writes)
-        self.symbols: dict[str, tuple[str, int]] = {}  # of registers that only ever hold the address of a variable
+        self.symbols: dict[str, tuple[str, int]] = {}  # by register that only ever holds a variable's address
         for step in steps:
             if step.ins.opcode[0] == "mov" and step.guard is None and not step.uses and len(step.writes) == 1:
                 source, target = step.ins.operands[1], step.writes[0]
@@ -107,7 +108,8 @@ class Guess:
         return self.swaps > 0
 
     def follow(self, state: State, step: RegisterStep) -> None:
-        """Applies an instruction to the registers. Raises `Used` if something of the guess goes elsewhere."""
+        """Updates `state` by one instruction. Raises `Used` if the instruction uses the guess where no compare-and-swap
+        checks it."""
         if step is self.load:
             age(state)
             state[step.writes[0]] = COPY
@@ -134,7 +136,8 @@ class Guess:
         return is_swap(step) and self.words.of(step) == self.word
 
     def swap(self, state: State, step: RegisterStep) -> None:
-        """The guess must be the compare operand, and the new value must come from it alone."""
+        """Checks a compare-and-swap. The guess must be its compare operand, and its new value must not depend on an
+        older guess."""
         others = [name for name in step.uses if name in state]
         expected, new = name_of(step.ins.operands[2]), name_of(step.ins.operands[3])
         if state.get(expected) != COPY or state.get(new) == STALE or set(others) - {expected, new}:
@@ -145,11 +148,12 @@ class Guess:
         age(state)
 
     def compares(self, step: RegisterStep) -> bool:
-        """Does this compare the guess with what the compare-and-swap returned?"""
+        """Does `step` compare the guess with the result of the compare-and-swap?"""
         return self.question(step) is not None
 
     def question(self, step: RegisterStep) -> tuple[str, bool] | None:
-        """(predicate, does it mean that they are equal) of the comparison of a guess with what the swap returned."""
+        """(predicate, true if the predicate means equality) if `step` compares a guess with the result of the
+        compare-and-swap, else None."""
         words = step.ins.opcode
         if words[0] != "setp" or len(words) != 3 or words[1] not in {"eq", "ne"} or len(step.writes) != 1:
             return None
@@ -162,7 +166,8 @@ class Guess:
         return None
 
     def edge_where_right(self, segment: Any) -> int | None:
-        """The index of the segment's target that is reached if the guess was right."""
+        """The index of the branch target that a thread reaches if the guess was right. None if there is no such
+        target."""
         if segment.end.kind != "branch" or len(segment.end.targets) != 2:
             return None
         *steps, branch = segment.steps
@@ -179,7 +184,8 @@ class Guess:
 
 
 def last_swap(steps: list[RegisterStep], before: RegisterStep) -> RegisterStep | None:
-    """The last compare-and-swap before a step whose operands nothing has written since."""
+    """The last compare-and-swap before the step `before`. None if a later instruction before the step writes the result
+    or the compare operand of the compare-and-swap."""
     found: RegisterStep | None = None
     for step in steps:
         if step is before:
@@ -201,7 +207,8 @@ def age(state: State) -> None:
 
 
 def joined(first: State, second: State) -> State:
-    """Where two paths meet. What was computed from a guess is stale if the guess came on one of the paths only."""
+    """The state where two paths meet. A register that was computed from a guess is stale if the guess came on only one
+    of the paths."""
     found = {name: max(first.get(name, 0), second.get(name, 0)) for name in first.keys() | second.keys()}
     for mine, other in ((first, second), (second, first)):
         copies = {name for name, kind in mine.items() if kind == COPY}

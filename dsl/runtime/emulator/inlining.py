@@ -1,4 +1,4 @@
-"""Calls of functions with a body: the body takes the place of the call (PTX ISA 7.1)."""
+"""Inlining: the body of a function replaces each call of the function (PTX ISA 7.1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from .reader import (
 
 
 def renamed(operand: Operand, names: dict[str, str], suffix: str) -> Operand:
-    """An operand of an inlined function. Parameters become the caller's variables, other names get a suffix."""
+    """An operand of an inlined function, with its names replaced by `names`. Parameters become the caller's variables,
+    and other names get a suffix."""
     if isinstance(operand, Register):
         return Register(names.get(operand.name, operand.name))
     if isinstance(operand, Symbol):
@@ -54,16 +55,17 @@ def list_of(operand: Operand) -> tuple[Operand, ...]:
 
 
 def access_type(variable: Variable) -> str:
-    """The type that moves one value of a formal parameter."""
+    """The type of the instructions that move one value of a formal parameter."""
     return "pred" if variable.type == "pred" else f"b{8 * TYPE_BYTES[variable.type]}"
 
 
 class Inliner:
-    """Puts the bodies of called functions in place of their calls. Recursion is refused.
+    """Replaces calls by the bodies of the called functions. Refuses recursion.
 
-    Arguments go by value: a formal `.reg` parameter is a register of its own, set before the body and, for a result,
-    read after it. A formal `.param` variable can only be read (an argument) or only be written (a result), so it is the
-    caller's variable, unless the caller passes that variable on both sides of the call.
+    Arguments are passed by value. A formal `.reg` parameter becomes a register of its own. An argument is copied to its
+    register before the body, and a result is copied from its register after the body. A formal `.param` variable is
+    either only read (an argument) or only written (a result). So a formal `.param` variable becomes the caller's
+    variable, unless the caller passes that variable both as an argument and as a result.
     """
 
     def __init__(self, module: PtxModule):
@@ -119,7 +121,7 @@ class Inliner:
         if len(results) != len(callee.results) or len(arguments) != len(callee.params):
             raise PtxError(f"{callee.name} has another number of arguments or results in `{ins}`", ins.ptx_line)
         self.count += 1
-        # A name of the text has no slash, so that the names of different calls differ.
+        # Names in PTX contain no slash, so a name with this suffix is unique to the call.
         suffix = f"/{self.count}"
         names: dict[str, str] = {}
         before: list[PtxInstruction] = []
@@ -147,13 +149,13 @@ class Inliner:
         whole = [*before, *inlined, after, *behind]
         if ins.guard is not None:
             around = (Register(skipped.name),)
-            opcode = ("bra", *ins.opcode[1:])  # a divergent call.uni is as wrong as the branch
+            opcode = ("bra", *ins.opcode[1:])  # a call.uni becomes a bra.uni, which must not diverge, either
             skip = replace(jump, opcode=opcode, operands=around, guard=ins.guard, guard_negated=not ins.guard_negated)
             whole = [skip, *whole, skipped]
         return whole
 
     def callee(self, ins: PtxInstruction) -> PtxFunction | None:
-        """The function that a call names, if it has a body."""
+        """The function that a call names. None if it has no body."""
         names = (item.name for item in ins.operands if isinstance(item, Register))
         found = next(map(self.module.functions.get, names), None)
         return found if found is not None and found.has_body else None
@@ -162,7 +164,7 @@ class Inliner:
         return isinstance(operand, Register) and operand.name in self.variables
 
     def own(self, formal: Variable, suffix: str) -> str:
-        """A register or variable that stands for a formal parameter in one call."""
+        """Declares a register or variable for a formal parameter in one call, and returns its name."""
         name = formal.name + suffix
         if formal.space == "reg":
             self.registers[name] = formal.type
@@ -174,7 +176,7 @@ class Inliner:
         return Register(names[formal.name])
 
     def transfer(self, to: Operand, source: Operand, formal: Variable, ins: PtxInstruction) -> list[PtxInstruction]:
-        """Moves one argument or result between registers, constants and `.param` variables."""
+        """Instructions that move one argument or result between registers, constants and `.param` variables."""
 
         def made(opcode: str, *operands: Operand) -> PtxInstruction:
             return PtxInstruction(tuple(opcode.split(".")), operands, None, False, ins.ptx_line, ins.location)
@@ -186,7 +188,7 @@ class Inliner:
             return [made(f"ld.param.{kind}", to, PtxAddress(source))]  # type: ignore[arg-type]
         if not self.is_variable(source):
             return [made(f"st.param.{kind}", PtxAddress(to), source)]  # type: ignore[arg-type]
-        # A structure is passed as an array of .b8, and moved byte by byte.
+        # A structure is passed as an array of .b8, so it is moved byte by byte.
         unit = TYPE_BYTES[formal.type]
         scratch = Register(f"copy/{self.count}")
         self.registers[scratch.name] = f"b{8 * max(unit, 2)}"

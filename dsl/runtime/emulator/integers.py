@@ -1,10 +1,10 @@
-"""Integer arithmetic of PTX on numpy arrays: what an instruction computes, one element a lane.
+"""Integer arithmetic of PTX on numpy arrays, with one element for each lane.
 
-Operands are unsigned arrays of the type's width (uint16, uint32, uint64); the `dtype` string (s16 s32 s64, u16 u32 u64,
-b16 b32 b64) says how their bits are read. Results are unsigned too. Arithmetic wraps. Operands, arrays of at least one
-axis, broadcast as in numpy and are not changed. Shift counts, positions and lengths are uint32. The PTX ISA's sections
-are "Integer Arithmetic Instructions", "Extended-Precision Integer Arithmetic Instructions" and "Logic and Shift
-Instructions".
+Operands are unsigned arrays of the type's width (uint16, uint32, uint64). The string `dtype` (s16 s32 s64, u16 u32 u64,
+b16 b32 b64) states how their bits are read. Results are unsigned arrays, too. Arithmetic wraps. Operands have at least
+one axis, broadcast as in numpy, and are not changed. Shift counts, positions and lengths are uint32. The PTX ISA's
+sections are "Integer Arithmetic Instructions", "Extended-Precision Integer Arithmetic Instructions" and "Logic and
+Shift Instructions".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _is_signed(dtype: str) -> bool:
 
 
 def _as(x: Array, dtype: str) -> Array:
-    """`x` viewed as the numbers that `dtype` reads."""
+    """`x` viewed as signed or unsigned numbers, as `dtype` states."""
     width = _width(dtype)
     return x.view(_SIGNED[width] if _is_signed(dtype) else _UNSIGNED[width])
 
@@ -44,12 +44,13 @@ def _widened(x: Array, dtype: str) -> Array:
 
 
 def _count(b: Array, limit: int, kind: type[np.unsignedinteger[Any]]) -> Array:
-    """A count clamped to `limit`, in the type of the shifted value. numpy gives 0 for a shift by the whole width."""
+    """The shift count `b`, clamped to `limit`, in the type of the shifted value. numpy gives 0 for a shift by the whole
+    width."""
     return np.minimum(b, np.uint32(limit)).astype(kind)
 
 
 def add(a: Array, b: Array, dtype: str, saturate: bool = False) -> Array:
-    """`add{.sat}`: `saturate` (s32) clamps to MININT..MAXINT."""
+    """`add{.sat}`: a + b. `saturate` (only for s32) clamps the sum to MININT..MAXINT."""
     d = a + b
     if saturate:
         x, y, z = _as(a, dtype), _as(b, dtype), _as(d, dtype)
@@ -58,7 +59,7 @@ def add(a: Array, b: Array, dtype: str, saturate: bool = False) -> Array:
 
 
 def sub(a: Array, b: Array, dtype: str, saturate: bool = False) -> Array:
-    """`sub{.sat}`: `saturate` (s32) clamps to MININT..MAXINT."""
+    """`sub{.sat}`: a - b. `saturate` (only for s32) clamps the difference to MININT..MAXINT."""
     d = a - b
     if saturate:
         x, y, z = _as(a, dtype), _as(b, dtype), _as(d, dtype)
@@ -74,7 +75,7 @@ def _saturated(d: Array, overflow: Array, negative: Array, dtype: str) -> Array:
 
 
 def mul_lo(a: Array, b: Array, dtype: str) -> Array:
-    """`mul.lo`: the lower half of the product (the same bits for signed and unsigned)."""
+    """`mul.lo`: the lower half of the product. Signed and unsigned products have the same lower half."""
     return a * b
 
 
@@ -83,7 +84,7 @@ def mulhi(a: Array, b: Array, dtype: str) -> Array:
     width = _width(dtype)
     if width < 64:
         return (_widened(a, dtype) * _widened(b, dtype) >> _UNSIGNED[2 * width](width)).astype(_UNSIGNED[width])
-    # numpy has no integers of 128 bits: four products of 32-bit halves.
+    # numpy has no 128-bit integers, so the product is a sum of four products of 32-bit halves.
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     a_low, a_high, b_low, b_high = a & mask, a >> half, b & mask, b >> half
     middle = a_high * b_low + (a_low * b_low >> half)
@@ -100,7 +101,8 @@ def mul_wide(a: Array, b: Array, dtype: str) -> Array:
 
 
 def mad(a: Array, b: Array, c: Array, dtype: str, mode: str = "lo", saturate: bool = False) -> Array:
-    """`mad.{hi,lo,wide}{.sat}`: a * b + c. `c` is twice as wide for wide; `saturate` is for hi and s32."""
+    """`mad.{hi,lo,wide}{.sat}`: a * b + c. In mode wide, `c` is twice as wide as `a`. `saturate` exists only for mode
+    hi with s32."""
     return add(_product(a, b, dtype, mode), c, dtype, saturate)
 
 
@@ -115,7 +117,7 @@ def _product(a: Array, b: Array, dtype: str, mode: str) -> Array:
 
 
 def addc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Array]:
-    """`add.cc` (carry None) and `addc{.cc}`: a + b + carry and the carry out, both bool arrays."""
+    """`add.cc` (`carry` is None) and `addc{.cc}`: (a + b + carry, carry out). Carries are bool arrays."""
     d = a + b
     out = d < a
     if carry is not None:
@@ -125,13 +127,13 @@ def addc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Ar
 
 
 def subc(a: Array, b: Array, carry: Array | None, dtype: str) -> tuple[Array, Array]:
-    """`sub.cc` (carry None, which is 1) and `subc{.cc}`: a + ~b + carry, and the carry out, which is 1 if nothing is
-    borrowed. The machine works like that (`IADD3` of ~b), and chains of both kinds show it: `sub.cc`, then `addc`."""
+    """`sub.cc` (`carry` is None, which counts as 1) and `subc{.cc}`: (a + ~b + carry, carry out). The carry out is 1 if
+    nothing is borrowed. GPUs add ~b (`IADD3`), as the result of a `sub.cc` followed by an `addc` shows."""
     return addc(a, ~b, np.array(True) if carry is None else carry, dtype)
 
 
 def madc(a: Array, b: Array, c: Array, carry: Array | None, dtype: str, mode: str) -> tuple[Array, Array]:
-    """`mad.{hi,lo}.cc` (carry None) and `madc.{hi,lo}{.cc}`: the half product plus c plus carry, and the carry out."""
+    """`mad.{hi,lo}.cc` (`carry` is None) and `madc.{hi,lo}{.cc}`: (half of the product + c + carry, carry out)."""
     return addc(_product(a, b, dtype, mode), c, carry, dtype)
 
 
@@ -143,15 +145,17 @@ def _parts(x: Array, dtype: str, width: int) -> list[Array]:
 
 
 def dp4a(a: Array, b: Array, c: Array, a_type: str, b_type: str) -> Array:
-    """`dp4a.atype.btype`: c plus the four products of the bytes of a and b, extended as each type (s32, u32) says."""
+    """`dp4a.atype.btype`: c plus the four products of the bytes of a and b. The types of a and b (s32 or u32) state
+    whether the bytes are signed or unsigned."""
     for x, y in zip(_parts(a, a_type, 8), _parts(b, b_type, 8), strict=True):
-        # Sums wrap, so that the order of the four does not matter.
+        # Sums wrap, so the order of the four products does not matter.
         c = c + (x * y).astype(np.uint32)
     return c
 
 
 def dp2a(a: Array, b: Array, c: Array, a_type: str, b_type: str, mode: str) -> Array:
-    """`dp2a.{lo,hi}.atype.btype`: c plus the products of the halves of a and the two lower or upper bytes of b."""
+    """`dp2a.{lo,hi}.atype.btype`: c plus the products of the two halves of a with two bytes of b. Mode lo uses the
+    lower two bytes of b, and mode hi the upper two."""
     low, high = _parts(a, a_type, 16)
     first = {"lo": 0, "hi": 2}[mode]
     fields = _parts(b, b_type, 8)
@@ -159,7 +163,8 @@ def dp2a(a: Array, b: Array, c: Array, a_type: str, b_type: str, mode: str) -> A
 
 
 def bfe(a: Array, b: Array, c: Array, dtype: str) -> Array:
-    """`bfe`: the field of a at position b of length c (both mod 256), with its sign extended if `dtype` is signed."""
+    """`bfe`: the bit field of a with position b and length c, both taken modulo 256. It is sign-extended if `dtype` is
+    signed."""
     width, kind = _width(dtype), _UNSIGNED[_width(dtype)]
     position, length = b & np.uint32(0xFF), c & np.uint32(0xFF)
     taken = np.minimum(length, np.uint32(width) - np.minimum(position, np.uint32(width)))
@@ -172,7 +177,8 @@ def bfe(a: Array, b: Array, c: Array, dtype: str) -> Array:
 
 
 def bfi(a: Array, b: Array, c: Array, d: Array, dtype: str) -> Array:
-    """`bfi`: b with the d lowest bits of a inserted at position c (both mod 256), cut off at the top."""
+    """`bfi`: b, with the d lowest bits of a inserted at position c. c and d are taken modulo 256. Bits beyond the top
+    are cut off."""
     width, kind = _width(dtype), _UNSIGNED[_width(dtype)]
     position = _count(c & np.uint32(0xFF), width, kind)
     field = ~(~kind(0) << _count(d & np.uint32(0xFF), width, kind)) << position
@@ -180,10 +186,10 @@ def bfi(a: Array, b: Array, c: Array, d: Array, dtype: str) -> Array:
 
 
 def _bit_length(x: Array) -> Array:
-    """Bits up to the highest one, 0 for 0; uint32."""
+    """Number of bits up to the highest set bit, as uint32. It is 0 for 0."""
     width = x.dtype.itemsize * 8
     filled, step = x, 1
-    # The bits below the highest one are filled, then counted: numpy has no logarithm of integers.
+    # numpy has no integer logarithm, so all bits below the highest set bit are set and then counted.
     while step < width:
         filled = filled | (filled >> x.dtype.type(step))
         step *= 2
@@ -191,10 +197,9 @@ def _bit_length(x: Array) -> Array:
 
 
 def bfind(a: Array, dtype: str, shiftamt: bool = False) -> Array:
-    """`bfind{.shiftamt}`: uint32 position of the highest bit unlike the sign, 0xffffffff if there is none.
-
-    `shiftamt` gives the left shift that brings that bit to the top.
-    """
+    """`bfind{.shiftamt}`: position (uint32) of the highest bit that differs from the sign, or 0xffffffff if there is
+    none. The sign of an unsigned type is 0. With `shiftamt`, the result is the count of the left shift that moves that
+    bit to the top."""
     if _is_signed(dtype):
         x = _as(a, dtype)
         a = _bits(x ^ (x >> x.dtype.type(_width(dtype) - 1)))
@@ -205,12 +210,12 @@ def bfind(a: Array, dtype: str, shiftamt: bool = False) -> Array:
 
 
 def clz(a: Array, dtype: str) -> Array:
-    """`clz`: uint32 count of leading zeros, the width for 0."""
+    """`clz`: the number of leading zeros, as uint32. For 0 it is the width."""
     return np.uint32(_width(dtype)) - _bit_length(a)
 
 
 def popc(a: Array, dtype: str) -> Array:
-    """`popc`: uint32 count of ones."""
+    """`popc`: the number of set bits, as uint32."""
     return np.bitwise_count(a).astype(np.uint32)
 
 
@@ -225,9 +230,10 @@ def brev(a: Array, dtype: str) -> Array:
 
 
 def fns(mask: Array, base: Array, offset: Array) -> Array:
-    """`fns.b32`: position of the offset-th set bit of mask from base on (downwards if negative), else 0xffffffff.
+    """`fns.b32`: position of the offset-th set bit of `mask`, counted from bit `base` on. A negative `offset` counts
+    downwards. The result is 0xffffffff if there is no such bit.
 
-    The ISA leaves base > 31 undefined; it finds nothing here.
+    The ISA leaves `base` > 31 undefined. Here no bit is found then.
     """
     mask, base, offset = np.broadcast_arrays(mask, base, offset)
     start, wanted = base.astype(np.int64), offset.view(np.int32).astype(np.int64)
@@ -245,7 +251,8 @@ def fns(mask: Array, base: Array, offset: Array) -> Array:
     return d
 
 
-# For each mode of prmt, the four-nibble selectors that its two control bits choose among (ISA, tables of "prmt").
+# For each mode of prmt, four selectors of four nibbles each. Two control bits choose one of the selectors (ISA, tables
+# of "prmt").
 _PRMT_MODES = {
     "f4e": (0x3210, 0x4321, 0x5432, 0x6543),
     "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
@@ -257,7 +264,8 @@ _PRMT_MODES = {
 
 
 def prmt(a: Array, b: Array, c: Array, mode: str | None = None) -> Array:
-    """`prmt.b32{.mode}`: four of the eight bytes of {b, a}; in the generic form nibble bit 3 replicates the sign."""
+    """`prmt.b32{.mode}`: four bytes, each selected from the eight bytes of {b, a}. In the generic form, bit 3 of a
+    selector replicates the byte's sign bit."""
     if mode is not None:
         c = np.array(_PRMT_MODES[mode], np.uint32)[c & np.uint32(3)]
     source = (b.astype(np.uint64) << np.uint64(32)) | a
@@ -266,7 +274,7 @@ def prmt(a: Array, b: Array, c: Array, mode: str | None = None) -> Array:
         select = c >> np.uint32(4 * place)
         shift = (select & np.uint32(7)) << np.uint32(3)
         byte = (source >> shift.astype(np.uint64)).astype(np.uint32) & np.uint32(0xFF)
-        # Bit 3 of a selector replaces the byte by eight copies of its sign.
+        # Bit 3 of a selector replaces the byte by eight copies of its sign bit.
         sign = select & np.uint32(8)
         if np.any(sign):
             replicated = (byte >> np.uint32(7)) * np.uint32(0xFF)
@@ -278,7 +286,8 @@ def prmt(a: Array, b: Array, c: Array, mode: str | None = None) -> Array:
 def lop3(a: Array, b: Array, c: Array, lut: int) -> Array:
     """`lop3.b32`: bit i of the result is bit (4 a_i + 2 b_i + c_i) of `lut`.
 
-    Evaluated as an exclusive or of products, whose coefficients are the Moebius transform of the table.
+    The function computes the result as an XOR of ANDs of a, b and c. The Moebius transform of `lut` states which ANDs
+    take part.
     """
     coefficient = [(lut >> i) & 1 for i in range(8)]
     for step in (1, 2, 4):
@@ -297,12 +306,13 @@ def lop3(a: Array, b: Array, c: Array, lut: int) -> Array:
 
 
 def shl(a: Array, b: Array, dtype: str) -> Array:
-    """`shl`: counts above the width are clamped to it and give 0."""
+    """`shl`: a << b. A count above the width is clamped to the width, which gives 0."""
     return a << _count(b, _width(dtype), _UNSIGNED[_width(dtype)])
 
 
 def shr(a: Array, b: Array, dtype: str) -> Array:
-    """`shr`: counts above the width are clamped to it; signed types fill with the sign bit, others with 0."""
+    """`shr`: a >> b. A count above the width is clamped to the width. Signed types fill with the sign bit, other types
+    with 0."""
     width = _width(dtype)
     if _is_signed(dtype):
         return _bits(_as(a, dtype) >> _as(_count(b, width - 1, _UNSIGNED[width]), dtype))
@@ -310,7 +320,8 @@ def shr(a: Array, b: Array, dtype: str) -> Array:
 
 
 def shf(a: Array, b: Array, c: Array, direction: str, mode: str) -> Array:
-    """`shf.{l,r}.{clamp,wrap}.b32`: {b, a} shifted by c, min(c, 32) or c mod 32; upper word for l, lower for r."""
+    """`shf.{l,r}.{clamp,wrap}.b32`: the 64 bits {b, a}, shifted by min(c, 32) for clamp or by c mod 32 for wrap. The
+    result is the upper word for l and the lower word for r."""
     count = (np.minimum(c, np.uint32(32)) if mode == "clamp" else c & np.uint32(31)).astype(np.uint64)
     source = (b.astype(np.uint64) << np.uint64(32)) | a
     if direction == "l":
@@ -325,8 +336,9 @@ def sad(a: Array, b: Array, c: Array, dtype: str) -> Array:
 
 
 def _divide(a: Array, b: Array, dtype: str) -> tuple[Array, Array]:
-    """Quotient towards zero and remainder with the sign of a, as unsigned bits, with 1 in place of a zero divisor."""
-    # numpy warns of a division by 0 and gives 0; `div` and `rem` replace the result.
+    """(quotient, remainder) as unsigned bits. The quotient is rounded towards zero, and the remainder has the sign of
+    a. A divisor of 0 is replaced by 1."""
+    # numpy would warn of a division by 0. `div` and `rem` replace the result for such elements.
     b = np.where(b == 0, b.dtype.type(1), b)
     if not _is_signed(dtype):
         q = a // b
@@ -338,21 +350,24 @@ def _divide(a: Array, b: Array, dtype: str) -> tuple[Array, Array]:
 
 
 def div(a: Array, b: Array, dtype: str) -> Array:
-    """`div`: towards zero. MININT / -1 wraps to MININT.
+    """`div`: a / b, rounded towards zero. MININT / -1 wraps to MININT.
 
-    The ISA leaves division by zero unspecified; all bits are set here, as measured on an H200 for every width.
+    The ISA leaves division by zero unspecified. Here a division by zero sets all bits of the result, as measured on an
+    H200 for every width.
     """
-    # Undefined quotients are followed by `undefined.py`; a launch still needs a value.
+    # `undefined.py` tracks quotients of divisions by 0. A launch still needs a value for such quotients.
     return np.where(b == 0, ~b.dtype.type(0), _divide(a, b, dtype)[0])
 
 
 def rem(a: Array, b: Array, dtype: str) -> Array:
-    """`rem`: a - b * (a / b), with the sign of a. MININT rem -1 is 0. By zero: all bits set, as in `div`."""
+    """`rem`: a - b * (a / b), with the sign of a. MININT rem -1 is 0. If b is 0, all bits of the result are set, as in
+    `div`."""
     return np.where(b == 0, ~b.dtype.type(0), _divide(a, b, dtype)[1])
 
 
 def szext(a: Array, b: Array, dtype: str, mode: str) -> Array:
-    """`szext.{clamp,wrap}`: the b lowest bits of a, extended as s32 or u32; b > 31 keeps a (clamp) or wraps mod 32."""
+    """`szext.{clamp,wrap}`: the b lowest bits of a, extended as s32 or u32. If b > 31, clamp returns a, and wrap takes
+    b modulo 32."""
     n = b & np.uint32(31)
     above = ~np.uint32(0) << n
     if mode == "clamp":
@@ -365,7 +380,8 @@ def szext(a: Array, b: Array, dtype: str, mode: str) -> Array:
 
 
 def bmsk(a: Array, b: Array, mode: str) -> Array:
-    """`bmsk.{clamp,wrap}.b32`: b ones from bit a on, cut off at the top; both mod 32 in wrap, unlimited in clamp."""
+    """`bmsk.{clamp,wrap}.b32`: b set bits from bit a on, cut off at the top. In mode wrap, a and b are taken modulo
+    32."""
     if mode == "wrap":
         a, b = a & np.uint32(31), b & np.uint32(31)
     position = np.minimum(a, np.uint32(32))
@@ -373,12 +389,12 @@ def bmsk(a: Array, b: Array, mode: str) -> Array:
 
 
 def maximum(a: Array, b: Array, dtype: str, relu: bool = False) -> Array:
-    """`max{.relu}`: the larger; with `relu` at least 0 (signed types)."""
+    """`max{.relu}`: the larger of a and b. With `relu` (signed types only), the result is at least 0."""
     return _extreme(np.maximum, a, b, dtype, relu)
 
 
 def minimum(a: Array, b: Array, dtype: str, relu: bool = False) -> Array:
-    """`min{.relu}`: the smaller; with `relu` at least 0 (signed types)."""
+    """`min{.relu}`: the smaller of a and b. With `relu` (signed types only), the result is at least 0."""
     return _extreme(np.minimum, a, b, dtype, relu)
 
 
@@ -390,7 +406,7 @@ def _extreme(choose: np.ufunc, a: Array, b: Array, dtype: str, relu: bool) -> Ar
 
 
 def abs(a: Array, dtype: str) -> Array:
-    """`abs`: MININT stays MININT, whose bits read as unsigned are its magnitude."""
+    """`abs`: |a|. MININT stays MININT. Read as unsigned, the bits of MININT are its magnitude."""
     return _bits(np.abs(_as(a, dtype)))
 
 
@@ -400,7 +416,7 @@ def neg(a: Array, dtype: str) -> Array:
 
 
 def cnot(a: Array, dtype: str) -> Array:
-    """`cnot`: 1 for 0, otherwise 0."""
+    """`cnot`: 1 if a is 0, otherwise 0."""
     return (a == 0).astype(a.dtype)
 
 
@@ -416,7 +432,8 @@ _UNSIGNED_COMPARISONS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
 def compare(a: Array, b: Array, op: str, dtype: str) -> Array:
-    """`setp.op` on integers: a bool array. `op` is eq ne lt le gt ge, read as `dtype`, or unsigned lo ls hi hs."""
+    """`setp.op` on integers, as a bool array. The comparisons eq ne lt le gt ge read operands as `dtype` states. The
+    comparisons lo ls hi hs read operands as unsigned."""
     if op in _UNSIGNED_COMPARISONS:
         return _COMPARISONS[_UNSIGNED_COMPARISONS[op]](a, b)
     if op not in _COMPARISONS:

@@ -1,7 +1,7 @@
-"""What is before a point of a launch: values that threads share, publish with their writes and learn (PTX ISA 8.9.5).
+"""Sets of accesses that are ordered before a point of a launch. Threads publish and learn such sets (PTX ISA 8.9.5).
 
-A time is a count of synchronisation events (`ordering.py`). Knowledge belongs to a thread. A block stands for all of
-its threads where a barrier has joined them; beyond that, single threads have times of their own.
+A time is a count of synchronisation events (`ordering.py`). Knowledge belongs to one thread. For each block there is a
+time up to which the accesses of all its threads are known. Accesses of single threads may be known up to a later time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-CTA, CLUSTER, GPU = range(3)  # scopes (PTX ISA 8.5); a launch is on one device, so that .sys is .gpu
-Pages = dict[int, Any]  # by block, the times of its threads; never changed, so that knowledge can share them
-# A value remembers this many of the earlier values that it contains: then joining these costs nothing.
+CTA, CLUSTER, GPU = range(3)  # scopes (PTX ISA 8.5); a launch is on one device, so .sys counts as .gpu
+Pages = dict[int, Any]  # by block, the times of its threads; never modified, so that values can share them
+# A value remembers up to this many of the earlier values that it contains. To join it with one of these costs nothing.
 MOST_COVERED = 16
 
 
@@ -28,7 +28,7 @@ def scope_of(words: tuple[str, ...]) -> int:
 def joined(one: Pages, other: Pages) -> Pages:
     if one is other or not other:
         return one
-    # The smaller one is walked.
+    # The loop runs over the smaller one.
     if len(one) < len(other):
         one, other = other, one
     found = dict(one)
@@ -42,11 +42,13 @@ def joined(one: Pages, other: Pages) -> Pages:
 
 
 class Knowledge:
-    """What is before a point of the launch. Never changed, so that addresses and threads can share it.
+    """The accesses that are ordered before a point of the launch. Values are never modified, so that addresses and
+    threads can share them.
 
-    `until`: [blocks], everything that all threads of each block did up to this time. `threads`: the same for single
-    threads. `writes`: by address, strong writes to that address alone. They come after the fence that made them a
-    release, and so after what the fence publishes.
+    `until` has one time for each block. The value contains all accesses of the block's threads up to this time.
+    `threads` has such times for single threads. For each address, `writes` has such times for strong writes to that
+    address alone. These strong writes come after the fence that made them a release, and so after the accesses that the
+    fence publishes.
     """
 
     serials = itertools.count(1)
@@ -73,7 +75,7 @@ class Knowledge:
             writes = dict(writes)
             for address, pages in other.writes.items():
                 writes[address] = joined(writes[address], pages) if address in writes else pages
-        # Values are shared and not copied where both are the same array.
+        # If both values have the same array, it is shared and not copied.
         until = self.until if self.until is other.until else np.maximum(self.until, other.until)
         return Knowledge(until, joined(self.threads, other.threads), writes, self, other)
 
@@ -90,8 +92,9 @@ def with_time(pages: Pages, block: int, thread: int, blank: Any, time: int) -> P
     return {**pages, block: page}
 
 
-# What a release pattern publishes, by (block, scope) of the pattern's first operation. An acquire pattern learns from
-# those with which its last operation is morally strong. If a program names no narrow scope, all have one key.
+# What release patterns publish, by (block, scope) of each pattern's first operation. An acquire pattern learns from a
+# release pattern if its last operation is morally strong with that first operation. If a program names no scope below
+# .gpu, there is only the key ANYBODY.
 Items = dict[tuple[int, int], Knowledge]
 ANYBODY = (-1, GPU)
 
@@ -111,9 +114,10 @@ def merged(one: Items, other: Items) -> Items:
 
 @dataclass
 class Published:
-    """The last strong write to an address where synchronisation goes on, and what observing it publishes.
+    """The last strong write to an address by which threads synchronise, and the knowledge that the write publishes.
 
-    `own` is the writer's part of `items`. `previous` is what the write has replaced, for those who see it late.
+    `own` is the writer's part of `items`. `previous` is the earlier write that this write has replaced. Threads that
+    see this write late read the earlier one.
     """
 
     time: int
@@ -129,7 +133,8 @@ class Published:
 
 @dataclass
 class Snapshot:
-    """What threads knew when they arrived at a barrier. Others learn it when the barrier completes."""
+    """What threads knew when they arrived at a barrier. Other threads learn the content of a snapshot when the barrier
+    completes."""
 
     row: Any  # times of the threads of their cluster
     knowledge: Knowledge | None

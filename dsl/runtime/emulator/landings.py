@@ -1,9 +1,9 @@
-"""Copies that an mbarrier completes, and who knows that they are complete.
+"""Copies that an mbarrier completes, and the threads for which they are complete.
 
-`cp.async.mbarrier.arrive` makes copies arrive at an mbarrier. A tensor copy (`tensor_copies.py`) arrives with its
-bytes. Then they are complete for those who have waited for that phase, and for what is ordered after such a wait. For
-all others, the issuing thread, too, they stay in flight. So their stamps stay, and a table beside them has the arrival
-of each.
+`cp.async.mbarrier.arrive` makes a thread's earlier copies arrive at an mbarrier. A tensor copy (`tensor_copies.py`)
+arrives when its bytes have come. An arrived copy is complete for threads that have waited for the mbarrier's phase, and
+for accesses that are ordered after such a wait. For all other accesses the copy stays in flight, even for accesses of
+the issuing thread. So the shadow memory keeps the stamps of the copies, and a separate table has their arrivals.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from .stamps import U, threads_of
 
 
 class Landing:
-    """The copies that arrived in one phase of one mbarrier. `waiters` are stamps of waits that saw the phase complete.
+    """The copies that arrived in one phase of one mbarrier. `waiters` has the stamps of the waits that saw the phase
+    complete.
 
-    loads: those of the copies that are tensor copies.
+    `loads` has the copies whose bytes the mbarrier counts, such as tensor copies.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class Landing:
 
     def seen_by(self, stamps: Any) -> None:
         threads = threads_of(stamps)
-        if self.table is None:  # no copy into shared memory came with it
+        if self.table is None:  # no copy of this phase has filled shared memory
             known = np.isin(threads, threads_of(self.waiters))
         else:
             known = self.table.has_waited(self.number, threads)
@@ -41,7 +42,8 @@ class Landing:
                 self.table.seen_by(self.number, threads_of(fresh))
 
     def known(self, addresses: Any, g: Any, lanes: Any) -> Any:
-        """For lanes (positions in the group): is a wait of their own, or one ordered before, among the waiters?"""
+        """For each of `lanes` (positions in the group): has the lane itself waited, or is the wait of another thread
+        ordered before it?"""
         known = np.isin(g.lane("gid")[lanes], threads_of(self.waiters))
         for stamp in self.waiters:
             rest = np.flatnonzero(~known)
@@ -52,15 +54,16 @@ class Landing:
 
 
 class Landings:
-    """For each granule of a shadow: the copy that filled it last, and its landing (0: none)."""
+    """For each granule of a shadow memory: the number of the copy that filled it last, and the number of that copy's
+    landing. 0 means none."""
 
     def __init__(self, count: int, block_lanes: int):
         self.copies = np.zeros(count, np.int64)
         self.landing = np.zeros(count, np.int32)
         self.list: list[Landing] = []
         self.block_lanes = block_lanes
-        # A table of who has waited, since all threads of a block may wait for each of many landings.
-        self.waited = np.zeros((64, block_lanes), bool)  # by landing: which threads of the mbarrier's block
+        # Who has waited is kept as a table, since all threads of a block may wait for each of many landings.
+        self.waited = np.zeros((64, block_lanes), bool)  # by landing and thread of the mbarrier's block
         self.blocks = np.zeros(64, np.int64)
 
     def started(self, units: Any, numbers: Any) -> None:
@@ -72,7 +75,7 @@ class Landings:
         place.put(self.landing, granule, 0)
 
     def land(self, units: Any, number: int, landing: Landing) -> None:
-        """The copy `number` has arrived. Granules that have been filled again since are left alone."""
+        """Records that the copy `number` has arrived. It does not change granules that have been overwritten since."""
         if landing.table is None:
             self.list.append(landing)
             landing.table, landing.number = self, len(self.list)
@@ -83,18 +86,19 @@ class Landings:
         self.landing[own] = landing.number
 
     def has_waited(self, number: int, threads: Any) -> Any:
-        """For each thread of the mbarrier's block: has it waited for this landing?"""
+        """For each of `threads`, which belong to the mbarrier's block: has the thread waited for the landing
+        `number`?"""
         return self.waited[number, (threads % U(self.block_lanes)).astype(np.int64)]
 
     def seen_by(self, number: int, threads: Any) -> None:
-        """These threads have waited. All are of one block, as only the threads of its own block wait for an
-        mbarrier."""
+        """Records that `threads` have waited for the landing `number`. All these threads belong to one block, since
+        only threads of an mbarrier's own block can wait for it."""
         size = U(self.block_lanes)
         self.waited[number, (threads % size).astype(np.int64)] = True
         self.blocks[number] = int(threads[0] // size)
 
     def known(self, units: Any, addresses: Any, g: Any, lanes: Any) -> Any:
-        """For accesses of lanes to granules: does the lane know that the copy there is complete?"""
+        """For each access of a lane to a granule: is the copy that filled the granule complete for the lane?"""
         which = self.landing[units]
         thread = g.lane("gid")[lanes].astype(np.int64)
         known = self.waited[which, thread % self.block_lanes]
@@ -105,8 +109,9 @@ class Landings:
         return known
 
     def known_by_order(self, which: Any, addresses: Any, g: Any, lanes: Any) -> Any:
-        """The same for lanes that have not waited themselves: is a wait ordered before what they do? Each lane is
-        looked up once for each landing, one waiter after another, and mostly knows of the first."""
+        """The same as `known` for lanes that have not waited themselves: is a wait of another thread ordered before the
+        access? Each pair of lane and landing is looked up once. The waits of other threads are tried one after another.
+        Mostly the first of them is ordered before the lane."""
         asked, first, back = np.unique(which.astype(np.int64) * g.n + lanes, return_index=True, return_inverse=True)
         waiters = [self.list[number - 1].waiters for number in which[first].tolist()]
         found, count = np.zeros(len(asked), bool), 0

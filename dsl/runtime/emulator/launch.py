@@ -1,4 +1,4 @@
-"""One launch: it puts the arguments into memory, runs waves of blocks, and keeps findings, counters and results."""
+"""One launch: puts the arguments into memory, runs the blocks in waves, and collects findings, counters and results."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ from .wave import Wave, WaveRegisters
 MOST_THREADS = 1024  # of a block
 BUDGET = 1 << 36  # thread instructions
 TIME_LIMIT = 300.0  # seconds
-# Bytes of registers of a wave. 3 MiB would stay in a second-level cache, but then the small numpy operations of many
-# waves cost more than the cache saves.
+# Most bytes of registers in a wave. 3 MiB would fit a second-level cache. But then there are more waves, and their
+# small numpy operations cost more than the cache saves.
 ROWS_BYTES = 12 << 20
 RESIDENT_WAVES = 16
-# Threads that run at once on the largest device known here, an H100 or H200 of 132 multiprocessors. Blocks beyond these
-# cannot be waited for: a wait for them is a deadlock.
+# Number of threads that run at once on the largest device known here, an H100 or H200 with 132 multiprocessors. If so
+# many threads wait for further blocks, these blocks cannot start, so the wait is a deadlock.
 RESIDENT_LANES = 132 * 2048
-# A seed cuts a launch into at most so many waves: each time that the waves spin in turn costs some milliseconds a
-# wave.
+# With a seed, a launch is cut into at most this many waves. When all waves spin, one turn of each wave costs some
+# milliseconds.
 WAVES_BY_CHANCE = 4
 SPINS = 4  # turns of a wave that only spins, before it lets another wave run
-# Findings that a wait would have prevented: their report names a wait whose "no" the thread ignored.
+# Findings that a wait would have prevented. Their report names the wait whose "no" the thread ignored.
 NEEDS_ORDER = {Kind.RACE, Kind.IN_FLIGHT, Kind.UNINITIALISED}
 Extent = int | Sequence[int]
 # Grid, block, cluster, and (bytes, alignment) of the dynamic shared memory.
@@ -62,9 +62,10 @@ Shape = tuple[Extent, Extent, Extent, tuple[int, int]]
 
 @dataclass
 class Result:
-    """What a launch gives. findings: empty unless they are collected. output: the text that the kernel printed.
-    writers: by watched address, who last wrote each byte of its allocation. notes: findings that strictly are faults
-    but do no harm. touched: the memory that this launch used, for launches that overlap it."""
+    """The result of a launch. `findings` is empty unless findings are collected. `output` is the text that the kernel
+    printed. For each watched address, `writers` has the last writer of each byte of its allocation. `notes` has
+    findings that strictly are faults but do no harm. `touched` has the memory that this launch accessed, for launches
+    that overlap it."""
 
     counters: LaunchCounters
     findings: list[Finding] = field(default_factory=list)
@@ -93,8 +94,8 @@ class BudgetSpent(Exception):
 
 
 class StandsStillError(Exception):
-    """In a rehearsal every thread repeats its loop and nothing changes. `finding` is the report if more blocks are to
-    come."""
+    """Every thread of a rehearsal repeats its loop, and nothing changes. `finding` is the finding to report if there
+    are blocks that have not started yet."""
 
     def __init__(self, finding: Finding):
         super().__init__(str(finding))
@@ -119,7 +120,7 @@ class RunningLaunch:
         time_limit: float = TIME_LIMIT,
         from_middle: bool = False,
     ):
-        """shared: (bytes, alignment) of the dynamic shared memory. Raises LaunchRefusedError."""
+        """`shared` is (bytes, alignment) of the dynamic shared memory. Raises LaunchRefusedError."""
         self.program, self.memory = program, memory
         self.barriers: Mapping[int, str] = {}
         self.overlap: Overlap | None = None
@@ -141,10 +142,10 @@ class RunningLaunch:
         self.blocks = all_blocks if blocks is None else min(align(blocks, self.cluster_size), all_blocks)
         left_out = (all_blocks - self.blocks) // self.cluster_size
         self.first_cluster = left_out // 2 if from_middle else 0
-        if self.blocks * self.block_lanes >> THREAD_BITS:  # a stamp has this many bits for the thread
+        if self.blocks * self.block_lanes >> THREAD_BITS:  # a stamp has THREAD_BITS bits for the thread
             raise LaunchRefusedError(f"{self.blocks} blocks are too many to emulate")
         self.findings, self.notes = list[Finding](), list[Finding]()
-        self.divided = self.judges_divisions = False  # integers, by 0
+        self.divided = self.judges_divisions = False  # divisions of integers by 0
         self.seen: set[tuple[Kind, int]] = set()
         self.output: list[str] = []
         self.spent = 0
@@ -161,32 +162,33 @@ class RunningLaunch:
         self.active: list[Wave] = []
         self.waiting: list[Any] = []  # blocks of the waves to come, the next one last
         self.begun = 0  # threads
-        self.rehearses = self.hurries = False  # only to see whether it stands still; with short turns
+        self.rehearses = self.hurries = False  # runs only to see whether it stands still; with short turns
         self.spins = Spins(self)
         self.lay_out_variables(*shared)
 
     @cached_property
     def proxies(self) -> ProxyFences:
-        """When its threads last executed a proxy fence for shared memory."""
+        """The time at which each thread last executed a proxy fence for shared memory."""
         return ProxyFences(self.blocks * self.block_lanes)
 
     @cached_property
     def global_proxies(self) -> ProxyFences:
-        """The same for global memory."""
+        """The time at which each thread last executed a proxy fence for global memory."""
         return ProxyFences(self.blocks * self.block_lanes)
 
     @cached_property
     def map_proxy(self) -> MapProxy:
-        """What its threads have released and acquired of tensor maps in global memory."""
+        """The releases and acquires of tensor maps in global memory by the launch's threads."""
         return MapProxy(self)
 
     @cached_property
     def init_fences(self) -> ProxyFences:
-        """When its threads last executed a fence.mbarrier_init."""
+        """The time at which each thread last executed a fence.mbarrier_init."""
         return ProxyFences(self.blocks * self.block_lanes)
 
     def check_block(self, function: PtxFunction) -> None:
-        """`.reqntid` states the block's shape, `.maxntid` its largest number of threads (PTX ISA 11.4)."""
+        """Checks the block against `.reqntid`, the required shape, and `.maxntid`, the largest number of threads (PTX
+        ISA 11.4)."""
         if function.required_block is not None and extent(function.required_block) != self.block:
             raise LaunchRefusedError(
                 f"{function.name} is for blocks of {extent(function.required_block)}, not {self.block}"
@@ -215,8 +217,8 @@ class RunningLaunch:
             else:
                 self.reserve(variable)
         self.shared_start = SHARED_START
-        # Dynamic shared memory has its declared alignment, or the launch's, and no more: an odd multiple of it. So a
-        # text that relies on more is found. Triton relies on the driver's 1024 (`shared_alignment`).
+        # Dynamic shared memory begins at an odd multiple of the alignment that the text or the launch states. So a text
+        # that relies on more alignment is found. Triton relies on the driver's 1024 (`shared_alignment`).
         dynamic_start = align(shared, 2 * dynamic) + dynamic if dynamic > 1 else shared
         for variable in variables:
             if variable.space == "shared" and variable.external:
@@ -226,7 +228,7 @@ class RunningLaunch:
         self.dynamic_bytes = shared_bytes
         self.arena = align(self.shared_end, 1024)
         self.local_bytes = align(local, 64)
-        # Without the padding that the emulator puts before the dynamic part.
+        # The padding that the emulator puts before the dynamic part does not count.
         asked = shared - SHARED_START + shared_bytes
         if asked > MOST_SHARED:
             raise LaunchRefusedError(f"a block has {asked} bytes of shared memory, of {MOST_SHARED} at most")
@@ -251,7 +253,7 @@ class RunningLaunch:
         self.addresses[variable.name] = allocation.address
 
     def set_arguments(self, arguments: list[bytes]) -> None:
-        """Puts the parameters one after another, each aligned, and makes the constants of the launch."""
+        """Puts the parameters into memory, one after another and aligned, and makes the constants of the launch."""
         image, offset = bytearray(), 0
         offsets = {}
         for variable, data in zip(self.program.function.params, arguments, strict=True):
@@ -268,8 +270,8 @@ class RunningLaunch:
         # np.frombuffer may read past the end of the last parameter.
         padded = bytes(image) + bytes(64)
         self.constants = [self.constant(entry, padded, offsets) for entry in self.program.code.entries]
-        # A tensor map may have smaller elements than any load of the text: then a granule of the shadow is one such
-        # element.
+        # A tensor map may have smaller elements than any load of the text. Then a granule of the shadow has the size of
+        # such an element.
         global_granule = min([self.program.granules["global"], *self.map_granules(arguments)])
         shadow = Shadow(
             "global", self.memory.top, global_granule, False, False, self.finding, 0, self.program.has_chains
@@ -297,7 +299,7 @@ class RunningLaunch:
         return {address for name in names for address in self.pointed_to(name, image, offsets)}
 
     def pointed_to(self, name: str, image: bytes, offsets: dict[str, int]) -> set[int]:
-        """Start addresses of the allocations that a parameter or variable is or points to."""
+        """Start addresses of the allocations that the parameter or variable `name` lies in or points to."""
         reached = [self.memory.find(self.addresses[name])] if name in self.addresses else []
         size = next((variable.size for variable in self.program.function.params if variable.name == name), 0)
         if size:
@@ -307,21 +309,22 @@ class RunningLaunch:
 
     @cached_property
     def meant(self) -> dict[int, EmulatedAllocation | None]:
-        """Results of `meant_by`, by the number of the instruction."""
+        """The results of `meant_by` so far, by the number of the instruction."""
         return {}
 
     def meant_by(self, site: Site) -> EmulatedAllocation | None:
-        """The array whose pointer an instruction's address is computed from; None if there are several or none."""
+        """The array from whose pointer an instruction computes its address. None if there is no such array or more than
+        one."""
         if site.number not in self.meant:
             names = self.program.accessed_through(site.ins)
             found = {address for name in names for address in self.pointed_to(name, *self.parameters)}
-            # The parameters themselves hold the pointer and are not the array.
+            # The parameters only hold the pointer and are not the array.
             found.discard(self.parameter_memory.address)
             self.meant[site.number] = self.memory.find(found.pop()) if len(found) == 1 else None
         return self.meant[site.number]
 
     def stores_to(self, address: int) -> list[PtxInstruction]:
-        """The stores and atomic operations of the program that may reach the allocation that starts there."""
+        """The stores and atomic operations of the program that may reach the allocation that starts at `address`."""
         return [
             ins
             for name, stores in self.program.stored_through.items()
@@ -350,12 +353,13 @@ class RunningLaunch:
         return None
 
     def is_shared(self, name: str) -> bool:
-        """Whether a variable lies in shared memory: in a cluster it has another address in each block."""
+        """Does the variable `name` lie in shared memory? In a cluster, a shared variable has another address in each
+        block."""
         return name in self.program.variables and self.program.variables[name].space == "shared"
 
     def special(self, name: str) -> int | None:
-        """A special register that is the same for all threads of the launch. Counts are those of an H100: 132
-        multiprocessors with 64 warps each. None for all others."""
+        """The value of a special register that is the same for all threads of the launch. None for all other special
+        registers. Counts of the device are those of an H100: 132 multiprocessors with 64 warps each."""
         shapes = {
             "%ntid": self.block,
             "%nctaid": self.grid,
@@ -382,22 +386,25 @@ class RunningLaunch:
     # Running
 
     def wave_blocks(self) -> int:
-        """Blocks of a wave: whole clusters, at least one, as many as `ROWS_BYTES` of registers allow."""
+        """Number of blocks in a wave. A wave has whole clusters, at least one, and as many as `ROWS_BYTES` of registers
+        allow."""
         row_bytes = sum(self.program.slot_bytes) + 64
-        # At least 4,096 lanes: small numpy operations cost less in large waves.
+        # `ROWS_BYTES` does not limit a wave to fewer than 4,096 lanes, since small numpy operations cost less in large
+        # waves.
         lanes = min(max(ROWS_BYTES // row_bytes, 4096), 32768)
         lanes = min(lanes, (64 << 20) // max(self.local_bytes, 1))
         cluster_lanes = self.block_lanes * self.cluster_size
         clusters = max(lanes // cluster_lanes, 1)
-        # Vector clocks have a word for each pair of threads of a cluster: 32 MiB of them at most.
+        # Vector clocks have a word for each pair of threads of a cluster. They take at most 32 MiB.
         if self.program.needs_clocks:
             clusters = max(min(clusters, (32 << 20) // (4 * cluster_lanes**2)), 1)
         clusters = max(min(clusters, (64 << 20) // (self.arena * self.cluster_size)), 1)
         return clusters * self.cluster_size
 
     def fewer(self, size: int, clusters: int) -> int:
-        """Blocks of a wave, chosen by the seed so that there are a few waves. Then blocks of a later wave find the work
-        of an earlier one done; in one wave all blocks would meet it in progress."""
+        """Number of blocks in a wave, chosen by the seed so that there are a few waves. With several waves, blocks of a
+        later wave find the work of an earlier wave done. In a single wave, all blocks would find each other's work in
+        progress."""
         least, most = max(-(-clusters // WAVES_BY_CHANCE), 1), size // self.cluster_size
         doublings = max(min(most, clusters) // least, 1).bit_length()
         return min(least << int(self.random.integers(doublings)), most) * self.cluster_size
@@ -419,15 +426,15 @@ class RunningLaunch:
                 self.rotate()
         if self.device.shadow is not None and self.device.shadow.reductions is not None:
             self.device.shadow.reductions.end_launch(self.clock.now)
-        # Undefined quotients are followed in a second run only, since few launches divide by 0.
+        # Only a second run tracks undefined quotients, since few launches divide by 0.
         if self.divided and self.judges_divisions and not self.program.divisions:
             raise DividedError
         self.end_scratch()
 
     def rehearse(self, phases: list[Any]) -> bool:
-        """Runs the clusters of each phase together, after those of the phases before. True if all ended; False if a
-        rehearsal may not take that long. Raises StandsStillError if they stand still."""
-        # Short turns, but not with mbarriers: each wait of them may say "no" 128 times first (`mbarriers.py`).
+        """Runs the phases one after another, and the clusters of a phase together. Returns True if all clusters end,
+        and False if the rehearsal reaches a limit first. Raises StandsStillError if the clusters stand still."""
+        # Waves get short turns, unless there are mbarriers: each wait may first answer "no" 128 times (`mbarriers.py`).
         self.rehearses, self.hurries = True, not self.program.has_mbarriers
         size = self.wave_blocks()
         with np.errstate(all="ignore"), suppress(BudgetSpent):
@@ -452,7 +459,7 @@ class RunningLaunch:
         self.begun += int(wave.exists.sum())
 
     def rotate(self) -> None:
-        """Runs each active wave until it ends or only spins. When all spin, further blocks are admitted."""
+        """Runs each active wave until it ends or only spins. When all waves spin, lets further blocks start."""
         for wave in list(self.active):
             until = wave.turns + (1 if self.hurries else SPINS)
             while wave.turns < until or (len(self.active) == 1 and not self.may_admit(wave, until)):
@@ -464,8 +471,8 @@ class RunningLaunch:
                     self.stuck()
                 if self.rehearses and self.spins.steps > MOST_STEPS:
                     raise BudgetSpent
-        # Blocks that stand still may wait for blocks that have not started. They may start as long as a device has
-        # room.
+        # Blocks that stand still may wait for blocks that have not started. Further blocks start as long as a device
+        # has room.
         is_stuck = self.spins.rotated(self.active)
         resident = sum(wave.lanes for wave in self.active)
         if self.waiting and (len(self.active) < RESIDENT_WAVES or (is_stuck and resident < RESIDENT_LANES)):
@@ -474,7 +481,7 @@ class RunningLaunch:
             self.stuck()
 
     def all_spaces(self) -> list[Space]:
-        """Each memory that the active waves may write."""
+        """All memory spaces that the active waves may write."""
         return [
             self.device,
             *(space for wave in self.active for name, space in wave.spaces.items() if name != "global"),
@@ -483,7 +490,7 @@ class RunningLaunch:
     def end(self, wave: Wave) -> None:
         wave.causality.end()
         wave.products.end()
-        # After a fault the rest would be reported as a consequence: what did not run has not waited, either.
+        # After a fault these checks would report its consequences: a thread that did not run on has not waited, either.
         if not self.findings:
             wave.register_counts.end()
             wave.stores.end()
@@ -493,15 +500,15 @@ class RunningLaunch:
         vars(wave).clear()
 
     def dissolve(self) -> None:
-        """Drops all that a launch holds. It and its waves refer to each other, so their arrays and the program would
-        stay until a garbage collection: the tests of matrix products left it 8.4 million objects, and now leave 2.5
-        million."""
+        """Drops all that the launch holds. The launch and its waves refer to each other, so without this call their
+        arrays and the program would stay until a garbage collection. Without this call, the tests of matrix products
+        left 8.4 million objects to the garbage collector. With it, they leave 2.5 million."""
         for wave in self.active:
             vars(wave).clear()
         vars(self).clear()
 
     def registers_of(self, lanes: int) -> WaveRegisters:
-        """The registers of an ended wave with as many lanes, or new ones."""
+        """Registers for a wave of `lanes` lanes: those of an ended wave of the same size, or new ones."""
         for index, spare in enumerate(self.spare_registers):
             if spare.lanes == lanes:
                 del self.spare_registers[index]
@@ -510,8 +517,8 @@ class RunningLaunch:
         return WaveRegisters(self, lanes)
 
     def may_admit(self, wave: Wave, until: int) -> bool:
-        """Only a program that polls memory can wait for other blocks. The waves of any other program run to their
-        end."""
+        """May another wave run now? Only a program that polls memory can wait for other blocks. In other programs, each
+        wave runs to its end before the next one starts."""
         return self.program.waits_for_memory and wave.turns >= until
 
     # Findings
@@ -522,7 +529,7 @@ class RunningLaunch:
     def report(
         self, kind: Kind, message: str, g: Any, lane: int, site: Site | None, last_writer: str | None = None
     ) -> None:
-        """Raises a finding, or keeps the first of its kind for each instruction."""
+        """Raises a finding, or keeps the first finding of each kind for each instruction."""
         finding = self.described(kind, message, g, lane, site, last_writer)
         if self.on_finding == "raise":
             raise EmulatorError(finding)
@@ -532,7 +539,8 @@ class RunningLaunch:
             self.findings.append(finding)
 
     def note(self, kind: Kind, message: str, g: Any, lane: int, site: Site, last_writer: str | None) -> None:
-        """Keeps the first note of its kind for each instruction: strictly a fault, but without harm."""
+        """Keeps the first note of each kind for each instruction. A note describes what strictly is a fault but does no
+        harm."""
         if (kind, -2 - site.number) not in self.seen:
             self.seen.add((kind, -2 - site.number))
             self.notes.append(self.described(kind, message, g, lane, site, last_writer))
@@ -553,7 +561,7 @@ class RunningLaunch:
         return self.origins.who(gid, stamp)
 
     def writer(self, stamp: int) -> tuple[Location | None, int | None, str]:
-        """Of a store: its place in the source, its line of PTX, and its thread."""
+        """(source location, line of the PTX, text that names the thread) of the store with the stamp `stamp`."""
         site, who = self.site_of(stamp), self.who(int(threads_of(stamp)), stamp & SITE_MASK)
         return (None, None, who) if site is None else (site.location, site.ptx_line, who)
 
@@ -564,7 +572,7 @@ class RunningLaunch:
             end_scratch(self.device.shadow, self.memory.data, self.memory.scratch, self.writer)
 
     def writers(self, address: int) -> Writers | None:
-        """Who last wrote each byte of the allocation at an address; None where no store of the program reaches it."""
+        """The last writer of each byte of the allocation at `address`. None if there is no such allocation."""
         shadow, allocation = self.device.shadow, self.memory.find(address)
         if shadow is None or allocation is None:
             return None
@@ -582,8 +590,8 @@ class RunningLaunch:
             self.stop(Kind.TIME, limit, g, segment.counters[-1][0] if segment.counters else None)
 
     def stuck(self) -> None:
-        """Every thread that can run repeats a loop, and nothing changes any more."""
-        # The message names a loop that polls, if one runs; else the segment that would run next.
+        """Reports that every thread that can run repeats a loop, and that nothing changes any more."""
+        # The report names a polling loop if one runs, else the segment that would run next.
         message = "every thread that can run repeats its loop, and nothing changes any more"
         polls, wave = self.spins.current(), self.active[0]
         if self.rehearses:
@@ -599,7 +607,7 @@ class RunningLaunch:
         self.stop(Kind.DEADLOCK, message, g, counted[-1][0] if counted else None)
 
     def stop(self, kind: Kind, message: str, g: Any, site: Site | None) -> None:
-        """Ends the launch with a finding at the loop that waits, or else at `site`."""
+        """Ends the launch with a finding. The finding names a polling loop if one runs, else `site`."""
         polls = self.spins.current()
         blocks = sum(map(len, self.waiting))
         self.report(kind, message, g, 0, polls[0].site if polls else site, self.spins.text(blocks))
@@ -614,8 +622,9 @@ class RunningLaunch:
         return found
 
     def count_ptx_lines(self, result: LaunchCounters) -> None:
-        """Counters by line of the PTX. This is a loop over all instructions (10,581 in a kernel with 1,137 kinds of
-        lines), so only launches with `ptx_lines` pay for it. The waits of atomics are known by now."""
+        """Adds counters by line of the PTX to `result`. This takes a loop over all instructions (10,581 in a kernel
+        with 1,137 kinds of lines), so only launches with `ptx_lines` pay for it. The waits of atomics must have been
+        counted before."""
         found, runs = result.by_ptx_line, result.runs_of_ptx_lines
         for segment in self.program.segments:
             warps, lanes = self.segment_warps[segment.number], self.segment_lanes[segment.number]
@@ -658,8 +667,8 @@ class RunningLaunch:
     def prepare(
         self, arguments: list[bytes], barriers: Mapping[int, str], after: Sequence[Touched] | None, keeps: bool
     ) -> None:
-        """Sets the state before the run: arguments, and what the launches in front have touched. Parameters as of
-        `emulate`."""
+        """Sets the arguments, and the record of memory that earlier, overlapping launches have touched. The parameters
+        are those of `emulate`."""
         self.barriers = barriers
         self.set_arguments(arguments)
         if after is not None or keeps:
@@ -679,13 +688,15 @@ class RunningLaunch:
         return self.overlap.touched(shared, self.program.function.name)
 
     def main_file(self) -> str | None:
-        """The file of the kernel: where its first instruction with a `.loc` belongs after inlining."""
+        """The file of the kernel. This is the file of the first instruction with a `.loc`. If that instruction was
+        inlined, it is the file that it was inlined into."""
         located = (site.location.chain()[-1].file for site in self.program.code.sites if site.location)
         return next(located, None)
 
 
 def line_in(location: Location | None, file: str | None) -> int | None:
-    """The innermost line of a chain that is in the file. Compilers write line 0 for "no line", so it counts as none."""
+    """The innermost line of `location`'s chain of inlined calls that lies in `file`. Compilers write line 0 for "no
+    line", so line 0 is skipped."""
     if location is None:
         return None
     return next((place.line for place in location.chain() if place.file == file and place.line), None)
@@ -718,19 +729,23 @@ def emulate(
     """Runs one entry of a PTX text. Writes its array arguments back, unless there is a finding.
 
     `args` are numpy arrays (copied to device memory and back), scalars, `bytes` for structs by value, pointers of a
-    `Memory` and maps of tensors there (`TensorMapArgument`). `shared_bytes` is the dynamic shared memory of a block,
-    aligned as the text declares and no more, so that texts which rely on more are found; `shared_alignment` states what
-    a driver is known to give. `budget` is the limit of thread instructions, `time_limit` that of seconds. A `seed`
-    other than 0 permutes blocks and the order of atomics, and starts some blocks later. With `on_finding="raise"` the
-    first finding is raised as `EmulatorError`. With "collect" the first of each kind and instruction is kept, and the
-    run goes on where it can. A fault that does no harm is a note of the result. `watch` holds addresses: the result
-    says who last wrote each byte of their allocations. With `blocks` only that many of the grid's first blocks run, in
-    whole clusters, to count what a block costs; with `from_middle` those in the middle of the grid, where most blocks
-    have no edge. `barriers` describes mbarriers, by their offsets in the dynamic shared memory. `ptx_lines` keeps
-    counters by line of the PTX, too. `after` is what launches in front have touched that may still run (`overlap.py`);
-    with `keeps` the result has the same of this launch. `divisions`: report uses of integers divided by 0. Raises
-    `PtxError` for PTX that cannot be read or is not known, and LaunchRefusedError for a target that `arch` does not
-    run.
+    `Memory`, and tensor maps in a `Memory` (`TensorMapArgument`). `shared_bytes` is the size of a block's dynamic
+    shared memory. The dynamic shared memory has exactly the alignment that the text declares, so that texts that rely
+    on more are found. `shared_alignment` states an alignment that a driver is known to give. `budget` limits the thread
+    instructions, and `time_limit` the seconds. A `seed` other than 0 permutes blocks and the order of atomics, and
+    starts some blocks later.
+
+    With `on_finding="raise"`, the first finding is raised as `EmulatorError`. With "collect", the first finding of each
+    kind and instruction is kept, and the run goes on where it can. A fault that does no harm becomes a note of the
+    result. `watch` has addresses. For the allocation at each of these addresses, the result states the last writer of
+    each byte. With `divisions`, uses of integers divided by 0 are reported, too. Raises `PtxError` for PTX that cannot
+    be read or is not supported, and LaunchRefusedError for a target that `arch` does not run.
+
+    With `blocks`, only that many of the grid's first blocks run, in whole clusters, to count what a block costs. With
+    `from_middle`, these blocks are taken from the middle of the grid, where most blocks have no edge. `barriers`
+    describes mbarriers, by their offsets in the dynamic shared memory. With `ptx_lines`, the result also has counters
+    by line of the PTX. `after` has the memory touched by earlier launches that may still run (`overlap.py`). With
+    `keeps`, the result has the memory that this launch touched.
     """
     keep_freed_memory()
     limits = seed, budget, on_finding, blocks, time_limit, from_middle
@@ -764,8 +779,8 @@ def run_once(
     ptx_lines: bool,
     divisions: bool,
 ) -> Result:
-    """Runs one launch as `emulate` does. Raises DividedError, with memory as it was, if it divides by 0 and the program
-    does not follow that."""
+    """Runs one launch as `emulate` does. Restores memory and raises DividedError if the launch divides by 0 and
+    `program` does not track the quotients."""
     arguments = Arguments(program, args)
     memory = arguments.memory
     may_go_again = divisions and program.divides and not program.divisions
@@ -793,8 +808,9 @@ def run_once(
 
 @dataclass
 class Rehearsed:
-    """The end of a rehearsal. found: where it stands still. output: what the kernel had printed. has_ended: all blocks
-    ended. begun: clusters that have begun."""
+    """The end of a rehearsal. `found` is the finding if the rehearsal stands still. `output` is the text that the
+    kernel had printed. `has_ended` is true if all blocks have ended. `begun` is the number of clusters that have
+    begun."""
 
     found: Finding | None
     output: str
@@ -810,14 +826,15 @@ def rehearsed(
     barriers: Mapping[int, str],
     phases: list[Any],
 ) -> Rehearsed:
-    """Runs the clusters phase after phase and restores memory. Other findings are left to the launch itself."""
+    """Runs the clusters of `phases`, one phase after another, and restores memory. It reports only a standstill. All
+    other findings are left to the launch itself."""
     arguments = Arguments(program, args)
     memory = arguments.memory
     before = memory.data[: memory.top].copy()
     launch: RunningLaunch | None = None
     try:
         _, budget, _, _, time_limit, _ = limits
-        # Seed 0, so that a rehearsal is the same each time. Findings are collected and dropped.
+        # The seed is 0, so that a rehearsal is the same each time. Findings are collected and dropped.
         launch = RunningLaunch(program, *shape, memory, 0, budget, "collect", None, time_limit)
         launch.prepare(arguments.images(), barriers, None, False)
         return Rehearsed(None, "", launch.rehearse(phases), launch.begun_clusters)
@@ -835,7 +852,8 @@ def rehearsed(
 def wait_for_later(
     program: EmulatedProgram, args: Sequence[Any], shape: Shape, limits: tuple[Any, ...], barriers: Mapping[int, str]
 ) -> Rehearsed | None:
-    """Where the first blocks of a launch stand still because they wait for later blocks, which do not wait for them."""
+    """Finds the place where the first blocks of a launch stand still because they wait for later blocks. None if no
+    block stands still, or if the later blocks also wait for the first blocks."""
     told = program, args, shape, limits, barriers
     cluster = program.function.required_cluster or shape[2]
     clusters = np.arange(volume(extent(shape[0])) // volume(extent(cluster)))
@@ -843,15 +861,16 @@ def wait_for_later(
     first, later = np.split(clusters, [stands.begun])
     if stands.found is None or not len(later):
         return None
-    # If the later clusters end without the first ones, these wait for blocks that may never start: a deadlock. Else it
-    # is a grid barrier, and whoever launches must know that all blocks fit.
+    # If the later clusters end without the first ones, the first ones wait for blocks that may never start, which is a
+    # deadlock. Otherwise the wait is a grid barrier, and whoever launches the kernel must know that all blocks fit.
     last = doubled(later[::-1][:FEW]) + ([first] if len(later) <= FEW else [])
     return stands if rehearsed(*told, last).has_ended or rehearsed(*told, [later, first]).has_ended else None
 
 
 @lru_cache(maxsize=32)
 def program_of(ptx: str, entry: str, divisions: bool = False) -> EmulatedProgram:
-    """A program is the same for all launches of a text, so each text is read once."""
+    """The program of the entry `entry` in the text `ptx`. All launches of a text share the program, so each text is
+    read once."""
     module = read_module(ptx)
     check_module(module)
     return EmulatedProgram(module, entry, divisions)

@@ -1,13 +1,14 @@
-"""How much the emulator reads and lays out. Beyond these limits it refuses the text, with its line, and does not grow.
+"""Limits on the PTX that the emulator accepts. The emulator refuses a text beyond a limit and names the line, before
+its own memory grows.
 
-Each limit is far above what compilers emit, and low enough that a text at all of them is read or refused within 5 s and
-1 GB.
+Each limit is far above what compilers emit. A text that reaches all limits is still read or refused within 5 s and 1
+GB.
 """
 
 MOST_TEXT = 64 << 20  # bytes of a PTX text
-MOST_REGISTERS = 100_000  # that one function declares
-MOST_DEPTH = 100  # braces in braces; and signs and brackets in a constant, where the reader recurses
-# Of a kernel, with its calls inlined: calls in calls may double the text at each level.
+MOST_REGISTERS = 100_000  # registers that one function declares
+MOST_DEPTH = 100  # nested braces; nested signs and brackets in a constant, where the reader recurses
+# Instructions of a kernel with its calls inlined. Nested calls may double the text at each level.
 MOST_INSTRUCTIONS = 50_000
 MOST_VARIABLE = 1 << 28  # bytes of all `.global` variables
 MOST_ALIGNMENT = 1 << 16  # bytes

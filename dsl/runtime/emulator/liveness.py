@@ -7,16 +7,18 @@ from collections.abc import Iterator
 
 
 class Living:
-    """For each block, the registers that some path uses before writing them.
+    """For each basic block, the registers that are live at its start. Some path from there reads them before it writes
+    them.
 
-    `exposed` are those that a block uses before it writes them, `written` all that it writes, `targets` where it may go
-    on. Sets of names are integers, a bit for each name: there are hundreds of registers in hundreds of blocks. That
-    took the building of 14 kernels of attention and matmul from 1.75 to 1.35 s.
+    `exposed` has the registers that a block reads before it writes them. `written` has all registers that it writes.
+    `targets` has the numbers of the blocks that may follow it. Sets of registers are integers with one bit for each
+    register, since there are hundreds of registers in hundreds of blocks. With sets as integers, 14 kernels of
+    attention and matmul are built in 1.35 s instead of 1.75 s.
     """
 
     def __init__(self, exposed: list[set[str]], written: list[set[str]], targets: list[list[int]]):
-        # A register that no block uses before writing it is live nowhere.
-        some = set().union(*exposed)  # nothing else is live at the start of a block
+        # A register that no block reads before writing it is live at no block's start.
+        some = set().union(*exposed)  # only these can be live at the start of a block
         self.names = sorted(some)
         bits = {name: 1 << at for at, name in enumerate(self.names)}
         asked = [sum(map(bits.__getitem__, each)) for each in exposed]
@@ -24,7 +26,7 @@ class Living:
         self.at_starts = live_at_starts(asked, kept, targets)
 
     def names_in(self, found: int) -> Iterator[str]:
-        """The registers of a set."""
+        """The names of the registers in the set `found`."""
         while found:
             lowest = found & -found
             yield self.names[lowest.bit_length() - 1]
@@ -32,14 +34,14 @@ class Living:
 
 
 def live_at_starts(exposed: list[int], kept: list[int], targets: list[list[int]]) -> list[int]:
-    """The live sets of all blocks. `kept` are the registers that a block does not write. A block is looked at again
-    only if more has become live after it."""
+    """The set of live registers at the start of each block. `kept` has the registers that a block does not write. A
+    block is visited again only if more registers have become live at the start of a block that follows it."""
     live = list(exposed)
     before: list[list[int]] = [[] for _ in targets]
     for number, following in enumerate(targets):
         for target in following:
             before[target].append(number)
-    # From the last block on, as what is live flows backwards.
+    # Blocks are visited from the last one on, since liveness propagates backwards.
     waiting = deque(reversed(range(len(targets))))
     is_waiting = [True] * len(targets)
     while waiting:

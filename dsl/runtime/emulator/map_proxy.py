@@ -1,10 +1,11 @@
-"""Tensor maps in global memory: who has made changes of them known to the copies that read them.
+"""Tensor maps in global memory: checks that changes of a map are visible to the tensor copies that read it.
 
-Copies read maps by a proxy of their own. A map that ordinary stores have changed (`tensormap.replace` is one) must be
-released after the write: by a `fence.proxy.tensormap::generic.release`, or by the `tensormap.cp_fenceproxy` that wrote
-it. After that and before the copy, a `fence.proxy.tensormap::generic.acquire` of its address must come. A thread needs
-both even for its own map. A map from before the launch must be acquired, too (PTX ISA 8.9.4: this proxy alone is not
-acquired at a kernel's start). Parameters and constants need nothing.
+Tensor copies read maps through the tensormap proxy. If ordinary stores have changed a map (`tensormap.replace` is such
+a store), the change must be released. The release is a `fence.proxy.tensormap::generic.release`, or the
+`tensormap.cp_fenceproxy` that wrote the map. A `fence.proxy.tensormap::generic.acquire` of the map's address must come
+between the release and the copy. A thread needs the release and the acquire even for a map that it wrote itself. A map
+that was written before the launch must be acquired, too. A kernel's start acquires for all proxies but the tensormap
+proxy (PTX ISA 8.9.4). Maps in parameters and constants need no fences.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from .shadow import WRITES
 from .stamps import LAST_TIME, SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of
 from .tensor_maps import BYTES
 
-# No stamp of a write is equal to this.
+# A value that is not the stamp of any write.
 NEVER = U((1 << 64) - 1)
 
 
 @dataclass(frozen=True)
 class MapRelease:
-    """A release of what a thread has written, and of what barriers had made known to it by then.
+    """A release by one thread. The release covers the thread's own writes and the writes that barriers have ordered
+    before the release.
 
-    whole_warp: by all lanes of its warp together. row: times of the threads of its cluster, if they have vector clocks.
+    `whole_warp` is true if all lanes of the thread's warp release together. `row` has the times of the threads of the
+    cluster, if there are vector clocks.
     """
 
     thread: int
@@ -41,7 +44,7 @@ class MapRelease:
     whole_warp: bool = False
 
     def covers(self, write: int, block_lanes: int) -> bool:
-        """Is the write with this stamp before the release?"""
+        """Is the write with the stamp `write` ordered before the release?"""
         thread, time = int(threads_of(U(write))), write >> TIME_SHIFT
         if time == LAST_TIME:
             return False
@@ -60,21 +63,21 @@ class MapRelease:
 
 @dataclass(frozen=True)
 class MapAcquire:
-    """What a thread has acquired of a map: the last writes to it at that time, NEVER for those that nobody had
-    released."""
+    """An acquire of a map by one thread. For each granule of the map, `writes` has the stamp of the last write at that
+    time. The stamp is replaced by NEVER if no thread had released that write."""
 
     time: int
     writes: Any
 
 
 class MapProxy:
-    """What the threads of a launch have released and acquired."""
+    """Releases and acquires of tensor maps by the threads of a launch."""
 
     def __init__(self, launch: Any):
         self.launch = launch
         # By cluster, the last release of each thread and scope.
         self.releases: dict[int, dict[tuple[int, int], MapRelease]] = {}
-        self.copied: dict[int, dict[int, MapRelease]] = {}  # those of `tensormap.cp_fenceproxy`, by address and warp
+        self.copied: dict[int, dict[int, MapRelease]] = {}  # of `tensormap.cp_fenceproxy`, by address and warp
         self.acquired: dict[int, dict[int, MapAcquire]] = {}  # by address and thread
 
     # Fences
@@ -87,7 +90,8 @@ class MapProxy:
             known[found.thread, scope] = found
 
     def release_copy(self, g: Any, lane: int, address: int, scope: int) -> None:
-        """A warp has copied a map to this address. Its lowest lane stands for all of them."""
+        """Records that a warp has copied a map to `address`. The warp's lowest lane, `lane`, stands for all its
+        lanes."""
         found = self.made(g, lane, self.launch.clock.tick(), scope, whole_warp=True)
         self.copied.setdefault(address, {})[found.thread >> 5] = found
 
@@ -98,7 +102,7 @@ class MapProxy:
         return MapRelease(int(g.lane("gid")[lane]), time, scope, *since, row, whole_warp)
 
     def acquire(self, g: Any, addresses: Any, scope: int) -> None:
-        """Each lane acquires the writes at its address that it knows to be released."""
+        """Each lane acquires the writes at its address whose release is ordered before this acquire."""
         time = self.launch.clock.tick()
         for lane, address in enumerate(addresses.tolist()):
             writes = self.writes_at(address)
@@ -108,7 +112,8 @@ class MapProxy:
             self.acquired.setdefault(address, {})[int(g.lane("gid")[lane])] = MapAcquire(time, writes)
 
     def is_released(self, write: int, address: int, g: Any, lane: int, scope: int) -> bool:
-        """Is there a release of the write before this lane, with scopes that include both?"""
+        """Has `write` been released? The release must be ordered before `lane`, and the scopes must include both
+        threads."""
         cluster = self.releases.get(int(threads_of(U(write))) // g.ordering.cluster_lanes, {})
         for found in (*self.copied.get(address, {}).values(), *cluster.values()):
             if not found.covers(write, g.wave.block_lanes) or not self.is_before(found, g, lane):
@@ -129,7 +134,8 @@ class MapProxy:
     # Uses
 
     def writes_at(self, address: int) -> Any:
-        """The last write to each granule of a map, 0 without one in this launch."""
+        """The stamp of the last write to each granule of a map. The stamp is 0 if the launch has not written the
+        granule."""
         shadow = self.launch.device.shadow
         first, count = (address - GLOBAL_WINDOW) // shadow.granule, BYTES // shadow.granule
         found = np.zeros(count, U)
@@ -139,13 +145,13 @@ class MapProxy:
         return found
 
     def check_use(self, address: int, g: Any, site: Site) -> None:
-        """Reports the first lane that uses a map that it has not acquired."""
+        """Reports the first lane that uses the map at `address` without an acquire of it."""
         writes, acquired = self.writes_at(address), self.acquired.get(address, {})
         for lane in range(g.n):
             own = acquired.get(int(g.lane("gid")[lane]))
             if own is not None and (own.writes == writes).all():
                 continue
-            # Another thread may have acquired the map, and a barrier ordered that before this copy.
+            # Another thread may have acquired the map, if a barrier has ordered the acquire before this copy.
             others = list(acquired.items())
             times = [each.time for _, each in others]
             before = ordered([thread for thread, _ in others], times, g, lane)
@@ -167,6 +173,7 @@ class MapProxy:
 
 
 def ordered(threads: list[int], at: list[int], g: Any, lane: int) -> Any:
-    """Is what each thread did at a time before what the lane does now?"""
+    """For each thread of `threads`: is what it did at its time in `at` ordered before the current instruction of
+    `lane`?"""
     stamps = np.array(threads, U) << U(THREAD_SHIFT) | np.array(at, U) << U(TIME_SHIFT)
     return g.ordering.ordered(stamps, np.zeros(len(stamps), np.int64), g, np.full(len(stamps), lane))

@@ -1,13 +1,14 @@
-"""`mma.sync`, `ldmatrix` and `stmatrix` of many warps at once: registers in, registers out.
+"""Computes `mma.sync`, `ldmatrix` and `stmatrix` for many warps at once, on arrays of registers.
 
-A register is an array [warps, 32] of uint32, or of uint64 if it holds one f64. A fragment is a list of registers, in
-the order of the operand's braces. The maps from (lane, element of the lane) to (row, column) are those of PTX ISA,
-"Matrix multiply-accumulate operation using mma instruction", one section for each shape. Tables are built once for a
-fragment.
+A register is an array [warps, 32] of uint32, or of uint64 if each element is one f64. A fragment is a list of
+registers, in the order of the operand's braces. The PTX ISA states the maps from (lane, element of the lane) to (row,
+column), in one section for each shape ("Matrix multiply-accumulate operation using mma instruction"). A table is built
+only once for each fragment.
 
-Integers are exact. f64 is a chain of fused multiply-adds from C along ascending k, which equals an H200 to the bit.
-Other floats are a bounded model: products are exact, they and C are added in float64 and rounded once, to nearest even,
-to the type of D. Hardware adds in another order and precision, which the ISA leaves open.
+Integer results are exact. An f64 result is a chain of fused multiply-adds that begins with C and runs along ascending
+k. The emulator's f64 results equal those of an H200 to the bit. Results of other float types follow a model with a
+bounded error. The products are exact. The products and C are added in float64, and the sum is rounded once, to nearest
+even, to the type of D. Hardware adds in another order and with another precision. The ISA leaves both open.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ def parse_shape(shape: str) -> tuple[int, int, int]:
 
 
 class WarpProduct(NamedTuple):
-    """What one warp does in an `mma.sync` or a `wgmma`, whose rows four warps share. products: multiply-adds, counted
-    as the 16-bit ones that take as long. Their time is proportional to the width, except that one of f64 takes sixteen
-    times as long (989 and 67 TFLOPS, H100 data sheet). operand_bytes: what a `wgmma` reads of shared memory for it."""
+    """The work of one warp in an `mma.sync` or a `wgmma`. Four warps share the rows of a `wgmma`. `products` counts
+    multiply-adds, each as the number of 16-bit multiply-adds that take the same time. The time of a multiply-add is
+    proportional to the width of its operands. Only f64 takes sixteen times as long as f16 (989 and 67 TFLOPS, H100 data
+    sheet). `operand_bytes` is the number of bytes that a `wgmma` reads from shared memory for the warp."""
 
     products: int = 0
     operand_bytes: int = 0
@@ -46,35 +48,38 @@ NO_PRODUCT = WarpProduct()
 
 
 def warp_product(opcode: Sequence[str], in_registers: bool = True) -> WarpProduct:
-    """in_registers: whether the left operand is in registers."""
+    """The work of one warp in an instruction. `in_registers` is true if the left operand is in registers."""
     at = next(i for i, word in enumerate(opcode) if word[0] == "m" and word[1:2].isdigit())
     m, n, k = parse_shape(opcode[at])
     types = [word for word in opcode[at + 1 :] if word in _WIDTH or word == "b1"]
     a_type = types[1]
     rows = m // 4 if opcode[0] == "wgmma" else m
-    # (times, over) 16-bit multiply-adds for each of this type.
+    # By type, (times, over): a multiply-add counts as times / over 16-bit multiply-adds.
     weights = {"f64": (16, 1), "b1": (1, 16)}
     width = _WIDTH.get(a_type, 16)
     times, over = weights.get(a_type, (width, 16))
     products = rows * n * k * times // over
     if opcode[0] != "wgmma":
         return WarpProduct(products)
-    # B is read once for the four warps, so each counts a quarter of it. An instruction of 64 x 256 x 16 takes 83
-    # wavefronts on an H200, of which its operands are 80: 10,240 bytes.
+    # B is read once for the four warps, so each warp counts a quarter of B. An instruction of 64 x 256 x 16 takes 83
+    # wavefronts on an H200. Its operands of 10,240 bytes take 80 of these wavefronts.
     return WarpProduct(products, (n // 4 + (0 if in_registers else rows)) * k * width // 8)
 
 
 def _is_quad(mnk: tuple[int, int, int], a_type: str) -> bool:
-    """mma.m8n8k4 with f16: four products, each by the lanes {4q..4q+3} and {16+4q..16+4q+3} of quad pair q."""
+    """Is the instruction mma.m8n8k4 with f16? It has four products. The lanes {4q..4q+3} and {16+4q..16+4q+3} are quad
+    pair q and compute product q."""
     return mnk == (8, 8, 4) and a_type == "f16"
 
 
 @cache
 def _places(operand: str, rows: int, words: int, per_word: int, layout: str) -> Array:
-    """Where register r of each lane lies in an operand of quad pairs: [32, registers] into flat [matrix, row, word].
+    """The place of each lane's registers in an operand of quad pairs: an array [32, registers] of indices into the flat
+    array [matrix, row, word].
 
-    `operand` is "a" with rows of A, "b" with columns of B as rows, "c" (C and D) with rows; col for A and row for B
-    have K as rows.
+    The rows of this array are rows of A if `operand` is "a", and columns of B if `operand` is "b". If `operand` is "c",
+    the rows are rows of C or D. If A has the layout col, or B the layout row, the rows of the array run along K
+    instead.
     """
     lane, r = np.arange(32)[:, None], np.arange(rows * words * 4 // 32)[None, :]
     upper = np.where(lane < 16, 0, 4)
@@ -89,7 +94,7 @@ def _places(operand: str, rows: int, words: int, per_word: int, layout: str) -> 
 
 @cache
 def _sources(operand: str, rows: int, words: int, per_word: int, layout: str) -> Array:
-    """The inverse of `_places`: for each word of the operand, lane * registers + register."""
+    """The inverse of `_places`: for each word of the operand, the index lane * registers + register."""
     places = _places(operand, rows, words, per_word, layout).ravel()
     sources = np.empty(places.size, np.intp)
     sources[places] = np.arange(places.size)
@@ -97,12 +102,13 @@ def _sources(operand: str, rows: int, words: int, per_word: int, layout: str) ->
 
 
 def _parts(matrices: Array, operand: str, per_word: int) -> list[Array]:
-    """What each register holds of matrices [warps, rows, words], as views [warps, 8, 4] with one element a lane.
+    """Splits matrices [warps, rows, words] into the parts that single registers hold. A part is a view [warps, 8, 4]
+    with one element for each lane.
 
-    Registers are words: 32 bits, or one f64. All shapes but the quad pairs follow one rule, with groupID = lane / 4,
-    threadID_in_group = lane % 4: a word of A or B, or of C with two f16, is at row groupID + 8 i and word
-    threadID_in_group + 4 j, registers counted with i fastest; a C of whole words has two at columns
-    2 threadID_in_group and the next one, then 8 rows further.
+    A register is one word: 32 bits, or one f64. All shapes but the quad pairs follow one rule, with groupID = lane / 4
+    and threadID_in_group = lane % 4. A word of A or B, or of C with two f16, is at row groupID + 8 i and word
+    threadID_in_group + 4 j. Registers are counted with i fastest. If a word of C is one element, a lane has the two
+    columns 2 threadID_in_group and 2 threadID_in_group + 1. The lane's next two registers are 8 rows further.
     """
     warps, rows, words = matrices.shape
     if operand == "c" and per_word == 1:
@@ -113,12 +119,14 @@ def _parts(matrices: Array, operand: str, per_word: int) -> list[Array]:
 
 
 def _quarters(words: Array) -> Array:
-    """uint32 [..., 4] as [...] of 16 bytes: numpy copies runs of four words several times slower than such elements."""
+    """Views uint32 [..., 4] as an array [...] with elements of 16 bytes. numpy copies such elements several times
+    faster than runs of four words."""
     return words.view(np.complex128)[..., 0]
 
 
 def _gather(registers: Sequence[Array], operand: str, rows: int, words: int, per_word: int, quad: str) -> Array:
-    """The words of an operand, [warps * matrices, rows, words]. `quad` is its layout in a quad pair, else empty."""
+    """Collects the words of an operand from registers, as [warps * matrices, rows, words]. `quad` is the operand's
+    layout in a quad pair, and empty for other shapes."""
     if quad:
         packed = np.stack(registers, axis=-1)
         table = _sources(operand, rows, words, per_word, quad)
@@ -140,9 +148,10 @@ def _operand(registers: Sequence[Array], operand: str, rows: int, columns: int, 
 
 
 def _transposed(registers: Sequence[Array], n: int, k: int, dtype: str, quad: str) -> Array:
-    """The values of B by rows, [warps * matrices, k, n].
+    """The values of B in row-major order, [warps * matrices, k, n].
 
-    Elements are moved while they are narrow, since small products are twice as fast with both matrices by rows.
+    Small products are twice as fast if both matrices are row-major. So B is transposed here, before its elements are
+    widened.
     """
     width = _WIDTH[dtype]
     if width not in (8, 16):
@@ -153,9 +162,9 @@ def _transposed(registers: Sequence[Array], n: int, k: int, dtype: str, quad: st
 
 
 def _values(words: Array, dtype: str) -> Array:
-    """Packed elements as numbers that a matrix product is exact in: float32 for integers, float64 for floats."""
+    """Unpacks elements to numbers with which a matrix product is exact: float32 for integers, float64 for floats."""
     if dtype == "u8":
-        # Sums of up to 2^24 are exact in float32: 255 · 255 · 256 is below that.
+        # Sums of up to 2^24 are exact in float32. 255 · 255 · 256 is less than 2^24.
         return words.view(np.uint8).astype(np.float32)
     if dtype == "s8":
         return words.view(np.int8).astype(np.float32)
@@ -192,7 +201,7 @@ def mma(
     """`mma.sync.aligned.<shape>.<a_layout>.<b_layout>.<d_type>.<a_type>.<b_type>.<c_type>`: the registers of D.
 
     `shape` is text such as "m16n8k16". `saturate` (.satfinite) clamps s32 accumulators, which wrap otherwise. `bit_op`
-    is "xor" or "and" for b1. Layouts other than row and col exist for m8n8k4 with f16 only. The forms of
+    is "xor" or "and" for b1. Only m8n8k4 with f16 has other layouts than row for A and col for B. The forms of
     `legal/machine.py` list the shapes and types.
     """
     m, n, k = mnk = parse_shape(shape)
@@ -202,7 +211,7 @@ def mma(
     if a_type == "b1":
         total = _bit_product(mnk, a, b, bit_op)
     else:
-        # Only m8n8k4 has other layouts: A by columns is stored with K as rows.
+        # Only m8n8k4 has other layouts. If A has the layout col, its stored rows run along K.
         if quad and a_layout == "col":
             left = _operand(a, "a", k, m, a_type, "col").swapaxes(1, 2)
         else:
@@ -228,7 +237,7 @@ def mma(
 
 
 def _chain(left: Array, right: Array, start: Array) -> Array:
-    """start + left @ right in float64, [matrices, m, n], one fused multiply-add after the other."""
+    """start + left @ right in float64, [matrices, m, n], as a chain of fused multiply-adds."""
     total = start
     for i in range(left.shape[2]):
         total = fma(left[:, :, i, None], right[:, None, i, :], total, "f64")
@@ -236,7 +245,7 @@ def _chain(left: Array, right: Array, start: Array) -> Array:
 
 
 def _deal(d: Array, width: int, quad: bool) -> list[Array]:
-    """Matrices [warps * matrices, rows, columns] as the registers of D."""
+    """Converts matrices [warps * matrices, rows, columns] to the registers of D."""
     words, per_word = d.view(np.uint64 if width == 64 else np.uint32), max(32 // width, 1)
     if not quad:
         return [part.reshape(-1, 32) for part in _parts(words, "c", per_word)]
@@ -246,7 +255,7 @@ def _deal(d: Array, width: int, quad: bool) -> list[Array]:
 
 
 def _bit_product(mnk: tuple[int, int, int], a: Sequence[Array], b: Sequence[Array], bit_op: str | None) -> Array:
-    """For each row of A and column of B, how many ones `row op column` has."""
+    """For each row of A and column of B, the number of set bits of `row op column`."""
     m, n, k = mnk
     if bit_op not in ("xor", "and"):
         raise ValueError(f"mma with b1 takes .xor or .and, not {bit_op!r}")
@@ -260,10 +269,10 @@ def _bit_product(mnk: tuple[int, int, int], a: Sequence[Array], b: Sequence[Arra
 
 
 def ldmatrix_distribute(rows: Array, trans: bool = False) -> list[Array]:
-    """`ldmatrix.m8n8.x<num>{.trans}.b16`: the registers, [warps, 32] uint32 each, for the rows that were read.
+    """`ldmatrix.m8n8.x<num>{.trans}.b16`: converts the rows that were read to registers, each [warps, 32] of uint32.
 
-    `rows` is contiguous, [warps, num, 8, 16] uint8 (or 8 elements of uint16). Lane l gets elements 2 (l % 4) and
-    2 (l % 4) + 1 of row l / 4; with `trans`, of column l / 4. PTX ISA, "ldmatrix".
+    `rows` is a contiguous array [warps, num, 8, 16] of uint8, or [warps, num, 8, 8] of uint16. Lane l gets elements 2
+    (l % 4) and 2 (l % 4) + 1 of row l / 4, or of column l / 4 with `trans` (PTX ISA, "ldmatrix").
     """
     elements = rows.view(np.uint16).reshape(*rows.shape[:2], 8, 8)
     if trans:
@@ -273,9 +282,9 @@ def ldmatrix_distribute(rows: Array, trans: bool = False) -> list[Array]:
 
 
 def stmatrix_collect(registers: Sequence[Array], trans: bool = False) -> Array:
-    """`stmatrix.m8n8.x<num>{.trans}.b16`: rows to write, [warps, num, 8, 16] uint8.
+    """`stmatrix.m8n8.x<num>{.trans}.b16`: converts registers to the rows to write, [warps, num, 8, 16] of uint8.
 
-    The inverse of `ldmatrix_distribute`. PTX ISA, "stmatrix".
+    This function is the inverse of `ldmatrix_distribute` (PTX ISA, "stmatrix").
     """
     words = np.stack(registers, axis=1)
     elements = words.view(np.uint16).reshape(*words.shape[:2], 8, 8)
@@ -288,21 +297,22 @@ def stmatrix_collect(registers: Sequence[Array], trans: bool = False) -> Array:
 
 
 def values_of(words: Array, dtype: str) -> Array:
-    """Packed elements, uint32 [warps, rows, words], as numbers in which a matrix product is exact."""
+    """Unpacks elements, uint32 [warps, rows, words], to numbers with which a matrix product is exact."""
     return _values(words, dtype)
 
 
 def values_of_fragment(registers: Sequence[Array], rows: int, columns: int, dtype: str) -> Array:
-    """A in registers, [warps, rows, columns]. A warp's 16 rows lie as in `mma.sync`."""
+    """The values of an A in registers, [warps, rows, columns]. A warp's 16 rows have the same layout as in
+    `mma.sync`."""
     return _operand(registers, "a", rows, columns, dtype, "")
 
 
 def products_by_tiles(a: Array, b: Array, which: Array) -> Array:
-    """[warps, rows, n]: each warp's rows of A, [warps, rows, k], times its tile of B, selected by `which` from [tiles,
-    n, k].
+    """Multiplies each warp's rows of A, [warps, rows, k], by its tile of B. `which` selects each warp's tile from
+    [tiles, n, k]. The result is [warps, rows, n].
 
-    Neighbouring warps that share a tile are one matrix product: 1024 x 1024 x 1024 by TMA in f16 took 2.77 s without
-    that and the kept places of operands, and 1.99 s with them.
+    Neighbouring warps that share a tile are computed as one matrix product. This and kept places of operands reduced
+    the time of a product of 1024 x 1024 x 1024 by TMA in f16 from 2.77 s to 1.99 s.
     """
     warps, rows, k = a.shape
     together = warps // len(b)
@@ -313,11 +323,11 @@ def products_by_tiles(a: Array, b: Array, which: Array) -> Array:
 
 @np.errstate(all="ignore")
 def added(products: Array, start: Sequence[Array], keeps: Array, d_type: str, saturate: bool = False) -> list[Array]:
-    """`wgmma`: the registers of D, each [warps, 32], of a warp's 16 rows and n columns. keeps: [warps], whether the
-    accumulators begin at `start`.
+    """`wgmma`: adds `products` to the accumulators `start` and returns the registers of D, each [warps, 32]. A warp has
+    16 rows and n columns. For each warp, `keeps` states whether its accumulators begin at `start` or at 0.
 
-    Accumulators stay in the order of registers, and only products move. For each eight columns, a register has one row
-    of four lanes, or the row eight below; each lane has a pair of columns.
+    Accumulators stay in the order of registers, and only products move. In each group of eight columns, a register has
+    rows 0 to 7 or rows 8 to 15. Four lanes share a row, and each lane has a pair of columns.
     """
     per_word = 2 if d_type == "f16" else 1
     blocks = products.reshape(len(products), 2, 8, -1, 4, 2)  # half, row, eight columns, pair, of the pair

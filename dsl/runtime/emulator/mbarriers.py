@@ -1,8 +1,8 @@
-"""mbarrier objects (PTX ISA 9.7.13.15): phases that complete when the expected arrivals and bytes have come.
+"""mbarrier objects (PTX ISA 9.7.13.15). A phase completes when the expected arrivals and bytes have come.
 
-The object's 64 bits in shared memory are opaque, so the state is kept beside it, by its place. To the shadow memory
-`init` is a plain write and every other operation is strong: an operation that nothing orders after `init` is a race. No
-other instruction may touch a valid object.
+The 64 bits of an object in shared memory are opaque. So the emulator keeps the object's state in a separate table, by
+the object's place. For the shadow memory, `init` is a plain write, and every other operation is strong. So an operation
+that is not ordered after `init` is a race. Only mbarrier instructions may access the bytes of a valid object.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .spaces import BadLanes, SharedSpace, Space
 from .stamps import SITE_MASK, U, threads_of, times
 
 BYTES = 8
-# Arrivals, and bytes, that an object can count: 2^20 - 1 (PTX ISA 9.7.13.15.2).
+# Most arrivals and most bytes that an object can count: 2^20 - 1 (PTX ISA 9.7.13.15.2).
 MOST = (1 << 20) - 1
-# A state, the token that an arrival returns: the pending count before it, the phase, the object.
+# Fields of a state, the token that an arrival returns: the pending count before the arrival, the phase, and the object.
 PHASE_SHIFT, OBJECT_SHIFT = 20, 44
 PHASE_MASK = (1 << OBJECT_SHIFT - PHASE_SHIFT) - 1
 OBJECT_MASK = (1 << 64 - OBJECT_SHIFT) - 1
-# Index in `arriving` and `published` of an order for copies alone. An arrival at another block's object publishes there
-# if it names no scope of the cluster. All such code relies on it, though PTX does not state it: with `.release.cluster`
-# ptxas 13.0 emits MEMBAR.ALL.GPU in each iteration.
+# Index in `arriving` and `published` of knowledge that is for copies alone. An arrival at another block's object
+# publishes at this index if it does not name the scope .cluster. PTX does not state this order, but all such code
+# relies on it: with `.release.cluster`, ptxas 13.0 emits MEMBAR.ALL.GPU in each iteration.
 COPIES = CLUSTER + 1
-# Completed phases, from the last one back, whose copies a wait makes known.
+# A wait makes known the copies of this many completed phases, counted back from the last.
 KEPT_LANDINGS = 4
-# How often a wait says in vain that a phase is not complete, if its "no" may lead elsewhere: a text may count that many
-# tries before it goes on. With three, a loop that gave up after ten tries was never found.
+# How often a DOUBTED wait first answers "no", even if the phase is complete. A program may count its tries and then go
+# on. With three such answers, a loop that gave up after ten tries was never found.
 DENIALS = 128
-# A thread that got 1,024 such answers at one wait gets only three a phase from then on, so that a wait in a long loop
+# A thread that has got 1,024 such answers at one wait gets only three in each later phase. So a wait in a long loop
 # stays cheap.
 FEW_DENIALS, MOST_DENIALS = 3, 1024
 
@@ -48,7 +48,7 @@ FEW_DENIALS, MOST_DENIALS = 3, 1024
 class ArrivingCopy(Protocol):
     """A copy whose bytes an mbarrier counts."""
 
-    part: Any  # who started it
+    part: Any  # the threads that started it
     site: Site
     began: int  # the logical time
 
@@ -56,12 +56,13 @@ class ArrivingCopy(Protocol):
     def bytes(self) -> int: ...
 
     def land(self, landing: Landing) -> None:
-        """Its bytes are there."""
+        """Completes the copy, whose bytes have arrived."""
 
 
 @dataclass(frozen=True)
 class ArrivalOrder:
-    """What an arrival or a wait orders. reach: with which threads. relaxed: only together with a fence."""
+    """How an arrival or a wait synchronises. `reach` states with which threads. If `relaxed` is true, the operation
+    orders accesses only together with a fence."""
 
     reach: int = BLOCK
     relaxed: bool = False
@@ -72,25 +73,25 @@ ORDERS = ArrivalOrder()
 
 @dataclass
 class Mbarrier:
-    number: int  # of the object, in its wave
+    number: int  # number of the object in its wave
     expected: int
     pending: int
     phase: int = 0
     bytes: int = 0
-    # What the arrivals of this phase know, and what the completed phases have published. There are three of each: for
-    # waits of block scope, for waits of cluster scope, and for copies that are started after a wait.
+    # What the threads that arrived in this phase know, and what the completed phases have published. Each list has
+    # three entries: for waits of block scope, for waits of cluster scope, and for copies that are started after a wait.
     arriving: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     published: list[Snapshot | None] = field(default_factory=lambda: [None] * 3)
     deferred: list[Tracked] = field(default_factory=list)  # arrivals of asynchronous copies, which may come late
     loads: list[ArrivingCopy] = field(default_factory=list)  # copies whose bytes are still to come
     landing: Landing | None = None  # the copies that have arrived in this phase
-    landed: list[Landing] = field(default_factory=list)  # those of the last phases
+    landed: list[Landing] = field(default_factory=list)  # landings of the last completed phases
     coming: int = 0  # logical time of the last arrival of this phase, or of the start of a copy
-    came: int = 0  # the same of the last complete phase
+    came: int = 0  # the same for the last complete phase
 
     def join(self, known: Snapshot | None, reach: int) -> None:
-        """Adds what an arriving thread knows. Waits of block scope learn nothing from a thread of another block
-        (`reach` CLUSTER)."""
+        """Adds what an arriving thread knows. If the thread belongs to another block, `reach` is CLUSTER, and waits of
+        block scope learn nothing from the thread."""
         if known is None:
             return
         for each in range(reach, max(reach, CLUSTER) + 1):
@@ -103,7 +104,7 @@ class Mbarrier:
         return self.landing
 
     def advance(self) -> bool:
-        """Completes the phase if no arrival and no byte is missing. Returns whether it did."""
+        """Completes the phase if no arrival and no byte is missing. Returns whether the phase was completed."""
         if self.pending or self.bytes:
             return False
         self.phase += 1
@@ -122,22 +123,24 @@ class Mbarrier:
 
 
 class Mbarriers:
-    """The mbarrier objects of a wave, by the number of their 8 bytes in the wave's shared memory."""
+    """The mbarrier objects of a wave, by the number of the object's place. A place is a unit of 8 bytes in the wave's
+    shared memory."""
 
     def __init__(self, wave: Any):
         self.wave = wave
         self.objects: dict[int, Mbarrier] = {}
         self.made = 0
         self.waiting: set[int] = set()
-        # By doubted wait and thread: how many answers were "no" in vain since the last "yes", and before it.
+        # By DOUBTED wait and thread: the number of forced answers "no" (see `denials`), since the last "yes" and before
+        # it.
         self.denied: dict[int, Any] = {}
         self.denied_before: dict[int, Any] = {}
-        # By thread: the wait that answered "no" in vain and was not repeated. A race after it names this wait.
+        # By thread: the wait that gave a forced "no" and was not repeated. The report of a later race names this wait.
         self.doubt = np.full(wave.lanes, -1)
-        self.refused = np.zeros(wave.lanes, bool)  # waited for an object that is none, which is reported
+        self.refused = np.zeros(wave.lanes, bool)  # has waited for an invalid object, which is reported
 
     def state(self) -> list[tuple[int, ...]]:
-        """Of each object, what decides whether those that wait for it go on."""
+        """For each object, the values that decide whether threads that wait for it go on."""
         return [
             (key, one.pending, one.phase, one.bytes, len(one.deferred), len(one.loads))
             for key, one in sorted(self.objects.items())
@@ -146,7 +149,8 @@ class Mbarriers:
     # Where they are
 
     def place(self, g: Any, memory: Space, address: Any, site: Site, own: bool) -> SpacePlace:
-        """Where the lanes' objects lie. `own`: the operation is allowed only in the object's own block."""
+        """The place of each lane's object. If `own` is true, only threads of the object's own block may do the
+        operation."""
         # PTX ISA 9.7.13.15: an mbarrier object lies in shared memory, at a multiple of 8.
         if not isinstance(memory, SharedSpace):
             message = "an mbarrier lies in shared memory, which this address does not"
@@ -164,12 +168,13 @@ class Mbarriers:
         return place
 
     def objects_at(self, g: Any, memory: Space, address: Any, site: Site, own: bool = False) -> tuple[SpacePlace, Any]:
-        """(place, numbers of the places) of valid objects. Lanes whose address has none are reported."""
+        """The place of the lanes' objects, and the number of each lane's place. Reports lanes whose address has no
+        valid object."""
         place = self.place(g, memory, address, site, own)
         return place, self.valid(g, place, address, site)
 
     def valid(self, g: Any, place: SpacePlace, address: Any, site: Site) -> Any:
-        """[lanes] numbers of the places, all of which have valid objects."""
+        """The number of each lane's place. Reports lanes whose place has no valid object."""
         keys = place.index
         none = [start for start, _ in runs(keys) if int(keys[start]) not in self.objects]
         if none:
@@ -182,8 +187,8 @@ class Mbarriers:
         return keys
 
     def touch(self, kind: int, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
-        """Records the access of an mbarrier instruction. Only these may access a valid object, so that check is off
-        meanwhile."""
+        """Records the access of an mbarrier instruction. During this access, the shadow memory does not report accesses
+        to valid objects."""
         shadow = memory.shadow
         assert shadow is not None
         reserved, shadow.reserved = shadow.reserved, None
@@ -221,10 +226,11 @@ class Mbarriers:
         memory.shadow.reserve(place, False)  # type: ignore[union-attr]
 
     def note_users(self, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
-        """Notes uses that nothing orders before the end of an object.
+        """Notes uses of an object that are not ordered before its `inval`.
 
-        Strictly they may come too late. But libcu++'s pipeline ends its objects after an atomic that one lane of each
-        warp makes for all of them, which on every GPU is late enough. So this is a note and no finding.
+        Strictly, such uses may come after the `inval`. But the pipeline of libcu++ invalidates its objects after an
+        atomic operation that one lane of each warp executes for the whole warp. This is late enough on every GPU, so
+        the emulator keeps a note and reports no finding.
         """
         for kind in (STRONG_WRITE, STRONG_READ):
             met = memory.shadow.unordered(kind, place, g, site)  # type: ignore[union-attr]
@@ -245,7 +251,7 @@ class Mbarriers:
             if abs(found.bytes) > MOST:
                 message = f"{abs(found.bytes)} bytes at an mbarrier, which can count {MOST}"
                 g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, site)
-            # `expect_tx` cannot complete a phase; `complete_tx` can.
+            # `complete_tx` can complete a phase, and `expect_tx` cannot.
             if not expects:
                 self.advance(found)
 
@@ -272,7 +278,8 @@ class Mbarriers:
         order: ArrivalOrder = ORDERS,
         completes: bool = True,
     ) -> Any:
-        """Each lane arrives. Returns the states before, which a wait takes. `completes`: may this end the phase?"""
+        """Each lane arrives at its object. Returns the state before each arrival. A later wait may name this state.
+        `completes` is true if the arrival may complete the phase."""
         place, keys = self.objects_at(g, memory, address, site)
         amounts = np.broadcast_to(amounts, g.n).astype(np.int64)
         self.check_range(amounts, 1, MOST, "{} arrivals at an mbarrier", g, site)
@@ -290,8 +297,8 @@ class Mbarriers:
             known = [
                 self.released(members[own == (reach == BLOCK)], reach, order) for reach in (BLOCK, CLUSTER, COPIES)
             ]
-            # Lane by lane: several phases may complete within one instruction, and each state is that before its own
-            # arrival.
+            # Lanes arrive one by one, since several phases may complete within one instruction. Each returned state is
+            # the state before the lane's own arrival.
             for lane in lanes.tolist():
                 state[lane] = found.state()
                 for reach, each in enumerate(known):
@@ -304,8 +311,8 @@ class Mbarriers:
         return state
 
     def released(self, members: Any, reach: int, order: ArrivalOrder) -> Any:
-        """What these threads publish by arriving. reach: BLOCK for the object's own block, CLUSTER for others, COPIES
-        for copies."""
+        """What the threads `members` publish by arriving. `reach` is BLOCK for threads of the object's own block, and
+        CLUSTER or COPIES for threads of other blocks."""
         narrow = order.reach == BLOCK and not order.relaxed
         if not len(members) or (not narrow if reach == COPIES else order.reach < reach):
             return None
@@ -326,10 +333,10 @@ class Mbarriers:
     # Arrivals of asynchronous copies
 
     def defer(self, g: Any, memory: Space, address: Any, site: Site, raises_pending: bool) -> None:
-        """`cp.async.mbarrier.arrive`: arrives once the thread's copies are complete, which may be late.
+        """`cp.async.mbarrier.arrive`: each thread arrives once its copies are complete, possibly much later.
 
-        Here it arrives as late as possible, when somebody looks at the object. What the thread did before counts as
-        released.
+        Here a thread arrives as late as possible, when some thread tests the object. The arrival releases what the
+        thread did before this instruction.
         """
         place, keys = self.objects_at(g, memory, address, site, own=True)
         self.touch(STRONG_WRITE, place, g, memory, site)
@@ -345,10 +352,11 @@ class Mbarriers:
                 self.wave.wake_waiters()
 
     def awaited(self, g: Any, memory: Space, address: Any, site: Site, away: Any = 0, by_proxy: bool = True) -> Any:
-        """[lanes] The objects at which copies will arrive. If copies use the asynchronous proxy, that proxy must know
-        of the init.
+        """For each lane, the number of the place of the object at which the lane's copy will arrive. If the copy uses
+        the async proxy, a fence must come between the object's init and the copy.
 
-        away: by lane, how many blocks further the object lies, at the same place there.
+        `away` states, for each lane, how many blocks further the object lies. The object lies at the same place in that
+        other block.
         """
         place = self.place(g, memory, address, site, own=True)
         assert isinstance(memory, SharedSpace)
@@ -361,7 +369,7 @@ class Mbarriers:
         return keys
 
     def check_fenced(self, place: SpacePlace, g: Any, memory: Space, site: Site) -> None:
-        """Reports an object that the asynchronous proxy will use, without a fence after its init."""
+        """Reports an object that the async proxy will use although no fence came after its init."""
         shadow = memory.shadow
         assert shadow is not None
         stamps = place.take(shadow.record(AccessKind(PLAIN_WRITE)), shadow.granule)
@@ -377,11 +385,11 @@ class Mbarriers:
             g.launch.report(Kind.RACE, message, g, int(bad[0]), site, f"initialised by {author}")
 
     def await_copy(self, key: int, load: ArrivingCopy) -> None:
-        """A copy will arrive at this object: when somebody looks at it, or at once for some copies if there is a
-        seed."""
+        """Records that a copy will arrive at the object `key`. The copy arrives when some thread tests the object. With
+        a seed, some copies arrive at once."""
         self.objects[key].loads.append(load)
         launch = self.wave.launch
-        # A thread already waits here, so the copy arrives when it looks again.
+        # A thread already waits here, so the copy arrives when that thread tests the object again.
         if key in self.waiting:
             self.wave.wake_waiters()
         elif launch.seed and launch.random.integers(2):
@@ -403,16 +411,16 @@ class Mbarriers:
             self.advance(found)
 
     def end(self) -> None:
-        """The wave has ended: reports copies that nobody has waited for."""
+        """Reports copies for which no thread has waited when the wave ends."""
         for found in self.objects.values():
-            # Landings without waiters: nobody has waited for the copies of these phases.
+            # No thread has waited for the copies of landings without waiters.
             landings = [each for each in (*found.landed, found.landing) if each is not None and not len(each.waiters)]
             for load in [*found.loads, *(load for landing in landings for load in landing.loads)]:
                 message = "the block may end while this copy fills its shared memory: nobody has waited for its bytes"
                 self.wave.launch.report(Kind.IN_FLIGHT, message, load.part, 0, load.site)
 
     def settle(self, key: int) -> None:
-        """The copies that this object waits for arrive now."""
+        """Completes all copies for which the object `key` waits."""
         found = self.objects.get(key)
         if found is None:
             return
@@ -434,7 +442,8 @@ class Mbarriers:
     # Waiting
 
     def own_keys(self, g: Any, address: Any) -> Any:
-        """[lanes] Numbers of the places of objects in each lane's own block; -1 where the address cannot have one."""
+        """For each lane, the number of the place at `address` in the lane's own block. The number is -1 if the address
+        cannot have an object."""
         memory = self.wave.space("shared")
         rank, offset = address >> RANK_SHIFT, address & ((1 << RANK_SHIFT) - 1)
         inside = (offset >= memory.start) & (offset + BYTES <= memory.end) & (offset % BYTES == 0)
@@ -442,7 +451,8 @@ class Mbarriers:
         return np.where(inside, (g.lane("slot") * memory.arena + offset) // BYTES, -1)
 
     def denials(self, g: Any, site: Site) -> Any:
-        """[lanes] Which lanes get the answer "not complete" in any case: a device may give it at any time."""
+        """Mask of the lanes that get the answer "no" even if the phase is complete. A device may give this answer at
+        any time."""
         way = g.launch.program.answers.waits[site.number]
         if way == REPEATS:
             return np.zeros(1, bool)
@@ -457,7 +467,8 @@ class Mbarriers:
         return self.denied[site.number][index] < np.where(many, DENIALS, FEW_DENIALS)
 
     def answered(self, g: Any, site: Site, denied: Any, done: Any) -> None:
-        """Counts which lanes got "no" in vain, and which "yes"."""
+        """Counts the answers of each lane. `denied` marks lanes that get "no" in any case (see `denials`), and `done`
+        lanes that get "yes"."""
         way, index = g.launch.program.answers.waits[site.number], g.index()
         if way == REPEATS:
             return
@@ -469,8 +480,8 @@ class Mbarriers:
         self.doubt[index[done]] = -1
 
     def in_doubt(self, thread: int) -> str | None:
-        """The wait, in words, that answered "no" to this thread (a position in the wave) and was not repeated; None
-        without one."""
+        """A text that names a wait: `thread` (a position in the wave) got "no" from it and did not repeat it. None if
+        there is no such wait."""
         number = int(self.doubt[thread])
         if number < 0:
             return None
@@ -488,7 +499,7 @@ class Mbarriers:
         for start, end in runs(keys, state, denied):
             key, asked = int(keys[start]), int(state[start])
             found = self.objects.get(key)
-            # A denied lane does not sleep: it gets its "no" and goes on.
+            # A denied lane does not sleep, since it gets its "no" and goes on.
             if denied[start] or found is None or (not parity and wrong_state(found, asked)):
                 continue
             if not self.is_complete(key, asked, parity):
@@ -497,7 +508,8 @@ class Mbarriers:
         return done
 
     def is_complete(self, key: int, state: int, parity: bool) -> bool:
-        """Is the phase complete? If it is not, copies still to come arrive now."""
+        """Is the phase complete? If the phase is not complete, lets copies that are still to come arrive, and tests
+        again."""
         found = self.objects[key]
         if is_complete(found, state, parity):
             return True
@@ -505,7 +517,7 @@ class Mbarriers:
         return is_complete(found, state, parity)
 
     def missing(self, key: int, state: int, parity: bool) -> str:
-        """In words, what a wait is for and why it does not end."""
+        """A text that states which phase a wait is for and why the wait does not end."""
         found = self.objects.get(key)
         if found is None:
             return ""
@@ -523,7 +535,8 @@ class Mbarriers:
     def test(
         self, g: Any, memory: Space, address: Any, state: Any, parity: bool, site: Site, order: ArrivalOrder = ORDERS
     ) -> Any:
-        """For each lane: is the phase that it names complete? Lanes that get "yes" learn what the phase published."""
+        """For each lane: is the phase that the lane names complete? Lanes that get "yes" learn what the phase
+        published."""
         place, keys = self.objects_at(g, memory, address, site, own=True)
         self.touch(STRONG_READ, place, g, memory, site)
         done = np.zeros(g.n, bool)
@@ -548,8 +561,8 @@ class Mbarriers:
                 learn = self.wave.relaxed.saw if order.relaxed else self.wave.ordering.learn
                 learn(index[lanes], published)
             if not order.relaxed:
-                # An arrival from another block without a scope of the cluster orders only the copies that these lanes
-                # start from now on.
+                # If an arrival from another block does not name the scope .cluster, it orders only the copies that
+                # these lanes start from now on.
                 if found.published[COPIES] is not None:
                     self.wave.ordering.learn_for_copies(index[lanes], found.published[COPIES])
                 for landing in found.landed:
@@ -558,7 +571,7 @@ class Mbarriers:
 
 
 def joined(first: Snapshot | None, second: Snapshot | None) -> Snapshot | None:
-    """What two snapshots know together; None is nothing."""
+    """The union of what two snapshots know. None stands for an empty snapshot."""
     if first is None or second is None:
         return second if first is None else first
     return first.join(second)
@@ -571,7 +584,7 @@ def is_complete(found: Mbarrier, state: int, parity: bool) -> bool:
 
 
 def wrong_state(found: Mbarrier, state: int) -> str:
-    """What is wrong with a state that a wait names; mostly nothing, the empty text."""
+    """A text that states why a wait may not name `state`. Empty if the wait may name it."""
     if state >> OBJECT_SHIFT != found.number & OBJECT_MASK:
         return "waits for an mbarrier with a state that no arrival at it returned"
     age = found.phase - (state >> PHASE_SHIFT & PHASE_MASK) & PHASE_MASK
@@ -581,9 +594,9 @@ def wrong_state(found: Mbarrier, state: int) -> str:
 
 
 def runs(*columns: Any) -> list[tuple[int, int]]:
-    """(first, end) of neighbouring lanes that are alike in all columns. An object is looked up once for each run: all
-    threads of a block wait for one phase, which were a million look-ups in a matrix product of 1024 x 1024 x 1024 by
-    TMA."""
+    """(first, end) of each run of neighbouring lanes that are equal in all columns. An object is looked up only once
+    for each run. All threads of a block wait for the same phase. One look-up for each lane took a million look-ups in a
+    matrix product of 1024 x 1024 x 1024 by TMA."""
     changes = np.zeros(len(columns[0]) - 1, bool)
     for column in columns:
         changes |= column[1:] != column[:-1]
@@ -592,7 +605,7 @@ def runs(*columns: Any) -> list[tuple[int, int]]:
 
 
 def teams(keys: Any) -> dict[int, Any]:
-    """The lanes of each object, by its number."""
+    """The lanes of each object. `keys` has the object's number for each lane."""
     found: dict[int, list[Any]] = {}
     for start, end in runs(keys):
         found.setdefault(int(keys[start]), []).append(np.arange(start, end))

@@ -1,7 +1,8 @@
-"""Memory as the launch sees it: device allocations at realistic addresses, and the windows of the state spaces.
+"""Device memory of a launch: allocations at realistic addresses, and an address window for each state space.
 
-Global memory is one flat array with gaps between allocations. A lane's address minus `GLOBAL_WINDOW` is its index.
-Generic addresses of shared and local memory lie in windows of their own (PTX ISA 5.3, generic addressing).
+Global memory is one flat array with gaps between allocations. The index of an address is the address minus
+`GLOBAL_WINDOW`. Generic addresses of shared memory and of local memory lie in separate windows (PTX ISA 5.3, generic
+addressing).
 """
 
 from __future__ import annotations
@@ -19,24 +20,26 @@ GLOBAL_WINDOW = 0x7F00_0000_0000
 SHARED_WINDOW = 0x7FE0_0000_0000
 LOCAL_WINDOW = 0x7FF0_0000_0000
 WINDOW_BYTES = 1 << 32
-# A shared::cluster address holds 1 + the block's rank above this bit; 0 there means the thread's own block.
+# The bits of a shared::cluster address from this bit on hold 1 + the block's rank. 0 means the thread's own block.
 RANK_SHIFT = 24
 # A device keeps the first 1,024 bytes of shared memory for itself, so no variable has address 0.
 SHARED_START = 0x400
-# No more alignment of shared memory than this: an H200 (driver 580.159.04) puts a variable at 0x400 even with
-# `.align 8192`. With more, the emulator accepted a swizzle that read past the block's memory on the device.
+# The emulator aligns shared memory to at most this many bytes, since an H200 (driver 580.159.04) puts a variable at
+# 0x400 even with `.align 8192`. With more alignment, the emulator accepted a swizzle that read past the block's memory
+# on the device.
 MOST_ALIGNMENT = 1024
 ALIGNMENT = 256
-# Bytes from an array beyond which a message names a negative or overflown index: an index that is off by a row or two
-# does not lead so far.
+# If an address is further from an array than this many bytes, the message says that its index is negative or overflown.
+# An index that is off by a row or two does not lead so far.
 FAR = 1 << 30
-# Bytes between allocations, so that an index that is off by a row or two does not meet another array.
+# Number of bytes between allocations. Because of this gap, an index that is off by a row or two does not meet another
+# array.
 GAP = 1 << 16
 
 
 @dataclass(frozen=True)
 class DevicePointer:
-    """An address in a `Memory`. Adding an int moves it by that many bytes."""
+    """An address in a `Memory`. Adding an int moves the pointer by that many bytes."""
 
     memory: Memory
     address: int
@@ -47,7 +50,8 @@ class DevicePointer:
 
 @dataclass(frozen=True)
 class ArrayPlaces:
-    """How the elements of an array lie. Strides are in elements. `first` is the address of element (0, 0, …)."""
+    """Where the elements of an array lie in memory. Strides are in elements. `first` is the address of element (0, 0,
+    …)."""
 
     first: int
     shape: tuple[int, ...]
@@ -55,9 +59,10 @@ class ArrayPlaces:
     itemsize: int
 
     def outside(self, address: int) -> str:
-        """In words, the axis along which an address lies outside and its index there. Empty if no axis can be named."""
+        """A text that names the axis along which an address lies outside the array, and the index on this axis. Empty
+        if no axis can be named."""
         rest, index = (address - self.first) // self.itemsize, [0] * len(self.shape)
-        # The axis with the largest stride first, as the quotient of that one takes the largest part of the offset.
+        # Axes are sorted by stride, the largest first, since its quotient takes the largest part of the offset.
         order = sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis])
         if any(self.strides[axis] < 1 for axis in order):
             return ""
@@ -83,7 +88,7 @@ class EmulatedAllocation:
 
 
 def after(start: int, size: int) -> int:
-    """Where the next allocation begins."""
+    """The start of the allocation that follows one of `size` bytes at `start`."""
     return -(-(start + size + GAP) // ALIGNMENT) * ALIGNMENT
 
 
@@ -96,15 +101,16 @@ class Memory:
         self.allocations: list[EmulatedAllocation] = []
         self.starts: list[int] = []
         self.scratch: list[tuple[DevicePointer, Scratch]] = []  # workspaces, and where they lie
-        self.own: set[int] = set()  # addresses of the launch's own data, which no index of a kernel means
+        self.own: set[int] = set()  # addresses of the launch's own data, which kernels do not index
 
     def allocate(self, array: Any, name: str = "array") -> DevicePointer:
-        """Copies a numpy array in and returns its address."""
+        """Copies a numpy array into the memory and returns its address."""
         image = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         return DevicePointer(self, self.reserve(image, len(image), name).address)
 
     def describe(self, pointer: DevicePointer, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
-        """Records how the elements of an array lie, for messages about it. Its element (0, 0, …) is at the pointer."""
+        """Records where the elements of an array lie, for messages about the array. Element (0, 0, …) is at
+        `pointer`."""
         lies = ArrayPlaces(pointer.address, shape, strides, itemsize)
         at = bisect.bisect_right(self.starts, pointer.address) - 1
         self.allocations[at] = replace(self.allocations[at], elements=lies)
@@ -125,18 +131,18 @@ class Memory:
         for size in sizes:
             end = after(end, size)
         if end > len(self.data):
-            # Twice as large each time, so that many allocations copy the memory only a few times.
+            # The size at least doubles each time, so that many allocations copy the memory only a few times.
             grown = np.zeros(max(end + (1 << 20), len(self.data) * 2), np.uint8)
             grown[: self.top] = self.data[: self.top]
             self.data = grown
 
     def free(self, allocation: EmulatedAllocation) -> None:
-        """Removes an allocation. The space at the end of memory is used again."""
+        """Removes an allocation. Later allocations use the space at the end of memory again."""
         self.allocations.remove(allocation)
         self.starts.remove(allocation.address)
         self.own.discard(allocation.address)
         start = allocation.address - GLOBAL_WINDOW
-        # A later allocation here begins as zeros.
+        # The bytes are cleared, so that a later allocation here begins with zeros.
         self.data[start : start + allocation.size] = 0
         if not self.allocations or self.allocations[-1].address < allocation.address:
             end = self.allocations[-1].end - GLOBAL_WINDOW + GAP if self.allocations else ALIGNMENT
@@ -150,15 +156,15 @@ class Memory:
         return None
 
     def nearest(self, address: int, meant: EmulatedAllocation | None = None) -> str:
-        """In words, where an address out of bounds lies, relative to the allocation that is meant, or else to the
-        closest one."""
+        """A text that states where an address out of bounds lies, relative to the allocation `meant`, or to the closest
+        allocation if `meant` is None."""
         if not self.allocations:
             return "there is no allocation"
 
         def distance(one: EmulatedAllocation) -> int:
             return one.address - address if address < one.address else address - one.end + 1
 
-        # The parameters may lie nearer than any array, but no index means them.
+        # The parameters may lie nearer than any array, but kernels do not index them.
         near = min([a for a in self.allocations if a.address not in self.own] or self.allocations, key=distance)
         best = near if meant is None else meant
         side = "before" if address < best.address else "past the end of"

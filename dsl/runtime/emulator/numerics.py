@@ -1,12 +1,12 @@
-"""Float arithmetic of PTX on numpy arrays: what an instruction computes, one element a lane.
+"""Float arithmetic of PTX on numpy arrays. Each function computes an instruction, with one element for each lane.
 
-Elements are float16 (f16), uint16 bit patterns (bf16), float32 (f32) and float64 (f64). Operands, arrays of at least
-one axis, broadcast as in numpy and are not changed. Results are exact where the ISA fixes the bits (PTX ISA, "Floating
-Point Instructions" and "Half Precision Floating Point Instructions"); the `.approx` forms are in `approximations.py`,
-`cvt` in `conversions.py`.
+Elements are float16 (f16), uint16 bit patterns (bf16), float32 (f32) and float64 (f64). Operands are arrays of at least
+one axis. They broadcast as in numpy and are not changed. Results are exact where the ISA fixes the bits (PTX ISA,
+"Floating Point Instructions" and "Half Precision Floating Point Instructions"). The `.approx` forms are in
+`approximations.py`, and `cvt` is in `conversions.py`.
 
-NaN results are canonical: 0x7fffffff in f32, 0x7fff in f16 and bf16; f64 keeps payloads. `ftz` flushes subnormal inputs
-and results to zeros of the same sign. `saturate` clamps the result to [+0, 1] with NaN giving +0.
+NaN results are canonical: 0x7fffffff in f32, 0x7fff in f16 and bf16. In f64 the payload is kept. `ftz` flushes
+subnormal inputs and results to zeros of the same sign. `saturate` clamps the result to [+0, 1], and turns NaN into +0.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _LEAST_S64 = -(2**63)
 
 
 def _finish(r: Array, dtype: str, ftz: bool, saturate: bool, out: Array | None, relu: bool = False) -> Array:
-    """Modifiers of the result, in place or into `out`."""
+    """Applies the modifiers to the result `r`, in place or into `out`."""
     if ftz:
         r = flush(r, dtype)
     if saturate:
@@ -96,13 +96,13 @@ def _finish(r: Array, dtype: str, ftz: bool, saturate: bool, out: Array | None, 
 
 
 def _sum_to_odd(p: Array, c: Array, rounding: str) -> Array:
-    """p + c in float64 rounded to odd. |p + c| must stay far from float64's limits. Infinities and NaN pass through.
+    """p + c in float64, rounded to odd. |p + c| must stay far from float64's limits. Infinities and NaN pass through.
 
-    An exact zero takes the sign that `rounding` gives it (IEEE 754: -0 under rm unless both terms are +0).
+    A sum that is exactly zero has the sign that `rounding` requires (IEEE 754: -0 under rm unless both terms are +0).
     """
     s = p + c
     t = s - p
-    # Knuth's two-sum: the exact error of the rounded sum.
+    # Knuth's two-sum gives the exact error of the rounded sum.
     error = (p - (s - t)) + (c - t)
     bits = s.view(np.int64)
     fix = ((error > 0) | (error < 0)) & ((bits & np.int64(1)) == 0)
@@ -125,7 +125,7 @@ def add(
     saturate: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """`add{.rnd}{.ftz}{.sat}`: a + b rounded once. PTX ISA, "add" (floating point and half precision)."""
+    """`add{.rnd}{.ftz}{.sat}`: a + b, rounded once. PTX ISA, "add" (floating point and half precision)."""
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
     if rounding == "rn":
@@ -147,11 +147,11 @@ def sub(
     saturate: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """`sub{.rnd}{.ftz}{.sat}`: a - b rounded once. PTX ISA, "sub"."""
+    """`sub{.rnd}{.ftz}{.sat}`: a - b, rounded once. PTX ISA, "sub"."""
     if rounding == "rn" and not ftz and dtype != "bf16":
         with np.errstate(all="ignore"):
             return _finish(np.subtract(a, b, out=out), dtype, ftz, saturate, out)
-    # -b is exact, so this is still rounded once.
+    # Negation is exact, so the sum is still rounded once.
     return add(a, neg(b, dtype), dtype, rounding, ftz, saturate, out)
 
 
@@ -165,9 +165,9 @@ def mul(
     saturate: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """`mul{.rnd}{.ftz}{.sat}`: a * b rounded once. PTX ISA, "mul".
+    """`mul{.rnd}{.ftz}{.sat}`: a * b, rounded once. PTX ISA, "mul".
 
-    The product of two bf16 is exact in float32 or far below half of bf16's smallest value.
+    The product of two bf16 numbers is exact in float32, or far below half of bf16's smallest value.
     """
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
@@ -184,7 +184,8 @@ def mul(
 
 
 def _exactly(function: Any, rounding: str, r: Array, *operands: Array) -> None:
-    """Recomputes in place, exactly, the elements of `r` whose operands are finite."""
+    """Recomputes the elements of `r` whose operands are finite. The new results are exact values, rounded once. They
+    are written in place."""
     same_shape = np.broadcast_arrays(*operands)
     exact.apply(function, rounding, r, np.logical_and.reduce([np.isfinite(x) for x in same_shape]), *same_shape)
 
@@ -199,10 +200,11 @@ def div(
     saturate: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """`div.rnd{.ftz}`: a / b rounded once (IEEE 754). PTX ISA, "div".
+    """`div.rnd{.ftz}`: a / b, rounded once (IEEE 754). PTX ISA, "div".
 
-    A quotient of 24-bit significands that is not exact in float64 is further from any float32 and any midpoint than
-    float64's error. So rounding the float64 quotient is rounding once.
+    Suppose that the quotient of two 24-bit significands is not exact in float64. Then its distance to any float32 and
+    to any midpoint of two float32 exceeds float64's error. So rounding the float64 quotient gives the same result as
+    rounding once.
     """
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
@@ -223,7 +225,7 @@ def div(
 def rcp(
     a: Array, dtype: str, rounding: str = "rn", ftz: bool = False, saturate: bool = False, out: Array | None = None
 ) -> Array:
-    """`rcp.rnd{.ftz}`: 1 / a rounded once (IEEE 754). PTX ISA, "rcp"."""
+    """`rcp.rnd{.ftz}`: 1 / a, rounded once (IEEE 754). PTX ISA, "rcp"."""
     row = FORMATS[dtype]
     one = np.full(1, row.one, row.bits).view(row.storage)
     return div(one, a, dtype, rounding, ftz, saturate, out)
@@ -233,7 +235,8 @@ def rcp(
 def sqrt(
     a: Array, dtype: str, rounding: str = "rn", ftz: bool = False, saturate: bool = False, out: Array | None = None
 ) -> Array:
-    """`sqrt.rnd{.ftz}`: the square root rounded once (IEEE 754), NaN for negative input, -0 for -0. PTX ISA, "sqrt"."""
+    """`sqrt.rnd{.ftz}`: the square root, rounded once (IEEE 754). It is NaN for negative input and -0 for -0. PTX ISA,
+    "sqrt"."""
     if ftz:
         a = flush(a, dtype)
     if dtype == "f64":
@@ -259,7 +262,7 @@ def fma(
     out: Array | None = None,
     relu: bool = False,
 ) -> Array:
-    """`fma.rnd{.ftz}{.sat}{.relu}`: a * b + c rounded once. PTX ISA, "fma" (floating point and half precision)."""
+    """`fma.rnd{.ftz}{.sat}{.relu}`: a * b + c, rounded once. PTX ISA, "fma" (floating point and half precision)."""
     if ftz:
         a, b, c = flush(a, dtype), flush(b, dtype), flush(c, dtype)
     if dtype == "f64":
@@ -268,9 +271,9 @@ def fma(
         wide = to_f64(c, dtype)
         product = to_f64(a, dtype) * to_f64(b, dtype)  # exact: at most 48 bits
         if rounding == "rn" and dtype == "f16":
-            # Where the float64 sum is inexact, one term is below 2^-13 of the other, and the larger one is a float16.
+            # If the float64 sum is inexact, one term is below 2^-13 of the other, and the larger term is a float16.
             r = (product + wide).astype(np.float16)
-        # For f32 and bf16 a second rounding may be wrong, in one of 2^29 random f32.
+        # For f32 and bf16 a second rounding may be wrong. It is wrong for one of 2^29 random f32.
         elif rounding == "rn":
             r = nearest_of_f64(_safe_sum(product, wide, dtype), dtype)
         else:
@@ -281,21 +284,22 @@ def fma(
 
 
 def _safe_sum(p: Array, c: Array, dtype: str) -> Array:
-    """p + c in float64, fit for rounding to nearest f32 or bf16. c is of that type, p a product of two of that type.
+    """p + c in float64, fit for rounding to the nearest f32 or bf16. c has the type `dtype`, and p is a product of two
+    numbers of this type.
 
-    Rounding the float64 sum again can be wrong only if that sum is a midpoint of two results, or if the result is
-    subnormal. Those elements (one in 2^29 of random f32) are rounded to odd.
+    A second rounding of the float64 sum can be wrong in two cases only: the sum is a midpoint of two results, or the
+    result is subnormal. The elements in these cases (one in 2^29 of random f32) are rounded to odd.
     """
     s = p + c
-    below = 52 - FORMATS[dtype].fraction  # bits of a float64 that a normal result lacks
+    below = 52 - FORMATS[dtype].fraction  # fraction bits that a float64 has and a normal result lacks
     bits = s.view(np.int64)
-    # One pass finds that no element is suspect, as nearly always.
+    # Nearly always this one pass finds that no element is suspect.
     if (bits << np.int64(64 - below)).min() != _LEAST_S64 and np.abs(s).min() >= _TINY:
         return s
     suspect = (bits & np.int64((1 << below) - 1)) == np.int64(1 << (below - 1))
     suspect |= np.abs(s) < _TINY
     t = s - p
-    suspect &= (t != c) | (s - t != p)  # most of the others are exact
+    suspect &= (t != c) | (s - t != p)  # most sums that are still suspect are exact
     if suspect.any():
         p, c = np.broadcast_arrays(p, c)
         s[suspect] = _sum_to_odd(p[suspect], c[suspect], "rn")
@@ -303,7 +307,7 @@ def _safe_sum(p: Array, c: Array, dtype: str) -> Array:
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """a * b as an unevaluated sum of two float64 (Dekker, Veltkamp). Needs |a|, |b| < 2^996 and no underflow."""
+    """a * b as an unevaluated sum of two float64 (Dekker, Veltkamp). It requires |a|, |b| < 2^996 and no underflow."""
     split = 2.0**27 + 1
     t = split * a
     a_high = t - (t - a)
@@ -323,7 +327,8 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
-    """a * b + c in float64, rounded once (Boldo and Melquiond 2008; Python integers near the limits of the range)."""
+    """a * b + c in float64, rounded once (Boldo and Melquiond 2008). Near the limits of the range it uses Python
+    integers."""
     a, b, c = np.broadcast_arrays(a, b, c)
     p, p_low = _two_product(a, b)
     u, u_low = _two_sum(c, p_low)
@@ -340,7 +345,7 @@ def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
         finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
         r[rest] = a[rest] * b[rest] + c[rest]
         if rounding == "rn":
-            rest &= (a != 0) & (b != 0)  # a zero product leaves a plain, correctly rounded, addition
+            rest &= (a != 0) & (b != 0)  # with a zero product, the plain addition is already correctly rounded
         exact.apply(exact.fma_one, rounding, r, rest & finite, a, b, c)
         lone = rest & np.isfinite(a) & np.isfinite(b) & ~np.isfinite(c)
         r[lone] = c[lone] + 0.0
@@ -348,7 +353,7 @@ def _fma_f64(a: Array, b: Array, c: Array, rounding: str) -> Array:
 
 
 def _ordered(x: Array, dtype: str) -> Array:
-    """Bits as signed integers that are ordered as the numbers are, -0 just below +0."""
+    """The bits as signed integers whose order is the order of the numbers. -0 is just below +0."""
     row = FORMATS[dtype]
     bits = x.view(row.signed)
     key = bits >> row.signed(row.width - 1)
@@ -363,7 +368,7 @@ def _extreme(
     row = FORMATS[dtype]
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
-    # The fast way, by numpy alone: right unless a result is NaN, or a zero that may have either sign.
+    # The fast path uses numpy alone. It is right unless a result is NaN, or a zero that may have either sign.
     if dtype == "f32" and not xorsign_abs:
         propagating, avoiding = (np.maximum, np.fmax) if larger else (np.minimum, np.fmin)
         r = np.asarray((propagating if nan else avoiding)(a, b))
@@ -393,7 +398,8 @@ def _extreme(
 
 
 def _zeros_of_two_signs(a: Array, b: Array) -> Array:
-    """Where numpy may return either one: equal numbers with different bits (f32)."""
+    """A mask of the f32 elements where `a` and `b` are equal numbers with different bits. There numpy may return either
+    operand."""
     return (a == b) & (a.view(np.uint32) != b.view(np.uint32))
 
 
@@ -415,8 +421,9 @@ def maximum(
 ) -> Array:
     """`max{.ftz}{.NaN}{.xorsign.abs}`. PTX ISA, "max" (floating point and half precision).
 
-    +0 is larger than -0. One NaN gives the other operand, two the canonical NaN; with `nan` one is enough. With
-    `xorsign_abs` the larger magnitude gets the exclusive or of the operands' signs.
+    +0 is larger than -0. If one operand is NaN, the result is the other operand. If both are NaN, or if one is NaN and
+    `nan` is true, the result is the canonical NaN. With `xorsign_abs` the result is the larger magnitude, and its sign
+    is the exclusive or of the operands' signs.
     """
     return _extreme(a, b, dtype, nan, xorsign_abs, ftz, out, larger=True)
 
@@ -430,7 +437,7 @@ def minimum(
     ftz: bool = False,
     out: Array | None = None,
 ) -> Array:
-    """`min{.ftz}{.NaN}{.xorsign.abs}`: as `maximum`, with the smaller. PTX ISA, "min"."""
+    """`min{.ftz}{.NaN}{.xorsign.abs}`. It is like `maximum`, but gives the smaller operand. PTX ISA, "min"."""
     return _extreme(a, b, dtype, nan, xorsign_abs, ftz, out, larger=False)
 
 
@@ -441,10 +448,11 @@ _NEGATED = {"equ": "ne", "neu": "eq", "ltu": "ge", "leu": "gt", "gtu": "le", "ge
 
 @np.errstate(all="ignore")
 def compare(a: Array, b: Array, op: str, dtype: str, ftz: bool = False) -> Array:
-    """`setp.op{.ftz}` on floats: a bool array. PTX ISA, "Floating Point Comparisons".
+    """`setp.op{.ftz}` on floats, as a bool array. PTX ISA, "Floating Point Comparisons".
 
-    `op` is eq ne lt le gt ge (false if an operand is NaN), equ neu ltu leu gtu geu (true then), num or nan (both are
-    numbers, either is a NaN).
+    - `op` eq ne lt le gt ge: false if an operand is NaN.
+    - `op` equ neu ltu leu gtu geu: true if an operand is NaN.
+    - `op` num: true if both operands are numbers. `op` nan: true if an operand is NaN.
     """
     if ftz:
         a, b = flush(a, dtype), flush(b, dtype)
@@ -453,7 +461,7 @@ def compare(a: Array, b: Array, op: str, dtype: str, ftz: bool = False) -> Array
         return either if op == "nan" else ~either
     if dtype in ("f16", "bf16"):
         a, b = to_f32(a, dtype), to_f32(b, dtype)
-    # numpy's != is true for NaN, and PTX's is false.
+    # numpy's != is true for NaN operands, and PTX's `ne` is false.
     if op == "ne":
         return (a < b) | (a > b)
     if op in _COMPARISONS:
@@ -466,7 +474,7 @@ def compare(a: Array, b: Array, op: str, dtype: str, ftz: bool = False) -> Array
 
 
 def abs(a: Array, dtype: str, ftz: bool = False) -> Array:
-    """`abs{.ftz}`: clears the sign bit, except of a NaN. PTX ISA, "abs"."""
+    """`abs{.ftz}` clears the sign bit, except for a NaN. PTX ISA, "abs"."""
     if ftz:
         a = flush(a, dtype)
     row = FORMATS[dtype]
@@ -474,7 +482,7 @@ def abs(a: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def neg(a: Array, dtype: str, ftz: bool = False) -> Array:
-    """`neg{.ftz}`: flips the sign bit, except of a NaN. PTX ISA, "neg"."""
+    """`neg{.ftz}` flips the sign bit, except for a NaN. PTX ISA, "neg"."""
     if ftz:
         a = flush(a, dtype)
     row = FORMATS[dtype]
@@ -482,7 +490,8 @@ def neg(a: Array, dtype: str, ftz: bool = False) -> Array:
 
 
 def _quiet(r: Array, a: Array, dtype: str) -> Array:
-    """NaN results in place: canonical, or in f64 the operand's NaN made quiet."""
+    """Fixes NaN results in place. They become canonical, but in f64 they become the operand's NaN with the quiet bit
+    set."""
     if dtype != "f64":
         return canonicalise(r, dtype)
     nan = np.isnan(a)
@@ -493,14 +502,15 @@ def _quiet(r: Array, a: Array, dtype: str) -> Array:
 
 
 def copysign(a: Array, b: Array, dtype: str) -> Array:
-    """`copysign d, a, b`: the sign of `a` on the value of `b`. PTX ISA, "copysign"."""
+    """`copysign d, a, b` gives `b` the sign of `a`. PTX ISA, "copysign"."""
     row = FORMATS[dtype]
     sign = bits_of(a, dtype) & row.bits(row.sign)
     return (sign | (bits_of(b, dtype) & row.bits(row.sign - 1))).view(row.storage)
 
 
 def testp(a: Array, op: str, dtype: str) -> Array:
-    """`testp.op`: finite, infinite, number, notanumber, normal (zeros are) or subnormal. PTX ISA, "testp"."""
+    """`testp.op`. `op` is finite, infinite, number, notanumber, normal or subnormal, and zeros are normal. PTX ISA,
+    "testp"."""
     row = FORMATS[dtype]
     magnitude = bits_of(a, dtype) & row.bits(row.sign - 1)
     infinity = row.bits(row.infinity)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 
 def weak_topological_order(successors: list[list[int]]) -> list[int]:
-    """Blocks in an order in which each loop is contiguous, with bodies before exits (Bourdoncle 1993).
+    """The blocks in an order where each loop is contiguous and its body comes before its exits (Bourdoncle 1993).
 
-    Strongly connected components come in topological order. Inside a component, the block where it is entered leads. If
-    there are several, it is the first in the text: a loop that the compiler has rotated may stand before its head. The
-    rest is ordered in the same way, without the edges back to the leading block.
+    Strongly connected components come in topological order. Each component begins with the block where it is entered.
+    If it has several such blocks, it begins with the first one in the text. This need not be the first block of the
+    component in the text, as a loop that the compiler has rotated may stand before its head. The other blocks are
+    ordered in the same way, without the edges back to the component's first block.
     """
     order: list[int] = []
     predecessors: list[list[int]] = [[] for _ in successors]
@@ -36,7 +37,7 @@ def weak_topological_order(successors: list[list[int]]) -> list[int]:
 
 
 def components(nodes: list[int], successors: list[list[int]]) -> list[list[int]]:
-    """Strongly connected components of a subgraph in topological order (Tarjan), without recursion."""
+    """The strongly connected components of a subgraph in topological order (Tarjan), without recursion."""
     inside = set(nodes)
     index: dict[int, int] = {}
     low: dict[int, int] = {}
@@ -54,7 +55,8 @@ def components(nodes: list[int], successors: list[list[int]]) -> list[list[int]]
                 stack.append(node)
                 on_stack.add(node)
             edges = [target for target in successors[node] if target in inside]
-            # Later targets first: then the fall-through comes before the jump in the reversed order.
+            # The jump is visited before the fall-through. So the fall-through comes before the jump in the reversed
+            # order.
             for at in range(position, len(edges)):
                 target = edges[at]
                 if target not in index:

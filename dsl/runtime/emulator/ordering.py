@@ -1,10 +1,10 @@
-"""Happens-before: which accesses of memory are ordered before what a thread does now.
+"""Happens-before: which accesses of memory are ordered before the current access of a thread.
 
 Each access is stamped with the time of the launch (a count of synchronisation events), the thread, and the instruction.
-Barriers advance what each block, warp or cluster knows. If fewer than all threads of a block or warp may synchronise
-(named barriers, mbarriers, clusters, partial `bar.warp.sync`), each thread has a vector clock: the time up to which it
-knows each other thread's accesses. What a thread learns from memory, by release and acquire, is kept in `causality.py`,
-and passes from thread to thread at these barriers.
+Barriers advance the knowledge of blocks, warps and clusters. A program may synchronise fewer than all threads of a
+block or warp, by named barriers, mbarriers, clusters, or partial `bar.warp.sync`. Then each thread has a vector clock:
+for each other thread, the time up to which it knows that thread's accesses. `causality.py` keeps the knowledge that a
+thread gets from memory by release and acquire. This knowledge, too, passes from thread to thread at barriers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from .stamps import (
 
 
 class History:
-    """Stamps of several blocks at one granule. The record holds only the last of them, with level GRID."""
+    """The stamps of several blocks at one granule. The record of a granule holds only the last of these stamps, which
+    has level GRID."""
 
     def __init__(self) -> None:
         self.fresh: list[tuple[Any, Any]] = []
@@ -47,29 +48,31 @@ class History:
         self.units, self.stamps = np.zeros(0, np.int64), np.zeros(0, U)
 
     def add(self, units: Any, stamps: Any) -> None:
-        """A stamp of level GRID stands for its own thread only: the others of its granule are here already."""
+        """Adds a stamp for each granule in `units`. A stamp of level GRID is added for its own thread only, since the
+        stamps of the other threads are already here."""
         own = np.where(levels(stamps) == GRID, without_level(stamps), stamps)
         self.fresh.append((units, own))
         self.fresh_count += len(units)
-        # Sorted when it has doubled, and not below a million: so the cost of an entry does not grow with their number.
+        # The history is sorted when it has doubled, but not below a million entries. So the cost per entry does not
+        # grow with the number of entries.
         if self.fresh_count > max(len(self.units), 1 << 20):
             self.sort()
 
     def sort(self) -> None:
-        """Sorts by granule, and keeps only the last stamp of each thread there."""
+        """Sorts the stamps by granule, and keeps only the last stamp of each thread at a granule."""
         units = np.concatenate([self.units, *(units for units, _ in self.fresh)])
         stamps = np.concatenate([self.stamps, *(stamps for _, stamps in self.fresh)])
         self.fresh, self.fresh_count = [], 0
         owners = stamps & OWNER
         order = np.lexsort((stamps, owners, units))
         units, stamps, owners = units[order], stamps[order], owners[order]
-        # A thread's later access comes after its earlier ones, so the last one stands for all.
+        # A thread's accesses are ordered among themselves, so its last access stands for all.
         last = np.ones(len(units), bool)
         last[:-1] = (units[1:] != units[:-1]) | (owners[1:] != owners[:-1])
         self.units, self.stamps = units[last], stamps[last]
 
     def of(self, units: Any) -> tuple[Any, Any]:
-        """For each granule: how many stamps it has. And all of these stamps, one granule after another."""
+        """The number of stamps of each granule, and all these stamps in one array, granule after granule."""
         if self.fresh:
             self.sort()
         starts = np.searchsorted(self.units, units)
@@ -79,7 +82,7 @@ class History:
 
 
 class Ordering(BarrierTimes):
-    """What the threads of one wave know. `vector` gives each thread a clock of its own."""
+    """The knowledge of the threads of one wave. With `vector` each thread has its own vector clock."""
 
     def __init__(
         self,
@@ -92,13 +95,13 @@ class Ordering(BarrierTimes):
         narrow: bool,
         timed: bool = False,
     ):
-        """`blocks` are linear numbers. `narrow`: does the program name a scope below .gpu? `timed`: does it read a
-        clock?"""
+        """`blocks` are linear numbers. `narrow` states whether the program names a scope below .gpu, and `timed`
+        whether it reads a clock."""
         super().__init__(clock, blocks, block_lanes, cluster, exists, vector, timed)
-        # Clocks of what is before the copies that a thread starts, though not before its other accesses: an arrival
-        # from another block without a cluster scope orders only these.
+        # Clocks that hold only for the copies that a thread starts, and not for its other accesses. An arrival from
+        # another block without cluster scope orders only copies.
         self.freed: Any = None
-        self.copies = False  # are copies being started?
+        self.copies = False  # whether questions are about copies that start now
         self.causality = Causality(clock, self, blocks, narrow)
 
     # Synchronisation
@@ -133,8 +136,9 @@ class Ordering(BarrierTimes):
         self.meet(*self.members(lanes), self.clock.tick())
 
     def members(self, lanes: Any) -> tuple[Any, Any]:
-        """(clocks of the cluster, positions in it) of lanes of one cluster. For neighbours the positions are a slice,
-        so that their rows are not copied: those of a block of 288 threads are 324 KiB."""
+        """The clocks of a cluster, and the positions of `lanes` in it. All lanes are in the same cluster. The positions
+        of adjacent lanes are a slice, so that their rows are not copied. The rows of a block of 288 threads have 324
+        KiB."""
         cluster, first = divmod(int(lanes[0]), self.cluster_lanes)
         within = np.asarray(lanes) % self.cluster_lanes
         if (within == np.arange(first, first + len(within))).all():
@@ -142,14 +146,14 @@ class Ordering(BarrierTimes):
         return self.clocks[cluster], within
 
     def meet(self, rows: Any, members: Any, before: int) -> None:
-        """Each member learns what any member knew, and all that the others did."""
-        # The vector clocks of all members, element by element.
+        """Each member learns all that any member knew, and all that the members did up to time `before`."""
+        # `joined` is the elementwise maximum of the members' vector clocks.
         joined = rows[members].max(0)
         joined[members] = np.maximum(joined[members], before)
         rows[members] = joined
 
     def snapshot(self, lanes: Any) -> Snapshot:
-        """What these lanes of one cluster know together, for other threads to learn later."""
+        """The joint knowledge of these lanes of one cluster. Other threads may learn it later."""
         before = self.clock.tick()
         rows, members = self.members(lanes)
         row = rows[members].max(0)
@@ -157,7 +161,7 @@ class Ordering(BarrierTimes):
         return Snapshot(row, self.causality.together(lanes))
 
     def begun(self, lanes: Any) -> Snapshot:
-        """The knowledge that the blocks of these lanes have begun, and nothing of what the lanes did."""
+        """The knowledge that the blocks of these lanes have begun. It includes nothing that the lanes did."""
         rows, members = self.members(lanes)
         row = np.zeros(rows.shape[1], rows.dtype)
         row[members] = BEGUN
@@ -174,7 +178,7 @@ class Ordering(BarrierTimes):
             self.causality.learn(lanes, what.knowledge)
 
     def learn_for_copies(self, lanes: Any, what: Snapshot) -> None:
-        """Like `learn`, but only for the copies that these lanes start from now on."""
+        """Like `learn`, but the knowledge holds only for copies that these lanes start from now on."""
         if self.freed is None:
             self.freed = np.zeros_like(self.clocks)
         within = np.asarray(lanes) % self.cluster_lanes
@@ -183,7 +187,7 @@ class Ordering(BarrierTimes):
 
     @contextmanager
     def of_copies(self, in_bulk: bool = True) -> Iterator[None]:
-        """Meanwhile questions are about what is before copies that the lanes start."""
+        """A context where questions are about copies: which accesses are ordered before copies by the lanes."""
         self.copies = in_bulk and self.freed is not None
         try:
             yield
@@ -193,14 +197,15 @@ class Ordering(BarrierTimes):
     # Questions
 
     def known(self, cluster: Any, mine: Any, theirs: Any) -> Any:
-        """Up to which times threads know others of their cluster."""
+        """The times up to which the threads in `mine` know the accesses of the threads in `theirs`. All are threads of
+        the same cluster."""
         known = self.clocks[cluster, mine, theirs]
         return np.maximum(known, self.freed[cluster, mine, theirs]) if self.copies else known
 
     def known_of_all(self, cluster: Any, mine: Any, run: Any, width: int) -> Any:
-        """Up to which times threads know all of a run of `width` others: a warp or a block of their cluster. A run is
-        read as a whole and not by thread: a matrix product of 1024 x 1024 x 1024 by TMA asks for 340,000, and this took
-        it from 3.86 to 3.28 s."""
+        """The times up to which the threads `mine` know the accesses of all `width` threads of a run. A run is a warp
+        or a block of their cluster. A run is read as a whole, not thread by thread. A matrix product of 1024 x 1024 x
+        1024 by TMA asks for 340,000 runs, and this change took it from 3.86 to 3.28 s."""
         shape = (*self.clocks.shape[:2], -1, width)
         known = self.clocks.reshape(shape)[cluster, mine, run]
         if self.copies:
@@ -208,10 +213,11 @@ class Ordering(BarrierTimes):
         return known.min(1)
 
     def ordered(self, stamps: Any, addresses: Any, g: Any, lanes: Any) -> Any:
-        """For stamps (below GRID) that the lanes (positions in the group) meet: is that access before what the lane
-        does?
+        """Whether the access of each stamp is ordered before the current access of the lane that meets the stamp. The
+        stamps have levels below GRID. `lanes` are positions in the group.
 
-        `addresses` are where the stamps were met. What a thread has learned may hold for one address only.
+        `addresses` are the places where the lanes met the stamps. Knowledge that a thread got from memory may hold for
+        one address only.
         """
         time, thread, level = times(stamps), threads_of(stamps), levels(stamps)
         me = g.lane("gid")[lanes]
@@ -225,7 +231,7 @@ class Ordering(BarrierTimes):
             ok |= self.ordered_by_clocks(time, thread, level, me, g, lanes)
         if self.causality.held:
             self.causality.ordered(ok, time, thread, level, blocks, addresses, g.index()[lanes])
-        # Nothing is ordered after what is still in flight.
+        # An access that is still in flight is ordered before nothing.
         return ok & (time != U(LAST_TIME))
 
     def block_of(self, threads: Any) -> Any:
@@ -242,29 +248,31 @@ class Ordering(BarrierTimes):
         known = self.known(index, mine, theirs).astype(U)
         for several, width in ((WARP, 32), (BLOCK, self.block_lanes)):
             chosen = np.flatnonzero(level == several)
-            # Mostly there are none or few. In parts of 4,096, since each row of clocks is as wide as a block.
+            # Mostly there are few such stamps or none. They are handled in parts of 4,096, since each row of clocks is
+            # as wide as a block.
             for start in range(0, len(chosen), 4096):
                 part = chosen[start : start + 4096]
                 known[part] = self.known_of_all(index[part], mine[part], theirs[part] // width, width)
         return together & (level <= BLOCK) & (time <= known)
 
     def beyond(self, scope: int, stamps: Any, mine: Any) -> Any:
-        """Were these accesses made outside of a scope around `mine`?"""
+        """Whether each access was made by a thread outside of the scope of the thread in `mine`."""
         width = U(self.block_lanes if scope == CTA else self.cluster_lanes)
         if scope == GPU:
             return np.zeros(stamps.shape, bool)
         return threads_of(stamps) // width != threads_of(mine) // width
 
     def relation(self, stamps: Any, mine: Any) -> Any:
-        """The level of stamps that accesses of other threads, with the stamps `mine`, join."""
+        """The level that the stamps get when threads with the stamps `mine` access the same granules."""
         if self.block_shift is None:
             blocks = (self.block_of(threads_of(each)) for each in (stamps, mine))
             other_block = np.not_equal(*blocks)
         differing = (stamps ^ mine) & U(THREAD_MASK << THREAD_SHIFT)
-        # With a power of two of lanes in a block, a shift replaces two divisions of 64 bits.
+        # If a block has a power of two of lanes, a shift replaces two divisions of 64 bits.
         if self.block_shift is not None:
             other_block = differing >= U(1 << THREAD_SHIFT + self.block_shift)
-        # Threads differ above bit 5: another warp. Above the block's bits: another block.
+        # If the threads differ at or above bit 5, they are in different warps. If they differ above the block's bits,
+        # they are in different blocks.
         level = (differing >= U(1 << THREAD_SHIFT + 5)).astype(U)
         level += other_block
         level += U(WARP)

@@ -1,4 +1,5 @@
-"""The thread and instruction of a stamp, in words; and who last wrote each byte of global memory in a launch."""
+"""Texts that name the thread and instruction of a stamp, and the last writer of each byte of global memory in a
+launch."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ Extent = tuple[int, int, int]
 
 
 def coordinates(linear: Any, shape: Extent) -> tuple[Any, Any, Any]:
-    """(x, y, z) of linear numbers, x fastest."""
+    """The coordinates (x, y, z) of linear numbers, where x changes fastest."""
     x, y, _ = shape
     return linear % np.uint32(x), linear // np.uint32(x) % np.uint32(y), linear // np.uint32(x * y)
 
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The shape of a launch and the instructions that have stamps: small enough to keep after the launch. Threads are
-    numbered from the first cluster that runs."""
+    """The shape of a launch and the instructions that have stamps. These data are small enough to keep after the
+    launch. Threads are numbered from the first cluster that runs."""
 
     block: Extent
     block_lanes: int
@@ -34,7 +35,7 @@ class Origins:
     stamped: list[Site]
 
     def where(self, gid: int) -> tuple[Extent, Extent]:
-        """(block, thread) coordinates of a thread's number in the launch."""
+        """The coordinates of the block and of the thread, for a thread's number in the launch."""
         linear, thread = divmod(gid, self.block_lanes)
         # Blocks are numbered cluster after cluster.
         cluster, rank = divmod(linear, self.cluster[0] * self.cluster[1] * self.cluster[2])
@@ -45,7 +46,7 @@ class Origins:
         return (block[0], block[1], block[2]), (x, y, z)
 
     def site_of(self, stamp: int) -> Site | None:
-        """The instruction of a stamp; None for those beyond the room of a stamp."""
+        """The instruction of a stamp. None if its number is too large for a stamp."""
         number = stamp & SITE_MASK
         return self.stamped[number] if number < len(self.stamped) else None
 
@@ -58,7 +59,7 @@ class Origins:
         return f"thread {thread} of block {block}{at}"
 
     def of_stamp(self, stamp: Any) -> str | None:
-        """The same for the stamp of a write; None without one."""
+        """The text of `who` for the stamp of a write. None if the stamp is 0, which means no write."""
         if not stamp:
             return None
         return self.who(int(threads_of(stamp)), int(stamp))
@@ -66,7 +67,7 @@ class Origins:
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """The stamp of the last write of each granule of one allocation."""
+    """The stamp of the last write to each granule of one allocation."""
 
     origins: Origins
     granule: int
@@ -74,12 +75,12 @@ class Writers:
     stamps: Any
 
     def __call__(self, address: int) -> str | None:
-        """In words, what last wrote the byte at an address; None without a write."""
+        """A text that names the last writer of the byte at an address. None if nobody wrote it."""
         return self.origins.of_stamp(self.stamps[(address - self.first) // self.granule])
 
 
 def writers_of(shadow: Shadow, allocation: EmulatedAllocation, origins: Origins) -> Writers:
-    """The writers of an allocation, while the launch of these records still exists."""
+    """The last writers of an allocation. It must be called while the records of the launch still exist."""
     granule = shadow.granule
     start = (allocation.address - GLOBAL_WINDOW) // granule
     end = -(-(allocation.end - GLOBAL_WINDOW) // granule)
@@ -87,8 +88,9 @@ def writers_of(shadow: Shadow, allocation: EmulatedAllocation, origins: Origins)
 
 
 def last_writes(shadow: Shadow, start: int, end: int) -> Any:
-    """[granules from `start` to `end`]: the stamp of the last write, 0 without one. Between two synchronisations the
-    records cannot order writes of different kinds: then the one later in the text counts."""
+    """The stamp of the last write to each granule from `start` to `end`, or 0 if nobody wrote it. Between two
+    synchronisations the records cannot order writes of different kinds. Then the write that is later in the text
+    counts."""
     last = np.zeros(end - start, U)
     for kind, record in shadow.records.items():
         if kind.base in WRITES:

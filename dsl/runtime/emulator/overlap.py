@@ -1,14 +1,16 @@
-"""Launches that overlap: what one may read and write while those before it in its stream still run.
+"""Launches that overlap: checks what a launch reads and writes while earlier launches of its stream may still run.
 
-A launch with the attribute of programmatic stream serialisation starts before the one in front has ended: as soon as
-all blocks of that one have executed `griddepcontrol.launch_dependents` or ended (CUDA programming guide, "Programmatic
-Dependent Launch and Synchronization"). Then only `griddepcontrol.wait` orders anything: a thread continues after it
-when the grids before have completed, and sees what they wrote (PTX ISA, "griddepcontrol").
+A launch with the attribute of programmatic stream serialisation may start before the previous launch has ended. It
+starts once all blocks of the previous launch have executed `griddepcontrol.launch_dependents` or ended (CUDA
+programming guide, "Programmatic Dependent Launch and Synchronization"). Then only `griddepcontrol.wait` orders
+accesses. A thread continues after the wait when the earlier grids have completed, and sees their writes (PTX ISA,
+"griddepcontrol").
 
-Here launches run one after another. Each keeps what it has touched, and by which instruction. A launch that overlaps
-checks each access of a thread that has not waited, nor learned from a thread of its block that has: did a launch in
-front touch that? The third launch of a chain overlaps the first, too: the second may let it start before it has waited
-itself.
+Here launches run one after another. Each launch keeps the addresses that it has accessed, and the instructions that
+accessed them. In a launch that overlaps, some threads have neither waited nor learned of a wait by another thread of
+their block. Each access of such a thread is checked: it must not conflict with an access of an earlier launch. The
+third launch of a chain overlaps the first one, too, since the second may let the third start before the second has
+waited.
 """
 
 from __future__ import annotations
@@ -26,14 +28,15 @@ from .origins import Origins
 from .shadow import SpacePlace
 from .stamps import U, threads_of
 
-# Waits of a block, from the first on, that are tried for a thread that has not waited itself.
+# For a thread that has not waited, at most this many waits of its block are tried, earliest first.
 MOST_ASKED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a launch has touched from address `start` to `end`: for each granule the stamps of the last read and last
-    write, 0 for none. The first granule begins at `base`. origins: whose stamps these are, if known."""
+    """The accesses of a launch from address `start` to `end`. Each granule has the stamp of its last read and of its
+    last write, or 0 if there was none. The first granule begins at `base`. `origins` names the threads of the stamps.
+    It is None if they are not known."""
 
     start: int
     end: int
@@ -46,18 +49,19 @@ class Touched:
 
     @classmethod
     def somehow(cls, start: int, size: int, kernel: str) -> Touched:
-        """Memory that a launch may have read and written anywhere."""
+        """A `Touched` for memory that a launch may have read and written anywhere."""
         return cls(start, start + size, start, max(size, 1), np.ones(1, U), np.ones(1, U), None, kernel)
 
     def moved(self, start: int, end: int, by: int) -> Touched | None:
-        """Its part from `start` to `end`, moved by `by` bytes; None if that is empty."""
+        """The part from `start` to `end`, moved by `by` bytes. None if the part is empty."""
         low, high = max(self.start, start), min(self.end, end)
         if low >= high:
             return None
         return replace(self, start=low + by, end=high + by, base=self.base + by)
 
     def met(self, stamps: Any, addresses: Any, size: int) -> Any:
-        """For accesses of `size` bytes, the stamp of one of their granules that has one, else 0."""
+        """A stamp for each access of `size` bytes. It is the largest stamp of the granules that the access touches, or
+        0 if none has a stamp."""
         found = np.zeros(len(addresses), U)
         lanes = np.flatnonzero((addresses + size > self.start) & (addresses < self.end))
         if not len(lanes):
@@ -70,9 +74,10 @@ class Touched:
 
 
 class Overlap:
-    """What a launch touches, kept for the next one; and what those before it touched, if it overlaps them.
+    """The accesses of a launch, which are kept for the next launch. `before` has the accesses of the earlier launches
+    that this launch overlaps.
 
-    before: None for a launch that begins after all before it have ended.
+    `before` is None if the launch begins after all earlier launches have ended.
     """
 
     def __init__(self, launch: Any, before: Sequence[Touched] | None, keeps: bool) -> None:
@@ -80,15 +85,15 @@ class Overlap:
         self.granule = launch.device.shadow.granule
         count = launch.device.shadow.count if keeps else 0
         self.reads, self.writes = np.zeros(count, U), np.zeros(count, U)
-        self.waited = np.zeros((launch.blocks, launch.block_lanes), U)  # the stamp of each thread's first wait
+        self.waited = np.zeros((launch.blocks, launch.block_lanes), U)  # the stamp of each thread's first wait, or 0
 
     def access(self, place: SpacePlace, g: Any, site: Site, write: bool) -> None:
-        """Checks an access of global memory and keeps it."""
+        """Checks an access of global memory against the earlier launches, and keeps it for the next launch."""
         if self.before is not None:
             self.check(self.before, place, g, site, write)
         if self.keeps:
             stamps = g.stamps(site)
-            if place.size < self.granule:  # a byte of a copy with a short source
+            if place.size < self.granule:  # a single byte, from a copy whose source is short
                 place = place.widened(self.granule)
             wide = stamps[:, None] if place.size != self.granule else stamps
             place.put(self.writes if write else self.reads, self.granule, wide)
@@ -100,7 +105,7 @@ class Overlap:
         units = place.start + early if place.index is None else place.index[early]
         addresses = units * place.size + GLOBAL_WINDOW
         for each in before:
-            # A read conflicts with writes only, a write with both.
+            # A read conflicts only with writes. A write conflicts with reads and writes.
             for done, stamps in (("written", each.writes), ("read", each.reads)):
                 if done == "read" and not write:
                     continue
@@ -123,7 +128,7 @@ class Overlap:
         self.launch.report(Kind.RACE, message, g, lane, site, last)
 
     def knows(self, g: Any, lanes: Any, addresses: Any) -> Any:
-        """Does something order these lanes after a wait of another thread of their block?"""
+        """Whether each of these lanes is ordered after a wait by another thread of its block."""
         blocks = (g.lane("gid")[lanes] // U(self.launch.block_lanes)).astype(np.int64)
         known = np.zeros(len(lanes), bool)
         for block in np.unique(blocks):
@@ -137,15 +142,15 @@ class Overlap:
         return known
 
     def wait(self, g: Any, site: Site) -> None:
-        """`griddepcontrol.wait`: after it the launches before have ended."""
+        """Executes `griddepcontrol.wait`. After it the earlier launches have ended for these threads."""
         waited, gid = self.waited.reshape(-1), g.lane("gid").astype(np.int64)
         first = waited[gid] == 0
         waited[gid[first]] = g.stamps(site)[first]
 
     def left(self, g: Any, site: Site | None) -> None:
-        """These threads have ended. Reports a block without a wait: when its last thread ends, the grid completes,
-        and the next launch in the stream, even one that waits for this one, would begin before those in front have
-        ended."""
+        """Notes that these threads have ended, and reports a block that ends without a wait. The grid completes when
+        its last thread ends. So the next launch in the stream would begin before the earlier launches have ended, even
+        if it waits for this one."""
         if self.before is None:
             return
         wave, slots = g.wave, np.unique(g.lane("slot"))
@@ -160,7 +165,7 @@ class Overlap:
             self.launch.report(Kind.NO_WAIT, message, g, lane, site)
 
     def touched(self, allocations: Sequence[EmulatedAllocation], kernel: str) -> list[Touched]:
-        """What the launch has touched of these allocations."""
+        """The accesses of the launch to these allocations."""
         made = []
         for each in allocations:
             start, end = each.address - GLOBAL_WINDOW, each.end - GLOBAL_WINDOW

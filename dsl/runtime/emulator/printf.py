@@ -1,4 +1,4 @@
-"""`vprintf`: a C format and the packed buffer of its arguments to text (CUDA C++ guide, formatted output)."""
+"""`vprintf` converts a C format and the packed buffer of its arguments to text (CUDA C++ guide, formatted output)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def c_string(data: Any, start: int) -> str:
 
 
 class PrintArguments:
-    """Arguments lie one after another, each aligned to its size; floats are doubles."""
+    """A reader of packed arguments. The arguments lie one after another, and each is aligned to its size. Floats are
+    doubles."""
 
     def __init__(self, data: Any, start: int):
         self.data, self.at = data, start
@@ -35,7 +36,7 @@ class PrintArguments:
 
 
 def formatted(text: str, data: Any, start: int, text_at: Callable[[int], str]) -> str:
-    """`text` with its specifiers replaced. `text_at` reads the string at an address, for %s."""
+    """`text` with its specifiers replaced by the arguments. `text_at` reads the string at an address, for %s."""
     arguments = PrintArguments(data, start)
 
     def replace(match: re.Match[str]) -> str:
@@ -48,7 +49,7 @@ def formatted(text: str, data: Any, start: int, text_at: Callable[[int], str]) -
             precision = str(arguments.take("<i", 4))
         shape = "%" + flags + (width or "") + ("." + precision if precision is not None else "")
         if kind in "eEfFgGaA":
-            # Python's %a is something else, so the exponential form stands for it.
+            # Python's %a means something else, so %e stands for C's %a.
             return (shape + kind.replace("a", "e").replace("A", "E")) % arguments.take("<d", 8)
         if kind == "s":
             return (shape + "s") % text_at(arguments.take("<Q", 8))

@@ -1,10 +1,10 @@
-"""wgmma products in flight, and what the asynchronous proxy, by which they read, may see.
+"""wgmma products in flight, and the writes that their reads through the asynchronous proxy may see.
 
-A product reads shared memory from its issue until its threads have waited for its group. Meanwhile nobody may write
-there (`copies.py`). Afterwards only those may who know that each of the reading warps has waited. A product sees what
-ordinary stores and `cp.async` have written if a `fence.proxy.async` stands between: by the writing thread, or by the
-multiplying one after a barrier that follows the write. Four warps issue a product together, which is checked at the end
-of the wave.
+A product reads shared memory from its issue until its threads have waited for its group. Until then nobody may write
+the operands (`copies.py`). Afterwards a thread may write the operands only if it knows that each of the reading warps
+has waited. A product sees earlier writes by ordinary stores and `cp.async` only after a `fence.proxy.async`. Either the
+writing thread executes this fence, or the multiplying thread executes it after a barrier that follows the write. Four
+warps issue a product together, which is checked at the end of the wave.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from .shadow import PLAIN_READ, PLAIN_WRITE, STRONG_READ, WRITES, SpacePlace
 from .spaces import SharedSpace, Space
 from .stamps import SITE_MASK, THREAD_SHIFT, TIME_SHIFT, U, threads_of, times
 
-# Warps that multiply together: a warp group.
+# Number of warps of a warp group, which issue products together.
 GROUP = 4
-# An odd constant of a running hash: 2^64 divided by the golden ratio.
+# The factor of a running hash, an odd number: 2^64 divided by the golden ratio.
 FACTOR = U(0x9E3779B97F4A7C15)
-# Bytes that a product reads at once.
+# Number of bytes of a chunk, the unit in which a product reads.
 CHUNK = 16
 
 
 @dataclass
 class TilePlace(SpacePlace):
-    """What products read: for each of some warps (numbers in the wave) a tile of [chunks]. Warps may share a tile.
+    """The tiles that products read. Each warp in `warps` (numbers in the wave) has a tile, which is an array of chunks.
+    Warps may share a tile.
 
-    first: one of the warps of each distinct tile. which: the tile of each warp.
+    `first` has one of the warps of each distinct tile. `which` has the tile of each warp.
     """
 
     warps: Any = None
@@ -43,8 +44,8 @@ class TilePlace(SpacePlace):
 
     @classmethod
     def of(cls, warps: Any, units: Any) -> TilePlace:
-        """units: [warps, chunks], numbers of chunks in the wave's shared memory. Two tiles differ in their first
-        chunk."""
+        """Makes a place from `units`, an array [warps, chunks] of chunk numbers in the wave's shared memory. Two
+        different tiles differ in their first chunk."""
         _, first, which = np.unique(units[:, 0], return_index=True, return_inverse=True)
         return cls(CHUNK, units.size, 0, units.reshape(-1), False, warps, units, first, which)
 
@@ -52,14 +53,14 @@ class TilePlace(SpacePlace):
         return SpacePlace(CHUNK, 0, 0, self.units_of_warps[self.first].reshape(-1)).units(granule).reshape(-1)
 
     def restricted(self, lanes: Any) -> TilePlace:
-        """The tiles of these lanes' warps, which wait as a whole."""
+        """The tiles of these lanes' warps. A warp waits as a whole."""
         chosen = np.unique(lanes // self.units_of_warps.shape[1])
         return TilePlace.of(self.warps[chosen], self.units_of_warps[chosen])
 
 
 class Products(Copies):
-    """The wgmma products in flight of a wave. issued: a hash of what each warp has issued. sites: its last instruction.
-    places: where operands lie, by their descriptors."""
+    """The wgmma products in flight of a wave. `issued` has a hash of all products of each warp. `sites` has the last
+    instruction of each warp group. `places` caches the places of operands by their descriptors."""
 
     def __init__(self, wave: Any):
         super().__init__(wave)
@@ -68,7 +69,7 @@ class Products(Copies):
         self.places: dict[Any, tuple[TilePlace, list[SpacePlace]]] = {}
 
     def complete(self, operation: Operation) -> None:
-        """Their warps have waited for these products."""
+        """Completes these products. Their warps have waited for them."""
         shadow = operation.device.shadow
         assert shadow is not None
         if shadow.readings is None:
@@ -78,14 +79,15 @@ class Products(Copies):
             shadow.readings.add(place, operation.site, self.wave.ordering.clock.now)
 
     def note(self, g: Any, site: Site, operands: Any) -> None:
-        """Records that these warps issue a product. operands: [warps], what must be the same for all four."""
+        """Records that these warps issue a product. `operands` has a number for each warp. It must be equal for the
+        four warps of a warp group."""
         warps = g.index()[::32] >> 5
-        # A hash of all products so far, so that four warps are compared by one number each.
+        # A hash of all products so far, so that comparing four warps takes one number for each warp.
         self.issued[warps] = (self.issued[warps] ^ operands ^ U(site.number + 1)) * FACTOR
         self.sites.update(dict.fromkeys((warps // GROUP).tolist(), site))
 
     def end(self) -> None:
-        """The wave has ended: reports warp groups whose warps have not issued the same products."""
+        """Reports warp groups whose warps have not issued the same products. It is called at the end of the wave."""
         if not self.sites:
             return
         per_block = self.wave.block_lanes // 32
@@ -108,11 +110,12 @@ class Products(Copies):
 
 
 class Readings:
-    """What products have read of the shared memory of a wave, and until when.
+    """The reads of a wave's shared memory by products, with the time of the last wait for each.
 
-    A product belongs to its warp: whoever knows that any lane of the warp has waited may write. So it is kept by warp
-    and not as reads of lanes: one lane of each warp frees a pipeline stage by its arrival. stamps: [warps of a block,
-    chunks of 16 bytes], the last wait, by lane 0.
+    A product belongs to a warp: a thread may write once it knows that any lane of the warp has waited. So the reads are
+    kept by warp and not by lane. With this rule, one arrival by a lane of each warp frees a pipeline stage. `stamps` is
+    an array [warps of a block, chunks of 16 bytes]. Each stamp is of the last wait for the chunk, and names lane 0 of
+    the warp.
     """
 
     def __init__(self, wave: Any):
@@ -120,19 +123,19 @@ class Readings:
         memory = wave.space("shared")
         assert isinstance(memory, SharedSpace)
         self.stamps = np.zeros((wave.block_lanes // 32, len(memory.data) // CHUNK), U)
-        self.warps: list[int] = []  # warps of a block that have multiplied
+        self.warps: list[int] = []  # warps of a block that have issued products
 
     def add(self, place: TilePlace, site: Site, now: int) -> None:
-        """These warps have read these chunks, and waited for it."""
+        """Notes that these warps have read these chunks, and have waited for the product."""
         warps = place.warps % (self.wave.block_lanes // 32)
         self.warps = sorted({*self.warps, *warps.tolist()})
         stamps = self.wave.constant("gid stamp")[32 * place.warps] | U(now << TIME_SHIFT | site.stamp)
         self.stamps[warps[:, None], place.units_of_warps] = stamps[:, None]
 
     def check_write(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports a write by a thread that does not know that one of the reading warps has waited.
+        """Reports a write by a thread that does not know that each of the reading warps has waited.
 
-        For each lane only the latest wait of a warp counts, since it came after all others.
+        For each lane only the latest wait of a warp counts, since it came after all other waits.
         """
         chunks = place.widened(CHUNK) if place.size < CHUNK else place
         boxes = g.n // g.each
@@ -144,7 +147,7 @@ class Readings:
             self.check_waits(latest[asked], np.nonzero(asked)[1] * g.each, g, site)
 
     def check_waits(self, stamps: Any, lanes: Any, g: Any, site: Site) -> None:
-        """Does each of these lanes (positions in the group) know that any lane of a warp has waited?"""
+        """Reports a lane that does not know of a wait by any lane of the warp. `lanes` are positions in the group."""
         every = np.repeat(stamps, 32) + np.tile(np.arange(32, dtype=U) << U(THREAD_SHIFT), len(stamps))
         known = g.ordering.ordered(every, np.zeros(len(every), np.int64), g, np.repeat(lanes, 32))
         unknown = np.flatnonzero(~known.reshape(-1, 32).any(1))
@@ -159,20 +162,23 @@ READS_AND_WRITES = {*WRITES, PLAIN_READ, STRONG_READ}
 
 
 class ProxyFences:
-    """When each thread of a launch has fenced the asynchronous proxy for a space, and what it knew of its block."""
+    """The fences of the asynchronous proxy for one space. For each thread of a launch, `own` has the time of its last
+    fence. `block` has the time of the last barrier of its block before that fence."""
 
     def __init__(self, threads: int):
         self.own = np.zeros(threads, U)
         self.block = np.zeros(threads, U)
 
     def fence(self, g: Any) -> None:
-        """The asynchronous proxy sees what these threads have done and what a barrier has ordered before them."""
+        """Makes earlier accesses of these threads visible to the asynchronous proxy. Accesses that a barrier has
+        ordered before the fence become visible, too."""
         who, ordering = g.lane("gid").astype(np.int64), g.wave.ordering
         self.own[who] = ordering.clock.tick()
         self.block[who] = ordering.block_since[g.lane("slot")]
 
     def unfenced(self, met: Any, g: Any) -> Any:
-        """For stamps of writes that lanes meet: does no fence stand between?"""
+        """A mask of the stamps in `met` that no fence separates from the lanes that meet them. The stamps are of
+        writes."""
         who, when = threads_of(met).astype(np.int64), times(met)
         mine = g.lane("gid").astype(np.int64)
         behind = self.block[mine]
@@ -182,9 +188,9 @@ class ProxyFences:
         return (met != 0) & (when > self.own[who]) & ~((who // lanes == mine // lanes) & (when < behind))
 
     def in_flight(self, met: Any, g: Any) -> Any:
-        """For stamps of reads: may they finish later than their threads signal? Not before a barrier of the block,
-        which waits for the loads of its threads, and not for copies out of shared memory, which read by the
-        asynchronous proxy."""
+        """A mask of the stamps in `met` whose reads may finish later than their threads signal. A barrier of the block
+        waits for the loads of its threads, so reads before it have finished. Copies out of shared memory are excluded,
+        since they read through the asynchronous proxy."""
         since = g.wave.ordering.block_since[g.lane("slot")]
         late = times(met) > (since[:, None] if met.ndim == 2 else since)
         sites = {int(stamp): g.launch.site_of(int(stamp)) for stamp in np.unique(met[late])}
@@ -192,11 +198,12 @@ class ProxyFences:
         return late & ~np.isin(met, by_copies)
 
     def check(self, memory: Space, place: SpacePlace, g: Any, site: Site, does: str, overwrites: bool = False) -> None:
-        """Reports bytes written by ordinary means that an access by the asynchronous proxy may not see. If the access
-        overwrites, it also reports bytes read by ordinary means: an `ldmatrix` may finish after its thread's arrival at
-        an mbarrier, and a copy overtakes it. On an H100 that made 3 of 2,971 random kernels wrong (ptxas 13.0).
+        """Reports bytes written by ordinary stores that an access through the asynchronous proxy may not see. If the
+        access overwrites, bytes read by ordinary loads are reported, too. An `ldmatrix` may finish after its thread's
+        arrival at an mbarrier, and then a copy overtakes it. On an H100 such copies made 3 of 2,971 random kernels
+        wrong (ptxas 13.0).
 
-        does: what the access is, with its verb.
+        `does` names the access, with its verb.
         """
         shadow = memory.shadow
         assert shadow is not None

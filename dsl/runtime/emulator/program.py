@@ -1,4 +1,4 @@
-"""From a function's instructions to segments of closures: inlining, control flow, order, liveness and register
+"""Turns a function's instructions into segments of closures: inlining, control flow, order, liveness and register
 slots."""
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ from .sums_in_flight import check_sums
 from .tensor_maps import TYPES, bytes_of_type
 from .undefined import Undefined, is_division, step_of
 
-# Bytes of one kernel (CUDA C++ guide, compute capability). For `.shared` it is what ptxas takes: for targets with an
-# `a` all that a multiprocessor gives a block (ptxas 13.0 to 13.5; 64 KiB were launched on an H200).
+# Most bytes of each space in one kernel (CUDA C++ guide, compute capability). For `.shared` it is the limit of ptxas.
+# For targets with an `a` the limit is all the shared memory that a multiprocessor gives a block (ptxas 13.0 to 13.5; 64
+# KiB were launched on an H200).
 MOST_STATIC = {"global": MOST_VARIABLE, "shared": 48 << 10, "const": 64 << 10, "local": 512 << 10}
 
 
-# By the number of a target with an `a`: the shared memory that a block can have on that device.
+# The shared memory that a block can have, for each target with an `a`. The keys are the numbers of the targets.
 MOST_OF_ONE_MACHINE = {
     90: MOST_SHARED,
     100: MOST_SHARED,
@@ -67,7 +68,7 @@ MOST_OF_ONE_MACHINE = {
 
 
 def most_static(space: str, target: str) -> int:
-    """Bytes of a space that a kernel may declare or name."""
+    """Most bytes of a space that a kernel may declare or name."""
     if space == "shared" and target.endswith("a"):
         return MOST_OF_ONE_MACHINE.get(number_of(target), MOST_STATIC[space])
     return MOST_STATIC[space]
@@ -75,8 +76,8 @@ def most_static(space: str, target: str) -> int:
 
 @dataclass
 class End:
-    """How a segment ends: "next", "jump", "branch" (to targets[0] if the guard is true, else on), "switch" or
-    "exit"."""
+    """The end of a segment. `kind` is "next", "jump", "branch", "switch", "exit" or, for a guarded exit, "exit where".
+    A "branch" jumps to `targets[0]` if its guard is true, and otherwise continues with the next segment."""
 
     kind: str
     targets: list[int] = field(default_factory=list)
@@ -88,11 +89,11 @@ class End:
 
 @dataclass
 class Segment:
-    """A basic block, or the part of one that begins with a rendezvous."""
+    """A basic block, or the part of a basic block that begins with a rendezvous."""
 
     number: int
     ops: list[Op] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)  # the positions of `ops` among its instructions
+    places: list[int] = field(default_factory=list)  # the position of each op among the segment's instructions
     end: End = field(default_factory=lambda: End("exit"))
     sync: str = ""
     mask: int | None = None
@@ -104,7 +105,7 @@ class Segment:
     written_slots: frozenset[int] = frozenset()
     counters: list[tuple[Site, str, WarpProduct]] = field(default_factory=list)
     steps: list[RegisterStep] = field(default_factory=list)
-    arrival: list[Op] = field(default_factory=list)  # run when threads come to the rendezvous
+    arrival: list[Op] = field(default_factory=list)  # these run when threads come to the rendezvous
     mask_name: str = ""
     size: int = 0
     only_leaves: bool = False
@@ -113,7 +114,7 @@ class Segment:
 
     @cached_property
     def alike(self) -> list[tuple[Location | None, Counter[tuple[str, WarpProduct]]]]:
-        """How many of its instructions at each place count as what. In one kernel 1,137 kinds stand for 10,581
+        """The number of instructions of each kind at each source location. In one kernel 1,137 kinds stand for 10,581
         instructions."""
         found: dict[int, tuple[Location | None, Counter[tuple[str, WarpProduct]]]] = {}
         for site, kind, product in self.counters:
@@ -122,7 +123,7 @@ class Segment:
 
     @cached_property
     def live_slots(self) -> frozenset[int]:
-        """Slots of the registers that are live at its start. Only threads that diverge need them."""
+        """Slots of the registers that are live at the segment's start. Only threads that diverge need these slots."""
         if self.living is None:
             return frozenset()
         return frozenset(self.slots[name] for name in self.living.names_in(self.living.at_starts[self.number]))
@@ -130,7 +131,7 @@ class Segment:
 
 @dataclass
 class Raw:
-    """A segment before ordering: instructions, and the labels where it may continue."""
+    """A segment before ordering. It has its instructions, and the labels where execution may continue."""
 
     instructions: list[PtxInstruction] = field(default_factory=list)
     end: PtxInstruction | None = None
@@ -139,8 +140,8 @@ class Raw:
 
 
 class EmulatedProgram:
-    """One entry of a module, ready to run: segments in execution order, entries, register slots. divisions: it follows
-    where the result of a division by 0 goes."""
+    """One entry of a module, ready to run: segments in execution order, entries, and register slots. With `divisions`
+    the program tracks where the result of a division by 0 goes."""
 
     def __init__(self, module: PtxModule, entry: str, divisions: bool = False):
         if entry not in module.functions or not module.functions[entry].is_entry:
@@ -154,7 +155,7 @@ class EmulatedProgram:
         self.code = Code(inliner.registers, self.variables, self.function)
         self.code.uses = count_uses(body)
         self.code.known = constant_registers(body, inliner.registers)
-        # Shared variables that nobody uses take no room, as for ptxas.
+        # Shared variables that no instruction uses take no room, as for ptxas.
         self.variables = {
             name: variable
             for name, variable in self.variables.items()
@@ -196,7 +197,7 @@ class EmulatedProgram:
         self.may_wait = self.waits_for_memory and may_wait(self.segments)
 
     def note_instructions(self, body: list[PtxInstruction | Label]) -> None:
-        """Which kinds of instructions there are, if a launch is cheaper without them."""
+        """Notes which kinds of instructions the program has. A launch is cheaper without some of them."""
         instructions = [item for item in body if isinstance(item, PtxInstruction)]
         opcodes = {item.opcode for item in instructions}
         self.tracks_copies = any(map(is_tracked, opcodes))
@@ -207,8 +208,8 @@ class EmulatedProgram:
         self.waits_for_memory = any(can_wait(item, self.code.uses) for item in instructions)
 
     def check_static_memory(self) -> None:
-        """Checks that an SM has room for the `.shared` that the kernel declares or names, and for all `.const` and
-        local memory. ptxas refuses a whole module for what another kernel declares."""
+        """Checks that an SM has room for the `.shared` memory that the kernel declares or names, and for all `.const`
+        and local memory. If any kernel of a module declares too much, ptxas refuses the whole module."""
         kernels = [each for each in self.module.functions.values() if each.is_entry and each is not self.function]
         for function, variables in (
             *((each, each.variables) for each in kernels),
@@ -229,7 +230,7 @@ class EmulatedProgram:
     # Control flow
 
     def split(self, body: list[PtxInstruction | Label]) -> tuple[list[Raw], dict[str, int]]:
-        """Cuts the body at labels, after jumps, and before instructions that are a rendezvous."""
+        """Cuts the body at labels, after jumps, and before each instruction that is a rendezvous."""
         raws, labels = [Raw()], {}
         wanted = {
             str(item.operands[0]) for item in body if isinstance(item, PtxInstruction) and item.opcode[0] == "bra"
@@ -238,7 +239,7 @@ class EmulatedProgram:
         for item in body:
             if isinstance(item, Label):
                 if item.name not in wanted:
-                    continue  # debug information names many places that nobody jumps to
+                    continue  # debug information has many labels that no instruction jumps to
                 if raws[-1].instructions or raws[-1].end or not raws[-1].falls:
                     raws.append(Raw())
                 labels[item.name] = len(raws) - 1
@@ -251,7 +252,8 @@ class EmulatedProgram:
             row = row_of(item)
             if row is not None and row.sync:
                 if item.guard is not None:
-                    # A guarded rendezvous becomes a jump around it, so that it starts a segment of its own.
+                    # A jump around a guarded rendezvous replaces its guard, so that the rendezvous starts a new
+                    # segment.
                     label = f"after {len(raws)}"
                     around = replace(item, opcode=("bra",), operands=(Register(label),))
                     self.finish(raws[-1], replace(around, guard_negated=not item.guard_negated))
@@ -267,7 +269,7 @@ class EmulatedProgram:
                 continue
             raws[-1].instructions.append(item)
         if raws[-1].end is not None and raws[-1].falls:
-            raws.append(Raw())  # threads whose guard is false run off the end, which means return
+            raws.append(Raw())  # a thread whose guard is false runs off the end, which means return
         raws[-1].falls = False
         return raws, labels
 
@@ -320,9 +322,10 @@ class EmulatedProgram:
                 op = restricted_by_guard(op, guard, ins.guard_negated, record.entries, record.written_entries)
             else:
                 op = merged_by_guard(op, guard, ins.guard_negated, list(record.written_entries))
-            record.reads += record.writes  # the old value shows through where the guard is false
+            record.reads += record.writes  # where the guard is false, the old value remains
         segment.steps.append(step_of(self.code, record, ins, site, row.effect, len(segment.ops)))
-        # A register that holds one constant only is read as that constant: its `mov` need not run, though it counts.
+        # Reads of a register that only ever holds one constant use the constant. So its `mov` need not run, but it
+        # still counts.
         if not (ins.opcode[0] == "mov" and str(ins.operands[0]) in self.code.known):
             segment.ops.append(op)
             segment.places.append(segment.size)
@@ -334,7 +337,7 @@ class EmulatedProgram:
         segment.size += 1
 
     def is_move(self, ins: PtxInstruction) -> bool:
-        """Does it give a register the value of another one or a constant, without a guard? A read of a special
+        """Whether the instruction copies a register or a constant into a register, without a guard. A read of a special
         register is no move."""
         if ins.opcode[0] != "mov" or ins.guard is not None or not isinstance(ins.operands[0], Register):
             return False
@@ -342,7 +345,7 @@ class EmulatedProgram:
         return isinstance(source, Integer | Float) or self.code.is_register(source)
 
     def close(self, segment: Segment, raw: Raw, number: int, labels: dict[str, int]) -> None:
-        """Adds the terminator, once every segment has its place."""
+        """Adds the terminator of a segment. Every segment must already have its place."""
         following = self.place.get(number + 1)
         ins = raw.end
         if ins is None:
@@ -368,7 +371,7 @@ class EmulatedProgram:
         segment.size += 1
 
     def end_behind(self, segment: Segment) -> Site | None:
-        """The `ret` at which threads end that go on from here, if they do nothing else; None if they do."""
+        """The `ret` or `exit` that threads reach from this segment if nothing on the way has an effect, else None."""
         seen = {segment.number}
         while segment.end.kind in {"next", "jump"} and segment.end.targets[0] not in seen:
             segment = self.segments[segment.end.targets[0]]
@@ -380,8 +383,8 @@ class EmulatedProgram:
     # Registers
 
     def allocate_slots(self) -> None:
-        """Liveness, then a linear scan: registers whose lives do not overlap share a row. So a wave of 12 MiB has more
-        threads."""
+        """Computes liveness and allocates slots by a linear scan. Registers whose live ranges do not overlap share a
+        row. This leaves room for more threads in a wave, whose registers take 12 MiB."""
         exposed, written = exposed_and_written(self.segments)
         living = Living(exposed, written, [segment.end.targets for segment in self.segments])
         first, last = self.lives(living)
@@ -408,10 +411,11 @@ class EmulatedProgram:
             segment.entries = [each for each in entries if self.code.entries[each].kind in kinds]
 
     def lives(self, living: Living) -> tuple[dict[str, int], dict[str, int]]:
-        """The first and last position at which each register is needed, in the order of the segments."""
+        """The first and last position where each register is live. Positions are numbered through all segments, in
+        their order."""
         first: dict[str, int] = {}
         last: dict[str, int] = {}
-        places: list[tuple[int, int]] = []  # positions between segments, and what lives there
+        places: list[tuple[int, int]] = []  # positions between segments, and the registers that are live there
         position = 0
         for segment in self.segments:
             places.append((position, living.at_starts[segment.number]))
@@ -427,7 +431,8 @@ class EmulatedProgram:
                 behind |= living.at_starts[target]
             places.append((position, behind))
             position += 1
-        # Most of what is live at one place is live at the next, so only the registers that are new there are walked.
+        # Most registers that are live at a place are also live at the next one. So only registers that become live
+        # there are visited.
         for ends, better, order in ((first, min, places), (last, max, reversed(places))):
             known = 0
             for position, found in order:
@@ -439,8 +444,8 @@ class EmulatedProgram:
     # Facts about the text
 
     def smallest_accesses(self, body: list[PtxInstruction | Label]) -> dict[str, int]:
-        """Bytes of the smallest access to each space: the granule of its shadow. Generic accesses count for all
-        spaces."""
+        """The size in bytes of the smallest access to each space, which is the granule of its shadow. Generic accesses
+        count for all spaces."""
         smallest = {"global": 16, "shared": 16, "local": 16}
         for item in body:
             if not isinstance(item, PtxInstruction) or item.opcode[0] not in ACCESSES:
@@ -456,15 +461,15 @@ class EmulatedProgram:
             for space in named or set(smallest):
                 if space in smallest:
                     smallest[space] = min(smallest[space], size)
-        # What a call passes by reference may be copied byte by byte (`inlining.py`).
+        # An argument that a call passes by reference may be copied byte by byte (`inlining.py`).
         for variable in self.variables.values():
             if variable.space == "param":
                 smallest["local"] = min(smallest["local"], 1)
         return smallest
 
     def has_partial_synchronisation(self, body: list[PtxInstruction | Label]) -> bool:
-        """Does the text synchronise fewer than all threads of a block or a warp? Then each thread needs a vector
-        clock."""
+        """Whether the text has a synchronisation of fewer than all threads of a block or a warp. Then each thread needs
+        a vector clock."""
         for item in body:
             if not isinstance(item, PtxInstruction):
                 continue
@@ -481,7 +486,8 @@ class EmulatedProgram:
 
 
 def exposed_and_written(segments: list[Segment]) -> tuple[list[set[str]], list[set[str]]]:
-    """For each segment, the registers that it reads before it writes them, and all that it writes."""
+    """Two sets of registers for each segment. The first has the registers that the segment reads before it writes them.
+    The second has all registers that it writes."""
     exposed: list[set[str]] = []
     written: list[set[str]] = []
     for segment in segments:
@@ -496,13 +502,13 @@ def exposed_and_written(segments: list[Segment]) -> tuple[list[set[str]], list[s
 
 
 def in_loops(successors: list[list[int]]) -> set[int]:
-    """Nodes of a graph that can be reached from themselves."""
+    """The nodes of a graph that lie on a cycle."""
     circles = components([*range(len(successors))], successors)
     return {node for circle in circles for node in circle if len(circle) > 1 or node in successors[node]}
 
 
 def can_wait(ins: PtxInstruction, uses: Counter[str]) -> bool:
-    """Could a loop around this instruction wait for another thread?"""
+    """Whether a loop around this instruction could wait for another thread."""
     if ins.opcode[0] == "atom":
         targets = ins.operands[0].items if isinstance(ins.operands[0], Vector) else ins.operands[:1]
         return any(isinstance(target, Register) and uses[target.name] > 1 for target in targets)
@@ -511,17 +517,17 @@ def can_wait(ins: PtxInstruction, uses: Counter[str]) -> bool:
 
 
 def is_tracked(opcode: tuple[str, ...]) -> bool:
-    """Is this a copy, or an arrival of copies, at an mbarrier?"""
+    """Whether an opcode is a copy that completes at an mbarrier, or an arrival for copies at an mbarrier."""
     return opcode[:3] == ("cp", "async", "mbarrier") or "mbarrier::complete_tx::bytes" in opcode
 
 
 def orders_memory(opcode: tuple[str, ...]) -> bool:
-    """Is this a fence, or does it release or acquire?"""
+    """Whether an opcode is a fence, a release or an acquire."""
     return opcode[0] in {"fence", "membar"} or not {"acquire", "release", "acq_rel"}.isdisjoint(opcode)
 
 
 def names_narrow_scope(opcode: tuple[str, ...]) -> bool:
-    """Is this a strong operation or a fence for fewer threads than the device's?"""
+    """Whether an opcode is a strong operation or a fence whose scope is smaller than the device."""
     return opcode[0] in {"ld", "st", "atom", "red", "fence", "membar", "tensormap"} and scope_of(opcode) != GPU
 
 
@@ -529,13 +535,13 @@ ACCESSES = {"ld", "ldu", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "mba
 
 
 def access_bytes(ins: PtxInstruction) -> int | None:
-    """Bytes that one lane accesses at once; None for instructions that do not access memory."""
+    """Number of bytes that one lane accesses at once. None if the instruction does not access memory."""
     root = ins.opcode[0]
     if root in {"ld", "ldu", "st", "atom", "red"}:
         kind = ins.opcode[-1]
         lanes = next((int(word[1:]) for word in ins.opcode if word in {"v2", "v4", "v8"}), 1)
         if root in {"atom", "red"}:
-            lanes = 1  # elements of a vector are operations by themselves
+            lanes = 1  # each element of a vector is a separate operation
         return lanes * (4 if kind in PACKED else TYPE_BYTES.get(kind, 1))
     if root in {"ldmatrix", "stmatrix"}:
         return 16
@@ -549,7 +555,8 @@ def access_bytes(ins: PtxInstruction) -> int | None:
 
 
 def maps_in_memory(body: list[PtxInstruction | Label]) -> tuple[bool, set[int]]:
-    """(does the text acquire tensor maps in memory?, the sizes in bytes of elements to which it changes some)."""
+    """Whether the text acquires tensor maps in memory, and the element sizes in bytes that `tensormap.replace` gives to
+    maps."""
     instructions = [item for item in body if isinstance(item, PtxInstruction)]
     acquires = any("tensormap::generic" in ins.opcode and "acquire" in ins.opcode for ins in instructions)
     values = [
@@ -561,7 +568,7 @@ def maps_in_memory(body: list[PtxInstruction | Label]) -> tuple[bool, set[int]]:
 
 
 def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
-    """How often each name stands in the text, as a destination or a source."""
+    """Number of times that each name occurs in the text, as a destination or a source."""
     uses: list[str] = []
 
     def visit(operand: Any) -> None:
@@ -596,7 +603,7 @@ def count_uses(body: list[PtxInstruction | Label]) -> Counter[str]:
 
 
 def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, str]) -> dict[str, tuple[int, int]]:
-    """(bits, width) of registers whose only definition is an unguarded `mov` of a constant."""
+    """The bits and the width of each register whose only definition is an unguarded `mov` of a constant."""
     defined: list[str] = []
     found: dict[str, tuple[int, int]] = {}
     for item in body:
@@ -623,8 +630,8 @@ def constant_registers(body: list[PtxInstruction | Label], registers: dict[str, 
 
 
 def count_alike(counters: Counters, kind: str, product: WarpProduct, warps: int, lanes: int) -> None:
-    """Adds the counts of instructions of one kind, run by groups with this many warps and lanes in total. product: what
-    each warp multiplies in each instruction."""
+    """Adds the counts of instructions of one kind. `warps` and `lanes` are the totals over the groups that have run
+    them. `product` is the product that each warp computes in each instruction."""
     counters.instructions += warps
     counters.thread_instructions += lanes
     if product is not NO_PRODUCT:

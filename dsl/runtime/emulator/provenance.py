@@ -1,8 +1,9 @@
-"""Which kernel parameters and module variables global stores may go through, by the text of the kernel.
+"""Finds the kernel parameters and module variables through which a kernel may store to global memory. It uses only the
+text of the kernel.
 
-Memory that no store can reach needs no record of its reads: nothing in the launch can race with them. A register's
-provenance is the set of names that it may be computed from, over all its definitions. A 64-bit value that is loaded
-from memory or packed from parts may point anywhere.
+Memory that no store can reach needs no record of its reads, as nothing in the launch can race with them. A register's
+provenance is the set of names that it may be computed from, over all its definitions. A 64-bit value may point anywhere
+if it is loaded from memory or packed from parts.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PRIVATE = {"shared", "local", "param", "const"}
 
 
 def names_in(operand: Operand | None) -> list[str]:
-    """Registers and symbols of an operand."""
+    """The registers and symbols in an operand."""
     if isinstance(operand, Register | Symbol):
         return [operand.name]
     if isinstance(operand, PtxAddress):
@@ -52,8 +53,8 @@ def spaces_of(opcode: tuple[str, ...]) -> set[str]:
 def stored_through(
     body: list[PtxInstruction | Label], function: PtxFunction, registers: dict[str, str]
 ) -> dict[str, list[PtxInstruction]]:
-    """The parameters and variables (or `ANYWHERE`) from which the addresses of global stores may come, and these
-    stores."""
+    """For each parameter or variable, the global stores whose addresses may come from it. The key `ANYWHERE` has the
+    stores whose addresses may be any."""
     parameters = {variable.name for variable in function.params}
     instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
     opcodes = {ins.opcode for ins in instructions}
@@ -62,7 +63,7 @@ def stored_through(
     for ins in instructions:
         if is_global_store(ins):
             address = next(operand for operand in ins.operands if isinstance(operand, PtxAddress | TensorAddress))
-            # The address in a map in memory may be any.
+            # A map in memory may contain any address.
             anywhere = makes_maps and isinstance(address, TensorAddress)
             stores.append((ins, [ANYWHERE] if anywhere else names_in(address)))
     known = origins(instructions, [name for _, names in stores for name in names], parameters, registers)
@@ -77,11 +78,12 @@ def stored_through(
 def origins(
     instructions: list[PtxInstruction], addresses: list[str], parameters: set[str], registers: dict[str, str]
 ) -> dict[str, set[str]]:
-    """For each register that `addresses` come from, the parameters and variables from which it is computed."""
+    """The parameters and variables from which each register is computed. Only registers from which `addresses` come are
+    included."""
     sources = sources_of_addresses(instructions, addresses, parameters, registers)
     known: dict[str, set[str]] = {name: set() for name in sources}
     changed = True
-    # A loop may compute an address from itself, so the sets grow until nothing changes.
+    # A loop may compute an address from itself. So the sets grow until none of them changes.
     while changed:
         changed = False
         for target, found in sources.items():
@@ -95,7 +97,8 @@ def origins(
 def accessed_through(
     ins: PtxInstruction, body: list[PtxInstruction | Label], function: PtxFunction, registers: dict[str, str]
 ) -> set[str]:
-    """The parameters and variables from which the address of one instruction comes, apart from what is loaded."""
+    """The parameters and variables from which the address of one instruction comes. Values that are loaded from memory
+    are left out."""
     instructions = [item for item in body if isinstance(item, PtxInstruction) and item.operands]
     names = [name for operand in ins.operands if isinstance(operand, PtxAddress) for name in names_in(operand)]
     known = origins(instructions, names, {variable.name for variable in function.params}, registers)
@@ -105,8 +108,8 @@ def accessed_through(
 def sources_of_addresses(
     instructions: list[PtxInstruction], addresses: list[str], parameters: set[str], registers: dict[str, str]
 ) -> dict[str, set[str]]:
-    """What each register is computed from, only for those that addresses come from: a few of a kernel's thousands. They
-    mostly come in the order of the text, from the parameters on, so one pass over them finds everything."""
+    """The sources of each register from which `addresses` come. These registers are few of a kernel's thousands. They
+    mostly come in the order of the text, parameters first, so that one pass over them finds everything."""
     definitions: dict[str, list[PtxInstruction]] = {}
     for ins in instructions:
         for name in names_in(ins.operands[0]):
@@ -129,7 +132,7 @@ def is_global_store(ins: PtxInstruction) -> bool:
 
 @lru_cache(maxsize=1024)
 def stores_globally(opcode: tuple[str, ...]) -> bool | None:
-    """Does an opcode store to global memory? None if its operands decide."""
+    """Whether an opcode stores to global memory. None if its operands decide."""
     words = tuple(word for word in opcode[:5] if word != "reduce")[:4]
     if words == ("cp", "async", "bulk", "tensor"):
         return None
@@ -139,7 +142,7 @@ def stores_globally(opcode: tuple[str, ...]) -> bool | None:
 
 
 def sources_of(ins: PtxInstruction, parameters: set[str], registers: dict[str, str]) -> list[str]:
-    """What an instruction's destinations are computed from."""
+    """The names from which an instruction computes its destinations."""
     root = ins.opcode[0]
     if root in {"ld", "ldu", "atom"}:
         names = [name for operand in ins.operands[1:] for name in names_in(operand)]
@@ -150,7 +153,7 @@ def sources_of(ins: PtxInstruction, parameters: set[str], registers: dict[str, s
     if root in STORES or root == "setp":
         return []
     found = [name for operand in ins.operands[1:] for name in names_in(operand) if registers.get(name) != "pred"]
-    # Two halves that are packed may be any address.
+    # Two packed halves may form any address.
     if root == "mov" and isinstance(ins.operands[1], Vector) and ins.opcode[-1] == "b64":
         found.append(ANYWHERE)
     return found

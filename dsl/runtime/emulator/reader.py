@@ -1,7 +1,7 @@
-"""PTX text to a module of functions and variables: syntax only, without the meaning of instructions (PTX ISA chapters
-4, 5 and 11).
+"""Reads PTX text into a module of functions and variables. It handles only syntax, not the meaning of instructions (PTX
+ISA chapters 4, 5 and 11).
 
-Scopes are resolved here: a register or label of a `{ … }` block gets a name of its own. So each function is one flat
+Scopes are resolved here: each register or label of a `{ … }` block gets a unique name. So each function is one flat
 list of instructions.
 """
 
@@ -19,7 +19,7 @@ from .constants import STARTS, integer, read_constant
 from .findings import Location, PtxError
 from .limits import MOST_ALIGNMENT, MOST_DEPTH, MOST_REGISTERS, MOST_TEXT, MOST_VARIABLE
 
-# The most frequent kinds first, as the pattern tries them in order. What lies between them is blank.
+# The most frequent kinds come first, as the pattern tries them in order. Only blanks lie between matches.
 KINDS = {
     "word": r"[.]?[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*",
     "mark": r"<<|>>|[<>=!]=|&&|\|\||[-+!@|:;,{}()\[\]<>=*&~^?]|/(?![/*])",
@@ -30,7 +30,9 @@ KINDS = {
     "skip": r"//[^\n]*",
     "comment": r"/\*.*?\*/",
     "string": r'"[^"]*"',
-    "open": r'/\*.*|"[^"]*',  # without an end; else 200,000 open quotes took 40 s, each searched to the end of the text
+    # a comment or string without an end; without this kind 200,000 open quotes took 40 s, as each was searched to the
+    # end of the text
+    "open": r'/\*.*|"[^"]*',
     "wrong": r"[^ \t\r]",
 }
 PIECES = re.compile("|".join(KINDS.values()), re.DOTALL)
@@ -58,7 +60,8 @@ class Integer:
 
 @dataclass(frozen=True)
 class Float:
-    """A floating constant: its value, and for `0f…`/`0d…` the exact bits and their width."""
+    """A floating constant. `bits` and `width` are the exact bits and their number if it is written as `0f…` or
+    `0d…`."""
 
     value: float
     bits: int | None = None
@@ -81,7 +84,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class PtxAddress:
-    """`[base + offset]`; base is a register, a symbol or None for an absolute address."""
+    """`[base + offset]`. `base` is a register, a symbol, or None for an absolute address."""
 
     base: Register | Symbol | None
     offset: int = 0
@@ -132,7 +135,8 @@ class Part:
 
 @dataclass(frozen=True)
 class TensorAddress:
-    """`[map, {x, y}]`: a part of a tensor, by the address of its map and the coordinates of its first element."""
+    """`[map, {x, y}]`, a part of a tensor. It consists of the address of the tensor's map and the coordinates of the
+    part's first element."""
 
     map: PtxAddress
     coordinates: Vector
@@ -156,7 +160,7 @@ Operand = Register | Integer | Float | Symbol | PtxAddress | TensorAddress | Vec
 
 @dataclass(frozen=True)
 class PtxInstruction:
-    """One instruction: `opcode` split at its dots, so `ld.global.u32` is ("ld", "global", "u32")."""
+    """One instruction. Its opcode is split at the dots, so that `ld.global.u32` is ("ld", "global", "u32")."""
 
     opcode: tuple[str, ...]
     operands: tuple[Operand, ...]
@@ -174,12 +178,13 @@ class PtxInstruction:
         return f"{guard}{self.name} {', '.join(map(str, self.operands))}"
 
 
-ENDS = {",", ";", "}", "]"}  # follow an operand that is a name alone, as most operands are
+ENDS = {",", ";", "}", "]"}  # these follow an operand that is only a name, as most operands are
 MOVES, VECTORS = {"ld", "ldu", "st", "mov"}, {"v2", "v4", "v8"}
 
 
 def without_braces(operand: Operand) -> Operand:
-    """`{x}` is x where no vector is asked for. ptxas takes it in loads, stores and moves of bits; Triton writes it."""
+    """x for an operand `{x}`. ptxas accepts the braces in loads, stores and moves of bits that are not vectors, and
+    Triton writes them."""
     return operand.items[0] if isinstance(operand, Vector) and len(operand.items) == 1 else operand
 
 
@@ -199,8 +204,8 @@ class Label:
 
 @dataclass
 class Variable:
-    """A variable of a state space. `data` is its initial image, `pointers` the (offset, symbol, addend) to put there.
-    element: bytes of an array's element, 0 if it is no array."""
+    """A variable of a state space. `data` is its initial image, and `pointers` are the (offset, symbol, addend) of
+    addresses in the image. `element` is the size in bytes of an array's element, or 0 if the variable is no array."""
 
     name: str
     space: str
@@ -256,10 +261,11 @@ SPACES = {".global", ".const", ".shared", ".local", ".param"}
 MODULE_SPACES = {".global", ".const", ".shared"}
 REGISTER_TYPES = {*TYPE_BYTES} - {"bf16", "bf16x2"}
 PARTS = {"b0", "b1", "b2", "b3", "h0", "h1"}
-MEMBERS = {2: ("xy", "rg"), 4: ("xyzw", "rgba")}  # of a vector register (PTX ISA 5.4.2)
-# How many integers a performance directive takes (PTX ISA 11.4); those of EXTENTS take one to three.
+MEMBERS = {2: ("xy", "rg"), 4: ("xyzw", "rgba")}  # the members of a vector register (PTX ISA 5.4.2)
+# Number of integers that a performance directive takes (PTX ISA 11.4). The directives in EXTENTS take one to three.
 DIRECTIVES = {".minnctapersm": 1, ".maxnctapersm": 1, ".maxnreg": 1, ".maxclusterrank": 1, ".explicitcluster": 0}
-# The PTX version that brought a target: the first with which ptxas 13.5 takes it (PTX ISA 13 says the same of most).
+# The PTX version that brought each target. It is the first version with which ptxas 13.5 accepts the target (PTX ISA 13
+# states the same version for most targets).
 TARGETS = {
     **dict.fromkeys(("sm_10", "sm_11"), (1, 0)),
     **dict.fromkeys(("sm_12", "sm_13"), (1, 2)),
@@ -274,7 +280,8 @@ TARGETS = {
     **{"sm_120": (8, 7), "sm_120a": (8, 7), "sm_120f": (8, 8), "sm_121": (8, 8), "sm_121a": (8, 8), "sm_121f": (8, 8)},
 }
 TARGET_OPTIONS = {"texmode_unified", "texmode_independent", "debug", "map_f64_to_f32"}
-# ptxas 13.5: in the first row `w[3]` is the element, in the second its address. No other instruction takes one.
+# For instructions in the first row `w[3]` is the element, and for those in the second row it is the element's address.
+# No other instruction accepts such an operand (ptxas 13.5).
 TAKES_ELEMENTS = {"ld", "ldu", "st"}
 TAKES_ADDRESSES = {"mov", "cvta"}
 SUPPLIED = {"vprintf", "__assertfail"}  # functions of the driver
@@ -288,20 +295,20 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a PTX text with their line numbers (from 1), and after them two of no kind, so that a look ahead
-    finds something. A line has ten tokens: they lie in three lists and not in an object each. So 14 kernels of 82,000
-    lines are read in 0.53 s and not in 0.65."""
+    """The tokens of a PTX text with their line numbers, which begin at 1. Two tokens of no kind follow, so that a look
+    ahead always finds a token. A line has ten tokens on average, so three lists replace an object for each token. With
+    the lists 14 kernels of 82,000 lines are read in 0.53 s instead of 0.65 s."""
 
     def __init__(self, text: str):
         if len(text) > MOST_TEXT:
             raise PtxError(f"the text has {len(text)} characters; the emulator reads {MOST_TEXT} at most", 1)
-        # ptxas refuses a byte order mark, so it is removed where a text comes in.
+        # ptxas refuses a byte order mark, so the mark is removed where a text comes in.
         text = text.removeprefix(BYTE_ORDER_MARK)
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self.lines: list[int] = []
         line = 1
-        known: dict[str, str] = {}  # kinds of pieces, as most pieces occur many times
+        known: dict[str, str] = {}  # caches the kind of a piece, as most pieces occur many times
         for piece in PIECES.findall(text):
             if piece == "\n":
                 line += 1
@@ -340,7 +347,8 @@ PLAIN = {"word", "mark", "float", "int", "string"}
 
 
 def kind_of(piece: str) -> str:
-    """The kind of a piece. "directives" for several without a space between them, as in `.reg.b16`."""
+    """The kind of a piece. The kind "directives" is for several directives without a space between them, as in
+    `.reg.b16`."""
     match = PIECE.match(piece)
     assert match is not None and match.lastgroup is not None
     if match.lastgroup == "word" and piece[0] == "." and piece.count(".") > 1:
@@ -349,7 +357,7 @@ def kind_of(piece: str) -> str:
 
 
 def first_wrong(text: str) -> int:
-    """The first position at which a text cannot be read."""
+    """The first position of a character that cannot be read."""
     return next(match.start() for match in PIECE.finditer(text) if match.lastgroup == "wrong")
 
 
@@ -365,7 +373,7 @@ def floating(text: str) -> Float:
 
 
 def is_bits(text: str) -> bool:
-    """Whether a text is the bits of a floating constant, as `0f3f800000`."""
+    """Whether a text gives the bits of a floating constant, for example `0f3f800000`."""
     return text[:2] in {"0f", "0F", "0d", "0D"}
 
 
@@ -375,7 +383,7 @@ def rounded_f32(value: float) -> bytes:
 
 
 def negated(constant: Float) -> Float:
-    """The constant with its sign flipped, a NaN's, too."""
+    """The constant with its sign flipped. A NaN's sign is flipped, too."""
     bits = None if constant.bits is None else constant.bits ^ 1 << (constant.width - 1)
     return Float(-constant.value, bits, constant.width)
 
@@ -394,12 +402,12 @@ class Reader:
         self.scopes: list[dict[str, str]] = []
         self.scope_count = 0
         self.vectors: dict[str, int] = {}
-        self.plain: dict[str, Register] = {}  # names that mean a register, and nothing else, in the current scopes
+        self.plain: dict[str, Register] = {}  # names that can only mean a register in the current scopes
         self.labels: dict[int, list[str]] | None = None
         self.in_call = False  # in a call, parentheses hold lists; elsewhere they hold constants
         self.root = ""  # the first word of the current opcode
         self.whose: PtxFunction | None = None  # the function whose body is read
-        self.used: set[str] = set()  # names in its instructions so far: none may be declared after its use
+        self.used: set[str] = set()  # names in its instructions so far; a name must not be declared after its use
 
     # Tokens
 
@@ -426,7 +434,7 @@ class Reader:
         return False
 
     def expect(self, text: str) -> int:
-        """Takes a token with this text. Returns its line."""
+        """Takes a token, which must have this text. Returns its line."""
         self.check_end()
         if self.texts[self.at] != text:
             raise PtxError(f"expected {text!r}, found {self.texts[self.at]!r}", self.lines[self.at])
@@ -469,7 +477,7 @@ class Reader:
         return self.module
 
     def read_file_names(self) -> None:
-        """Collects the names first, as `.file` may stand after its uses."""
+        """Collects the names of all `.file` directives before reading, as `.file` may come after its uses."""
         for index, text in enumerate(self.texts[: max(self.end - 2, 0)]):
             if text == ".file":
                 number, name = self.tokens.at(index + 1), self.tokens.at(index + 2)
@@ -477,8 +485,9 @@ class Reader:
                     self.module.files[integer(number.text, number.line)] = name.text[1:-1]
 
     def header(self) -> None:
-        """`.version`, `.target` and `.address_size`, in this order, before all else (PTX ISA 11.1)."""
-        while self.peek() == ".file":  # debug information may stand first
+        """Reads `.version`, `.target` and `.address_size`. They must come in this order before all other statements
+        (PTX ISA 11.1)."""
+        while self.peek() == ".file":  # debug information may come first
             self.next()
             self.file_directive()
         line = self.expect_directive(".version").line
@@ -532,7 +541,8 @@ class Reader:
         self.expect(";")
 
     def check_symbols(self) -> None:
-        """Checks names in initial values, and functions without a body, once everything is read."""
+        """Checks the names in initial values, and that functions have a body. It runs when the whole text has been
+        read."""
         for variable in self.module.variables.values():
             for _, name, _ in variable.pointers:
                 aim = self.module.variables.get(name)
@@ -643,7 +653,7 @@ class Reader:
             raise PtxError(f"unexpected {token.text!r} after the parameters of {function.name}", token.line)
 
     def extents(self, token: Token) -> tuple[int, ...]:
-        """One to three sizes. Missing ones are 1."""
+        """Reads one to three sizes. A missing size is 1."""
         sizes = [self.number()]
         while self.accept(","):
             sizes.append(self.number())
@@ -667,7 +677,8 @@ class Reader:
         return found
 
     def variables(self, space: str, external: bool, single: bool = False) -> list[Variable]:
-        """`.align 4 .b8 name[12] = {…}, …;` after its state space. A parameter ends at the comma."""
+        """Reads `.align 4 .b8 name[12] = {…}, …;`, which follows the state space. The declaration of a parameter ends
+        at the comma."""
         align, type_name, lanes = 0, "", 1
         while self.peek().startswith("."):
             token = self.next()
@@ -754,7 +765,8 @@ class Reader:
         return dims
 
     def initialiser(self, variable: Variable, image: bytearray, dims: list[int | None], width: int) -> None:
-        """Values in as many levels of braces as the variable has extents. Missing values are 0."""
+        """Reads values in nested braces, with one level of braces for each extent of the variable. Missing values are
+        0."""
         if not dims:
             self.initial_value(variable, image, width)
             return
@@ -834,10 +846,10 @@ class Reader:
                 self.body_statement(function, token)
 
     def declare(self, name: str, line: int) -> str:
-        """The name of the whole function that stands for this name of the current scope."""
+        """Declares a name in the current scope. Returns the unique name that stands for it in the whole function."""
         if name in self.scopes[-1]:
             raise PtxError(f"{name} is declared twice", line)
-        # All plain names, as a declaration of a vector `a` also changes what `a.x` means.
+        # All plain names are cleared, as the declaration of a vector `a` also changes the meaning of `a.x`.
         self.plain.clear()
         own = self.scopes[-1][name] = name + self.scopes[-1].get("", "")
         if own in self.used:
@@ -845,12 +857,14 @@ class Reader:
         return own
 
     def declare_labels(self) -> None:
-        """Labels of a nested scope are local to it. They are found ahead, since a branch may precede its label."""
+        """Declares the labels of a nested scope, which are local to the scope. This happens before the scope is read,
+        since a branch may precede its label."""
         for text in self.labels_of(self.at - 1):
             self.scopes[-1][text] = text + self.scopes[-1][""]
 
     def labels_of(self, brace: int) -> list[str]:
-        """The labels directly inside the brace at a token, found in one pass over all tokens."""
+        """The labels directly inside a brace. `brace` is the index of the brace's token. One pass over all tokens finds
+        the labels of all braces."""
         if self.labels is None:
             self.labels = {}
             opened: list[int] = []
@@ -973,7 +987,8 @@ class Reader:
         self.location = self.build_location(here, caller)
 
     def build_location(self, here: tuple[int, int, int], caller: tuple[int, int, int] | None) -> Location:
-        """The chain of callers. A caller's own `inlined_at` is that of an earlier `.loc` with the same position."""
+        """The location `here` with its chain of callers. If a caller was inlined itself, an earlier `.loc` with the
+        caller's position states where."""
         chain = [here]
         while caller is not None and caller not in chain:
             chain.append(caller)
@@ -985,7 +1000,7 @@ class Reader:
         return result
 
     def instruction(self, token: Token) -> PtxInstruction:
-        """An instruction from its first token on, which is already taken."""
+        """Reads an instruction. Its first token has already been taken."""
         guard, negated, line = None, False, token.line
         if token.text == "@":
             negated = self.accept("!")
@@ -994,7 +1009,7 @@ class Reader:
             token = self.next()
         if token.kind != "word" or not token.text[0].isalpha():
             raise PtxError(f"expected an instruction, found {token.text!r}", token.line)
-        while self.texts[self.at][:1] == ".":  # `mov .u32`: ptxas takes blanks and comments before each modifier
+        while self.texts[self.at][:1] == ".":  # `mov .u32`: ptxas accepts blanks and comments before each modifier
             token.text += self.next().text
         operands: list[Operand] = []
         self.root = token.text.partition(".")[0]
@@ -1003,7 +1018,7 @@ class Reader:
             texts, plain, comma = self.texts, self.plain, True
             while comma:
                 known = plain.get(texts[self.at])
-                if known is not None and texts[self.at + 1] in ENDS:  # most operands are
+                if known is not None and texts[self.at + 1] in ENDS:  # the case of most operands
                     self.at += 1
                     operands.append(known)
                 else:
@@ -1061,7 +1076,7 @@ class Reader:
         return kind == "int" or kind == "float" or text in STARTS or text == "WARP_SZ"
 
     def constant(self) -> Operand:
-        """A constant expression. Most are one number."""
+        """Reads a constant expression. Most are a single number."""
         token = self.tokens.at(self.at)
         if is_bits(token.text):
             self.at += 1
@@ -1096,8 +1111,8 @@ class Reader:
         return found
 
     def index(self, name: str, token: Token) -> int:
-        """Bytes from the start of an array to the named element (PTX ISA, "Arrays as Operands"): the index counts
-        elements."""
+        """The offset in bytes of the named element of an array. The index in the text counts elements (PTX ISA, "Arrays
+        as Operands")."""
         if self.root not in TAKES_ADDRESSES | TAKES_ELEMENTS:
             raise PtxError(
                 f"an element of an array is no operand of {self.root}: write [{token.text}+bytes]", token.line
@@ -1146,5 +1161,5 @@ class Reader:
 
 
 def read_module(text: str) -> PtxModule:
-    """Reads one PTX module. Raises `PtxError` with the line of what cannot be read."""
+    """Reads one PTX module. Raises `PtxError` with the line of the first text that cannot be read."""
     return Reader(text).read()

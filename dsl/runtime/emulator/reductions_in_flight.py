@@ -1,12 +1,13 @@
-"""Asynchronous reductions in flight, and who may access their destinations meanwhile.
+"""Asynchronous reductions in flight, and checks of other accesses to their destinations.
 
-Each element is reduced by a relaxed strong operation of device scope, at some time between issue and completion (PTX
-ISA, "cp.reduce.async.bulk"; `red.async` has cluster scope). So many may reduce into one place at a time. Any other
-access to it must be ordered: before the issue, which the records show, or after the completion.
+A reduction changes each element by a relaxed strong operation of device scope, at some time between issue and
+completion (PTX ISA, "cp.reduce.async.bulk"; `red.async` has cluster scope). So many reductions may change the same
+place at the same time. Any other access to the place must be ordered before the issue or after the completion. The
+records of accesses show whether it is ordered before the issue.
 
-In global memory a wait for the group completes a reduction, which then is a strong write of its thread, made at that
-time. In shared memory an mbarrier completes it. The entry stays, since it is complete only for those who know that they
-have waited (`landings.py`).
+In global memory a wait for the group completes a reduction. The reduction then becomes a strong write of its thread at
+the time of the wait. In shared memory an mbarrier completes a reduction. Its entry stays, since the reduction is
+complete only for threads that know of a wait (`landings.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from .stamps import SITE_MASK, TIME_SHIFT, U, threads_of
 
 @dataclass(eq=False)
 class ReductionInFlight:
-    """stamps: who reduces each unit, without the time. landing: the phase in which it has arrived."""
+    """A reduction that may not be complete. `stamps` has a stamp for each unit, which names the reducing thread and has
+    no time. `landing` is the phase of the mbarrier that completes the reduction."""
 
     kind: AccessKind
     units: Any
@@ -35,7 +37,7 @@ class ReductionInFlight:
 
 
 class ReductionsInFlight:
-    """The reductions in one space, by all waves. counts: [granules], how many of them change each."""
+    """The reductions in one space, by all waves. `counts` has the number of reductions that change each granule."""
 
     def __init__(self, shadow: Shadow):
         self.shadow = shadow
@@ -43,12 +45,12 @@ class ReductionsInFlight:
         self.entries: dict[int, ReductionInFlight] = {}
 
     def begin(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> ReductionInFlight:
-        """The lanes reduce into these units, which are free for that."""
+        """Begins a reduction by these lanes. The caller has checked that its place is free."""
         units = place.units(self.shadow.granule)
         stamps = np.repeat(g.lane("gid stamp") | U(site.stamp), units.shape[1])
         found = ReductionInFlight(kind, units.reshape(-1), stamps)
         self.entries[id(found)] = found
-        # `add.at`, as one granule may be in `units` several times.
+        # `add.at` is needed, as a granule may be in `units` several times.
         np.add.at(self.counts, found.units, np.int32(1))
         return found
 
@@ -57,7 +59,8 @@ class ReductionsInFlight:
         np.subtract.at(self.counts, found.units, np.int32(1))
 
     def check(self, kind: AccessKind, place: SpacePlace, g: Any, site: Site) -> None:
-        """Reports an access to what is being reduced, unless it is another reduction of the same kind."""
+        """Reports an access to memory that is being reduced, unless the access is another reduction of the same
+        kind."""
         if not self.entries:
             return
         units = place.units(self.shadow.granule)
@@ -73,13 +76,14 @@ class ReductionsInFlight:
                 return
 
     def agree(self, kind: AccessKind, other: AccessKind) -> bool:
-        """Is an access morally strong with a reduction, from any thread?"""
+        """Whether an access by any thread is morally strong with a reduction."""
         everybody = GPU if self.shadow.name == "global" else CLUSTER
         same = bool(kind.size) and (kind.size, kind.proxy) == (other.size, other.proxy)
         return same and min(kind.scope, other.scope) >= everybody
 
     def is_known(self, found: ReductionInFlight, kind: AccessKind, units: Any, lanes: Any, g: Any) -> bool:
-        """Do all of these lanes know that it is complete? A plain write that replaces it removes it."""
+        """Whether all of these lanes know that the reduction is complete. If they do and the access is a plain write,
+        the units that it overwrites leave the reduction."""
         if found.landing is None:
             return False
         if not found.landing.known(self.shadow.base + units * self.shadow.granule, g, lanes).all():
@@ -101,13 +105,14 @@ class ReductionsInFlight:
         self.shadow.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"reduction started by {who}")
 
     def complete(self, found: ReductionInFlight, place: SpacePlace, g: Any, site: Site) -> None:
-        """Its thread has waited for it: it becomes a strong write, made now. place and g are those of `begin`."""
+        """Completes a reduction, since its thread has waited for it. The reduction becomes a strong write at the
+        current time. `place` and `g` are the arguments of `begin`."""
         self.end(found)
         stamps = g.stamps(site)
         column = stamps[:, None] if place.size != self.shadow.granule else stamps
         self.shadow.note(found.kind, place, column, None, g, site)
 
     def end_launch(self, now: int) -> None:
-        """At the end of a launch those that nobody has waited for are complete, too."""
+        """Completes the reductions that no thread has waited for. It is called at the end of a launch."""
         for found in self.entries.values():
             self.shadow.record(found.kind)[found.units] = found.stamps | U(now << TIME_SHIFT)

@@ -1,7 +1,9 @@
-"""How many registers the threads of each warp have, if warp groups pass registers on (`setmaxnreg`).
+"""The number of registers that the threads of each warp have. Warp groups may pass registers to each other
+(`setmaxnreg`).
 
-It changes no value. An increase waits until others have given up as many registers. So what the warps of a block hold
-in the end must fit in what the block was launched with, and the four warps of a group must do the same.
+`setmaxnreg` changes no value. An increase waits until other warps have released as many registers. So the registers of
+a block's warps at the end must not exceed those at the launch. The four warps of a group must execute the same
+`setmaxnreg`.
 """
 
 from __future__ import annotations
@@ -15,20 +17,21 @@ from .findings import Kind
 from .products import GROUP
 from .reader import PtxFunction
 
-# Registers of an SM.
+# Number of registers of an SM.
 FILE = 1 << 16
-# Registers of a thread.
+# Most registers of a thread.
 MOST = 255
 
 
 def at_launch(threads: int, function: PtxFunction) -> int:
-    """Registers of a thread if as many blocks share an SM as `.minnctapersm` states, at most `.maxnreg`. In eights,
-    since the device allocates them like that."""
+    """Number of registers of a thread if as many blocks share an SM as `.minnctapersm` states. It is at most
+    `.maxnreg`. It is a multiple of eight, since the device allocates registers in eights."""
     return min(function.most_registers or MOST, FILE // (threads * function.least_blocks) // 8 * 8)
 
 
 class RegisterCounts:
-    """The registers of each warp of a wave. changes: how many setmaxnreg it has executed. sites: its last one."""
+    """The registers of each warp of a wave. `changes` has the number of `setmaxnreg` that a warp has executed, and
+    `sites` the last one."""
 
     def __init__(self, wave: Any):
         self.wave = wave
@@ -49,7 +52,7 @@ class RegisterCounts:
         self.sites.update(dict.fromkeys(warps.tolist(), site))
 
     def end(self) -> None:
-        """The wave has ended: checks the sums and the groups."""
+        """Checks the sums of blocks and the warp groups. It is called at the end of the wave."""
         if not self.sites:
             return
         per_block = self.wave.block_lanes // 32

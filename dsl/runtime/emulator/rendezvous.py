@@ -1,6 +1,6 @@
 """Threads that wait for each other: warps at `.sync` instructions, blocks and clusters at barriers.
 
-Waiting is a state. A group that cannot continue is parked, and looked at again when others arrive or exit.
+Waiting is a state. A group that cannot continue is parked. It is checked again when other threads arrive or exit.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from .program import Segment
 from .relaxed import CLUSTER
 
 FULL = 0xFFFFFFFF
-BARRIERS = 16  # of a block (PTX ISA, "bar, barrier")
+BARRIERS = 16  # number of barriers of a block (PTX ISA, "bar, barrier")
 
 
 class WarpMeetings:
-    """`.sync` instructions: a lane continues when all lanes of its mask that have not exited are there."""
+    """Meetings at `.sync` instructions. A lane continues when all lanes of its mask that have not exited are there."""
 
     def __init__(self, wave: Any):
         self.wave = wave
         self.parked: dict[int, list[Group]] = {}
 
     def meet(self, segment: Segment, g: Group) -> Group | None:
-        """The part of the group (with those parked here before) that can continue. The rest is parked."""
+        """The lanes that can continue, out of the group and the lanes that were parked here before. The other lanes are
+        parked."""
         before = self.parked.pop(segment.number, None)
         if before:
             g = self.wave.merge([*before, g], segment)
@@ -38,7 +39,7 @@ class WarpMeetings:
             return g
         values = g.frame(segment)
         mask = np.array([FULL], np.uint32) if segment.mask is None else values[segment.mask]
-        # The usual case: whole warps, and the full mask as a constant.
+        # The usual case: whole warps, with the full mask as a constant.
         if g.whole and len(mask) == 1 and int(mask[0]) == FULL:
             return g
         if segment.mask is None and not g.whole:
@@ -78,7 +79,8 @@ class WarpMeetings:
         return ready
 
     def check_masks(self, segment: Segment, g: Group, rows: Any, row: int, table: Any, needed: Any, ready: Any) -> None:
-        """Lanes of a warp with different masks: right if they are apart, a fault if one names the other."""
+        """Checks the lanes of a warp whose masks differ. A lane that names a lane with another mask is reported. Lanes
+        with different masks are right if they do not name each other."""
         for position in np.flatnonzero(rows == row):
             if not ready[position]:
                 continue
@@ -90,13 +92,13 @@ class WarpMeetings:
                 g.launch.report(Kind.MEMBER_MASK, message, g, int(position), segment.site)
 
     def whole_warps(self, segment: Segment, g: Group) -> Group | None:
-        """`.aligned` warp instructions need all 32 lanes."""
+        """Handles `.aligned` warp instructions, which need all 32 lanes."""
         warps, rows = g.warp_rows()
         present = self.wave.bits_of(g.presence())
         live = self.wave.live_bits(warps)
         full = present == FULL
         gone = live & ~present == 0
-        # Nobody is still to come, and lanes are missing: they never can meet.
+        # No lane can still come, and lanes are missing, so these warps can never be complete.
         broken = ~full & gone
         if broken.any():
             lane = int(np.flatnonzero(broken[rows])[0])
@@ -108,7 +110,7 @@ class WarpMeetings:
         return self.part(segment, g, full[rows])
 
     def requeue(self) -> None:
-        """A thread has exited: parked groups are looked at again."""
+        """Puts all parked groups back into the queue, since a thread has exited."""
         for number, groups in self.parked.items():
             self.wave.pending.setdefault(number, []).extend(groups)
         self.parked = {}
@@ -129,7 +131,7 @@ def waiting(count: int) -> str:
 
 
 def compact(lanes: list[int]) -> str:
-    """Text such as "0-3, 7"."""
+    """A text such as "0-3, 7" for a list of lanes."""
     parts: list[list[int]] = []
     for lane in lanes:
         if parts and parts[-1][1] == lane - 1:
@@ -141,8 +143,8 @@ def compact(lanes: list[int]) -> str:
 
 @dataclass
 class BarrierMeeting:
-    """Those who have arrived at one barrier of one block: positions in the wave, and where they continue (or do
-    not)."""
+    """The threads that have arrived at one barrier of one block. `arrived` has their positions in the wave. `following`
+    has the segments where they continue, or None for threads that do not wait."""
 
     arrived: list[Any] = field(default_factory=list)
     following: list[int | None] = field(default_factory=list)
@@ -150,15 +152,16 @@ class BarrierMeeting:
     known: list[Any] = field(default_factory=list)
     reductions: list[BarrierOperands | None] = field(default_factory=list)
     count: int = 0
-    expected: int | None = None  # the threads that were named; None: all of the block
-    turn: int = 0  # as of groups, kept so that a barrier in a loop does not hide that a wave only waits
+    expected: int | None = None  # the number of threads that the instruction names, or None for all of the block
+    turn: int = 0  # taken from the groups, so that a barrier in a loop does not hide that a wave only waits
     back_edges: int = 0
     segment: Segment | None = None
-    came: int = 0  # the logical time at which the last of them came
+    came: int = 0  # the logical time at which the last thread arrived
 
     @property
     def kind(self) -> str:
-        """What may meet at one barrier: threads that sync or arrive, or threads of one reduction."""
+        """The kind of the barrier. Threads that sync or arrive may meet each other. Threads of a reduction may meet
+        only threads of the same reduction."""
         return meeting_kind(self.segment)
 
 
@@ -170,7 +173,8 @@ def meeting_kind(segment: Segment | None) -> str:
 
 
 class BlockMeetings:
-    """Barriers of blocks (named ones, too) and of clusters, and waits for an mbarrier's phase."""
+    """Meetings at barriers of blocks, which may be named, and at barriers of clusters. Threads that wait for an
+    mbarrier's phase sleep here, too."""
 
     def __init__(self, wave: Any):
         self.wave = wave
@@ -178,16 +182,17 @@ class BlockMeetings:
         self.partial: dict[int, list[Group]] = {}
         self.sleeping: list[tuple[int, Group]] = []
         self.watched: dict[int, int] = {}
-        self.split: dict[int, tuple[Any, Any]] = {}  # by block: threads that have loaded two values of one word
+        # by block, two groups of threads that have loaded different values of one word
+        self.split: dict[int, tuple[Any, Any]] = {}
         clusters = wave.slots // wave.cluster
         self.cluster_arrived = np.zeros(wave.lanes, bool)
-        self.cluster_owed = np.zeros(wave.lanes, bool)  # has arrived and not waited yet
+        self.cluster_owed = np.zeros(wave.lanes, bool)  # lanes that have arrived and not waited yet
         self.cluster_phase = np.zeros(clusters, np.int64)
         self.lane_phase = np.zeros(wave.lanes, np.int64)
         self.cluster_known: dict[int, Any] = {}
         self.cluster_published: dict[int, Any] = {}
-        self.cluster_coming = np.zeros(clusters, np.int64)  # the logical time at which the last of this phase came
-        self.cluster_came = np.zeros(clusters, np.int64)  # of the phase before
+        self.cluster_coming = np.zeros(clusters, np.int64)  # the logical time of the last arrival in this phase
+        self.cluster_came = np.zeros(clusters, np.int64)  # the same for the previous phase
 
     def arrive(self, segment: Segment, g: Group) -> None:
         barrier = segment.barrier
@@ -214,7 +219,7 @@ class BlockMeetings:
             if len(rest):
                 self.arrive(segment, self.wave.restrict(g, rest, segment))
             return
-        # The usual case, all threads of the blocks at one barrier: they need not park.
+        # In the usual case all threads of the blocks are at one barrier. Then they need not park.
         if self.is_everybody(g, number, count, barrier.mode):
             if self.split:
                 self.check_split(segment, g)
@@ -227,7 +232,8 @@ class BlockMeetings:
         self.some(segment, g, np.broadcast_to(number, g.n), None if count is None else np.broadcast_to(count, g.n))
 
     def wrong_operands(self, segment: Segment, g: Group, number: Any, count: Any) -> Any:
-        """Lanes that name a barrier which does not exist, or a number of threads that cannot meet; mostly None."""
+        """A mask of the lanes with a barrier that does not exist, or with a number of threads that cannot meet. It is
+        None if there are no such lanes, which is the usual case."""
         assert segment.barrier is not None
         arrives = segment.barrier.mode == "arrive"
         outside = number >= BARRIERS
@@ -252,13 +258,14 @@ class BlockMeetings:
         return np.broadcast_to(wrong, g.n) if wrong.any() else None
 
     def pass_by(self, segment: Segment, g: Group, lanes: Any) -> None:
-        """What these lanes execute has no meaning, which is reported. They continue as if it were not there."""
+        """Lets these lanes continue as if the instruction were not there. The instruction has no meaning for them,
+        which has been reported."""
         part = self.wave.restrict(g, lanes, segment)
         self.wave.account(segment, part)
         self.wave.put(Group(self.wave, part.index(), part.turn, part.back_edges), segment.end.targets[0])
 
     def is_everybody(self, g: Group, number: Any, count: Any, mode: str) -> bool:
-        """Are these all live threads of each of the group's blocks, at one barrier that waits for all?"""
+        """Whether the group has all live threads of each of its blocks, at one barrier that waits for all."""
         if mode == "arrive" or len(number) > 1:
             return False
         if count is not None and (len(count) > 1 or int(count[0]) != self.wave.block_lanes):
@@ -271,8 +278,8 @@ class BlockMeetings:
         return bool((here == self.wave.live_counts())[here > 0].all())
 
     def aligned(self, segment: Segment, g: Group) -> Group | None:
-        """Only whole warps (of live lanes) come to an aligned barrier: parts of warps wait for the rest of their
-        warp."""
+        """The lanes whose whole warps (of live lanes) have come to an aligned barrier. Parts of warps wait for the rest
+        of their warps."""
         before = self.partial.pop(segment.number, None)
         if before:
             g = self.wave.merge([*before, g], segment)
@@ -285,7 +292,7 @@ class BlockMeetings:
         self.check_ended(segment, g, warps[complete])
         if complete.all():
             return g
-        # The missing lanes may still come, or run past: that is reported where they do.
+        # The missing lanes may still come, or run past the barrier. `check_watched` reports lanes that run past.
         self.watched.update({int(warp): segment.number for warp in warps[~complete]})
         waiting = self.wave.restrict(g, np.flatnonzero(~complete[rows]), segment)
         self.partial.setdefault(segment.number, []).append(waiting)
@@ -293,7 +300,7 @@ class BlockMeetings:
         return self.wave.restrict(g, rest, segment) if len(rest) else None
 
     def check_ended(self, segment: Segment, g: Group, warps: Any) -> None:
-        """Reports lanes of these warps that have gone around the barrier to the kernel's end after it.
+        """Reports lanes of these warps that have gone around the barrier and then ended at the kernel's end.
 
         A lane that has returned early does not count, as nobody waits for it (CUDA C++ guide, "synchronization
         functions").
@@ -310,7 +317,7 @@ class BlockMeetings:
             self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, lane, segment.site)
 
     def check_watched(self, segment: Segment, g: Group) -> None:
-        """Reports lanes that run past an aligned barrier at which other lanes of their warp stand."""
+        """Reports lanes that run past an aligned barrier where other lanes of their warp wait."""
         warps = g.index() >> 5
         for warp, number in list(self.watched.items()):
             if segment.number <= number:
@@ -323,8 +330,8 @@ class BlockMeetings:
                 self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, int(lanes[0]), at)
 
     def note_split(self, late: Any, others: Any) -> None:
-        """These threads have loaded two values of one word. Remembered for blocks of which all threads have loaded
-        it."""
+        """Notes that the threads in `late` and in `others` have loaded different values of one word. A block is
+        remembered if all its live threads have loaded the word."""
         lanes = self.wave.block_lanes
         counts = np.bincount(late // lanes, minlength=self.wave.slots)
         for slot in np.flatnonzero(counts).tolist():
@@ -333,8 +340,8 @@ class BlockMeetings:
                 self.split[slot] = sides
 
     def check_split(self, segment: Segment, g: Group) -> None:
-        """Reports a barrier of the threads that loaded one value of a word, while those with the other value have
-        ended."""
+        """Reports a barrier where all threads that loaded one value of a word wait, while the threads with the other
+        value have ended."""
         live = self.wave.live
         for slot, (late, others) in list(self.split.items()):
             here = live[late], live[others]
@@ -348,7 +355,7 @@ class BlockMeetings:
                 self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, g, lane, segment.site)
 
     def some(self, segment: Segment, g: Group, numbers: Any, counts: Any) -> None:
-        """The general case: block by block, barrier by barrier."""
+        """Handles the general case, one block and one barrier at a time."""
         barrier = segment.barrier
         assert barrier is not None
         values = g.frame(segment)
@@ -387,7 +394,7 @@ class BlockMeetings:
         self.complete(touched)
 
     def one_count(self, segment: Segment, g: Group, lanes: Any, counts: Any) -> int:
-        """The number of threads that lanes at one barrier wait for. They must name the same number."""
+        """The number of threads for which these lanes wait at one barrier. All lanes must name the same number."""
         named = counts[lanes]
         other = np.flatnonzero(named != named[0])
         if len(other):
@@ -398,7 +405,7 @@ class BlockMeetings:
     def check_meeting(
         self, meeting: BarrierMeeting, named: int | None, number: int, segment: Segment, g: Group, lane: int
     ) -> None:
-        """All that meet execute the same kind of barrier, for the same number of threads."""
+        """Reports threads that meet with another kind of barrier, or for another number of threads."""
         mine, theirs = meeting_kind(segment), meeting.kind
         if mine != theirs:
             message = f"{mine} at barrier {number}, where other threads of the block wait with {theirs}"
@@ -416,7 +423,7 @@ class BlockMeetings:
         g.launch.report(Kind.BARRIER_MISUSE, message, g, lane, segment.site, where)
 
     def complete(self, keys: list[tuple[int, int]]) -> None:
-        """Releases the meetings at which nobody is missing any more."""
+        """Releases the meetings where no thread is missing any more."""
         joined = []
         live = self.wave.live_counts()
         for key in keys:
@@ -467,7 +474,7 @@ class BlockMeetings:
         self.sleep_until(segment, g, segment.barrier.ready(g.frame(segment), g))
 
     def sleep_until(self, segment: Segment, g: Group, ready: Any) -> None:
-        """Those who are ready run the segment. The others sleep until something completes."""
+        """Runs the segment for the lanes that are ready. The others sleep until some barrier or phase completes."""
         if not ready.all():
             self.sleeping.append((segment.number, self.wave.restrict(g, np.flatnonzero(~ready), segment)))
             if not ready.any():
@@ -501,7 +508,7 @@ class BlockMeetings:
         if arrives:
             self.cluster_owed[index] = True
             self.cluster_arrived[index] = True
-            # A wait ends when the cluster's phase has passed the one in which its lane arrived.
+            # A lane's wait ends when the cluster's phase is later than the phase of the lane's arrival.
             self.lane_phase[index] = self.cluster_phase[clusters]
             for cluster in np.unique(clusters):
                 lanes = index[clusters == cluster]
@@ -523,8 +530,8 @@ class BlockMeetings:
         self.sleep_until(segment, g, ready)
 
     def relaxed(self, lanes: Any) -> Snapshot:
-        """What a relaxed arrival publishes: that these blocks have begun, and what the last fences of the lanes
-        publish."""
+        """The knowledge that a relaxed arrival publishes: that the blocks of these lanes have begun, and what the last
+        fences of the lanes publish."""
         begun, released = self.wave.ordering.begun(lanes), self.wave.relaxed.released(lanes, CLUSTER)
         return begun if released is None else begun.join(released)
 
@@ -556,8 +563,9 @@ class BlockMeetings:
             message = "part of a warp waits at an aligned barrier for lanes that wait elsewhere"
             segment = self.wave.program.segments[number]
             self.wave.launch.report(Kind.DIVERGENT_BARRIER, message, groups[0], 0, segment.site)
-        # By place: who waits there, for what, and how far that is. Waits for mbarriers come first: warps without a warp
-        # role wait at a barrier for the others.
+        # Each place has a group that waits there, a text that states what the group waits for, and a text that states
+        # what is missing. Waits for mbarriers come first, since warps without a warp role wait at a barrier for the
+        # others.
         waits: dict[Site | None, tuple[Any, str, str]] = {}
         for number, g in self.sleeping:
             segment = self.wave.program.segments[number]
@@ -577,7 +585,7 @@ class BlockMeetings:
             self.report_deadlock(waits)
 
     def report_deadlock(self, waits: dict[Site | None, tuple[Any, str, str]]) -> None:
-        """Reports all who wait in one finding, as each of them may be the cause."""
+        """Reports all waiting threads in one finding, as each of the waits may be the cause."""
         (site, (g, message, why)), *others = waits.items()
         message += ", and no running thread can end that" + why
         for there, (_, who, why) in others:
@@ -589,6 +597,6 @@ class BlockMeetings:
         return bool(self.partial or self.meetings or self.sleeping)
 
     def waits_for_phases(self) -> bool:
-        """Does any thread wait for an mbarrier's phase?"""
+        """Whether any thread waits for an mbarrier's phase."""
         barriers = (self.wave.program.segments[number].barrier for number, _ in self.sleeping)
         return any(barrier is not None and barrier.mode == "try_wait" for barrier in barriers)

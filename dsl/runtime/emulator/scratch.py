@@ -1,5 +1,5 @@
-"""Workspaces in a launch: which granules nobody has written since their call began, and what a launch leaves in those
-that must be zero after it."""
+"""Workspaces in a launch. The module tracks which granules nobody has written since the call began. It also finds the
+bytes that a launch leaves nonzero in workspaces that must be zero after it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .origins import last_writes
 from .shadow import WRITES, Shadow
 from .workspace import Left, Scratch
 
-Placed = tuple[DevicePointer, Scratch]  # a workspace and where it lies
-# From the stamp of a store to its place in the source, its line of PTX, and its thread.
+Placed = tuple[DevicePointer, Scratch]  # the address of a workspace, and the workspace
+# A function of a store's stamp. It returns the place in the source, the line of PTX, and a text that names the thread.
 WrittenBy = Callable[[int], tuple[Location | None, int | None, str]]
 
 
 def unwritten_granules(shadow: Shadow, placed: list[Placed]) -> Any:
-    """[granules] of global memory: those of workspaces that are not written. None if there are none."""
+    """A mask of the granules of global memory that belong to workspaces and are not written. None if there are none."""
     found = None
     for pointer, scratch in placed:
         if scratch.unwritten is None or not scratch.is_read or not scratch.unwritten.any():
@@ -29,21 +29,23 @@ def unwritten_granules(shadow: Shadow, placed: list[Placed]) -> Any:
             found = np.zeros(shadow.count, bool)
         first, before, behind = granules_of(pointer, scratch, shadow.granule)
         parts = np.pad(scratch.unwritten, (before, behind)) if before or behind else scratch.unwritten
-        # By granule and not by byte: an index of 8 bytes for each byte of a 16 MB array took 54 ms, and this takes 1.
+        # The mask is by granule and not by byte. An index of 8 bytes for each byte of a 16 MB array took 54 ms, and
+        # this takes 1 ms.
         words = parts.view(f"u{min(shadow.granule, 8)}").reshape(-1, max(shadow.granule // 8, 1))
         found[first : first + len(words)] |= words.any(axis=1)
     return found
 
 
 def granules_of(pointer: DevicePointer, scratch: Scratch, granule: int) -> tuple[int, int, int]:
-    """The first granule of a workspace, the bytes of that granule before the workspace, and those of the last one after
-    it."""
+    """Three numbers for a workspace. The first is its first granule. The second is the bytes of that granule before the
+    workspace. The third is the bytes of its last granule after the workspace."""
     start = pointer.address - GLOBAL_WINDOW
     return start // granule, start % granule, -(start + scratch.size) % granule
 
 
 def end_scratch(shadow: Shadow, data: Any, placed: list[Placed], writer: WrittenBy) -> None:
-    """After a launch: records in each workspace what it wrote, and the first byte that it left other than zero."""
+    """Updates the workspaces after a launch. It records which parts the launch wrote, and the first byte that the
+    launch left nonzero."""
     for pointer, scratch in placed:
         start = pointer.address - GLOBAL_WINDOW
         if scratch.must_be_zero:
@@ -60,7 +62,8 @@ def end_scratch(shadow: Shadow, data: Any, placed: list[Placed], writer: Written
 
 
 def note_left(shadow: Shadow, scratch: Scratch, start: int, byte: int | None, writer: WrittenBy) -> None:
-    """A byte that an earlier launch left stays recorded if this one did not write it."""
+    """Records the first byte that is not zero, and its writer. If this launch did not write it, the record of the
+    earlier launch stays."""
     if byte is None:
         scratch.left = None
         return

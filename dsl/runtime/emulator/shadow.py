@@ -1,9 +1,11 @@
-"""Shadow memory: who last wrote and read each granule, and whether an access is ordered after them.
+"""Shadow memory. It records who last wrote and read each granule, and checks whether a new access is ordered after the
+recorded accesses.
 
 A granule is as large as the smallest access of the PTX to that space. A record is an array of stamps (`ordering.py`).
-There is one for plain writes, one for plain reads, one for plain reads of guesses (`guesses.py`), and one for the
-strong writes and reads (atomics, volatile, relaxed) of each scope and size. Two accesses race if one of them writes,
-nothing orders them, and they are not both strong, of one size and in each other's scope (PTX ISA 8.7).
+There is one record for plain writes, one for plain reads, and one for plain reads of guesses (`guesses.py`). The strong
+writes and reads (atomics, volatile, relaxed) have one record for each scope and size. Two accesses race if three
+conditions hold: one of them writes, nothing orders them, and they are not morally strong. Morally strong accesses are
+strong, of one size and in each other's scope (PTX ISA 8.7).
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ from .stamps import (
 )
 
 PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ, GUESS_READ = range(5)
-# By kind of access: the kinds of records with which it races in any case. Two strong accesses race only if their
-# scopes, sizes or proxies differ (`may_race`).
+# The kinds of records with which each kind of access always races. Two strong accesses race only if their scopes, sizes
+# or proxies differ (`may_race`).
 CHECKED = {
     PLAIN_READ: (PLAIN_WRITE, STRONG_WRITE),
     PLAIN_WRITE: (PLAIN_WRITE, PLAIN_READ, STRONG_WRITE, STRONG_READ, GUESS_READ),
@@ -48,7 +50,7 @@ CHECKED = {
     STRONG_WRITE: (PLAIN_WRITE, PLAIN_READ, GUESS_READ),
     GUESS_READ: (PLAIN_WRITE, STRONG_WRITE),
 }
-NOTED = {(GUESS_READ, STRONG_WRITE), (STRONG_WRITE, GUESS_READ)}  # races without harm (`guesses.py`)
+NOTED = {(GUESS_READ, STRONG_WRITE), (STRONG_WRITE, GUESS_READ)}  # harmless races (`guesses.py`)
 WORDS = {
     PLAIN_WRITE: "written",
     PLAIN_READ: "read",
@@ -60,10 +62,11 @@ WRITES = {PLAIN_WRITE, STRONG_WRITE}
 
 
 class AccessKind(NamedTuple):
-    """The accesses of one record: a kind of the above, and for strong accesses their scope and the size of an element.
+    """The kind of the accesses in one record. `base` is one of the constants above. `scope` and `size` are the scope
+    and the element size of strong accesses.
 
-    warp: the warp of the block, if each has a record of its own. proxy: is it the asynchronous proxy? Strong accesses
-    by two proxies are not morally strong (PTX ISA 8.7.1).
+    `warp` is the warp in the block if each warp has its own record. `proxy` states whether the asynchronous proxy makes
+    the accesses. Strong accesses by two proxies are not morally strong (PTX ISA 8.7.1).
     """
 
     base: int
@@ -75,19 +78,20 @@ class AccessKind(NamedTuple):
 
 @dataclass
 class SpacePlace:
-    """Where the lanes of a group access a space: units of `size` bytes from `start` on, or at `index` for each lane.
+    """The places where the lanes of a group access a space, in units of `size` bytes. The units are consecutive from
+    `start` on, or `index` has the unit of each lane.
 
-    `index` None is the usual case of lanes side by side: then slices replace index arrays.
+    In the usual case `index` is None, as the lanes access adjacent units. Then slices replace index arrays.
     """
 
     size: int
     lanes: int
     start: int = 0
     index: Any = None
-    unwritten: bool = False  # in memory that no store of the program can reach
+    unwritten: bool = False  # whether the memory is out of reach of all stores of the program
 
     def take(self, array: Any, unit: int) -> Any:
-        """The elements of `unit` bytes that each lane accesses: [lanes], or [lanes, size / unit]."""
+        """The elements of `unit` bytes that each lane accesses, as an array [lanes] or [lanes, size / unit]."""
         ratio = self.size // unit
         if self.index is None:
             part = array[self.start * ratio : (self.start + self.lanes) * ratio]
@@ -105,23 +109,23 @@ class SpacePlace:
             array.reshape(-1, ratio)[self.index] = values
 
     def widened(self, size: int) -> SpacePlace:
-        """The larger units that contain these."""
+        """The larger units of `size` bytes that contain these units."""
         index = self.start + np.arange(self.lanes) if self.index is None else self.index
         return SpacePlace(size, self.lanes, 0, index * self.size // size)
 
     def granules(self, where: Any, granule: int) -> Any:
-        """Numbers of the granules at these positions of what `take` gives."""
+        """Numbers of the granules at the positions `where` of an array that `take` returns."""
         units = self.start + where[0] if self.index is None else self.index[where[0]]
         return units if len(where) == 1 else units * (self.size // granule) + where[1]
 
     def units(self, granule: int) -> Any:
-        """[lanes, granules of each]: the numbers of the granules."""
+        """The numbers of the granules, as an array [lanes, granules of each lane]."""
         ratio = self.size // granule
         index = self.start + np.arange(self.lanes) if self.index is None else self.index
         return index[:, None] * ratio + np.arange(ratio)
 
     def covered(self, granule: int) -> Any:
-        """Numbers of the granules, each as often as a lane accesses it."""
+        """Numbers of the granules. A granule occurs once for each lane that accesses it."""
         return self.units(granule).reshape(-1)
 
     def restricted(self, lanes: Any) -> SpacePlace:
@@ -133,7 +137,7 @@ Report = Callable[..., None]
 
 
 class Shadow:
-    """The records of one space. `private` spaces belong to blocks, so a block's barrier orders all accesses of a
+    """The records of one space. A `private` space belongs to blocks, so that a block's barrier orders all accesses of a
     block."""
 
     def __init__(
@@ -149,8 +153,9 @@ class Shadow:
     ):
         """`base` plus an offset in the space is an address that no other space of the launch has.
 
-        `exact`: threads may be ordered one by one, so a stamp does not stand for a whole warp or block. Plain reads of
-        shared memory are an exception: mostly all threads read it at once and are ordered together.
+        `exact` states that threads may be ordered one by one, so that a stamp must not stand for a whole warp or block.
+        Plain reads of shared memory are an exception, as mostly all threads read a granule at once and are ordered
+        together.
         """
         self.name = name
         self.base = base
@@ -163,27 +168,27 @@ class Shadow:
         self.records: dict[AccessKind, Any] = {}
         self.histories: dict[AccessKind, History] = {}
         self.read_only_reads: Any = None
-        # Tables that few programs need, and that are made when they are first needed.
-        self.unwritten: Any = None  # [granules] of global memory that nobody has written (`scratch.py`)
-        self.reserved: Any = None  # [granules]: part of a valid mbarrier
-        self.sources: Any = None  # what asynchronous copies read now (`copies.py`)
-        self.reductions: Any = None  # what asynchronous reductions change now (`reductions_in_flight.py`)
+        # Few programs need these tables. Each is made when it is first needed.
+        self.unwritten: Any = None  # a mask of the granules of global memory that nobody has written (`scratch.py`)
+        self.reserved: Any = None  # a mask of the granules that are part of a valid mbarrier
+        self.sources: Any = None  # memory that asynchronous copies read now (`copies.py`)
+        self.reductions: Any = None  # memory that asynchronous reductions change now (`reductions_in_flight.py`)
         self.landings: Any = None  # copies that mbarriers complete (`landings.py`)
-        self.by_warps = False  # does each warp of a block have a record of its plain reads?
-        self.readings: Any = None  # what matrix products have read (`products.py`)
-        self.by_proxy: Any = None  # [granules]: was the last plain write by the asynchronous proxy?
+        self.by_warps = False  # whether each warp of a block has its own record of plain reads
+        self.readings: Any = None  # memory that matrix products have read (`products.py`)
+        self.by_proxy: Any = None  # a mask of the granules whose last plain write was by the asynchronous proxy
 
     def record(self, kind: AccessKind) -> Any:
         found = self.records.get(kind)
         if found is None:
-            # Stamp 0 is no access, as the time of a launch begins at 2.
+            # Stamp 0 means no access, as the time of a launch begins at 2.
             found = self.records[kind] = np.zeros(self.count, U)
         return found
 
     def kind_of(self, base: int, strong: Strong | None, by_proxy: bool = False) -> AccessKind:
         if strong is None:
             return AccessKind(base)
-        # In a private space only one block accesses, which each scope includes.
+        # Only one block accesses a private space, and each scope includes the whole block.
         return AccessKind(base, GPU if self.private else strong.scope, strong.size, proxy=by_proxy)
 
     # Accesses
@@ -202,11 +207,11 @@ class Shadow:
     ) -> None:
         """Checks an access against the records that it can race with, then records it.
 
-        values: what a store writes. by_proxy: does the asynchronous proxy make this strong access? record: False for
-        the reads of copies, which count when they are complete.
+        `values` are the values that a store writes. `by_proxy` states that the asynchronous proxy makes this strong
+        access. `record` is False for the reads of copies, which are recorded when they are complete.
         """
         kind = self.kind_of(base, strong, by_proxy)
-        # The tables below exist only in programs that need them.
+        # Each table below exists only in programs that need it.
         if self.reserved is not None:
             self.check_reserved(base, place, g, site)
         if self.reductions is not None:
@@ -221,7 +226,7 @@ class Shadow:
         may_be_empty = self.starts_empty or self.unwritten is not None
         needs_value = may_be_empty and (base in (PLAIN_READ, STRONG_READ, GUESS_READ) or read_modify)
         if needs_value:
-            # The record must be there, as reads of what nobody wrote are found in it.
+            # The record of plain writes must exist, as it shows reads of memory that nobody has written.
             self.record(AccessKind(PLAIN_WRITE))
         for other, known in self.records.items():
             is_plain_write = other.base == PLAIN_WRITE
@@ -242,9 +247,10 @@ class Shadow:
             self.note(kind, place, column, limit, g, site, values)
 
     def is_even(self, units: Any, size: int) -> bool:
-        """Is each row of units of `size` bytes in one state for its readers, as the copy of a whole TMA box leaves it?
+        """Whether all units of each row are in one state for their readers. The copy of a whole TMA box leaves such
+        rows. Units have `size` bytes.
 
-        Not among strong writes: what a thread knows of them may depend on the address.
+        The result is False if there are strong writes, as a thread's knowledge of them may depend on the address.
         """
         tables = [known for kind, known in self.records.items() if kind.base == PLAIN_WRITE]
         if self.landings is not None:
@@ -267,18 +273,19 @@ class Shadow:
             self.note(kind._replace(warp=warp), place.restricted(lanes), column[lanes], own, g.part(lanes), site)
 
     def may_race(self, kind: AccessKind, other: AccessKind) -> bool:
-        """Two strong accesses can race only if they differ in scope, size, warp or proxy, or have a scope below
-        .gpu."""
+        """Whether accesses of two kinds can race. Two strong accesses can race only if they differ in scope, size, warp
+        or proxy, or if their scope is below .gpu."""
         if other.base in CHECKED[kind.base]:
             return True
         is_conflict = kind.base in WRITES or other.base in WRITES
         return is_conflict and bool(kind.size and other.size) and not (kind[1:] == other[1:] and kind.scope == GPU)
 
     def volatile(self, base: int, place: SpacePlace, g: Any, site: Site) -> None:
-        """Before a volatile access is recorded: reports a volatile read and write that nothing orders.
+        """Reports a volatile read and a volatile write that nothing orders. It must be called before the access is
+        recorded.
 
-        They do not race, but the read gives what the memory happens to hold. A read in a loop may wait for the write,
-        so it is not reported.
+        Such accesses do not race, but the read gives whatever value the memory happens to hold. A read in a loop is not
+        reported, since it may wait for the write.
         """
         wanted = STRONG_WRITE if base == STRONG_READ else STRONG_READ
         if base == STRONG_READ and site.in_loop:
@@ -300,7 +307,7 @@ class Shadow:
         ok, culprits = self.ordered(other, place.granules(where, self.granule), met[suspect], g, where[0])
         for i in np.flatnonzero(~ok):
             first = g.launch.site_of(int(culprits[i]))
-            # Only two volatile accesses are reported, and no read in a loop, which may wait for the write.
+            # Only two volatile accesses are reported. A read in a loop may wait for the write, so it is not reported.
             if first is not None and ".volatile" in first.text and not (other.base == STRONG_READ and first.in_loop):
                 verb, done = ("reads", "written") if base == STRONG_READ else ("writes", "read")
                 message = (
@@ -312,9 +319,10 @@ class Shadow:
         return False
 
     def suspects(self, met: Any, column: Any, limit: Any) -> Any:
-        """Stamps that may be unordered with this access: not empty, not of this thread, not before a block barrier.
+        """A mask of the stamps that may be unordered with this access. It excludes empty stamps, stamps of the same
+        thread, and stamps before a block barrier.
 
-        None if there are no such stamps, which is the usual case.
+        The result is None if there are no such stamps, which is the usual case.
         """
         if limit is not None and met.ndim == 2:
             limit = limit[:, None]
@@ -329,7 +337,7 @@ class Shadow:
     def check(
         self, kind: AccessKind, other: AccessKind, place: SpacePlace, met: Any, suspect: Any, g: Any, site: Site
     ) -> None:
-        # Rows of a copy are `each` lanes of one thread.
+        # In a copy, `each` lanes of the group are rows of one thread.
         if g.each > 1 and other not in self.histories and not g.ordering.causality.held:
             self.ask_once(place, met, suspect, g)
         if self.landings is not None and other.base == PLAIN_WRITE:
@@ -349,12 +357,13 @@ class Shadow:
             self.conflict(kind, other, culprits[bad], where[0][bad], g, site)
 
     def ask_once(self, place: SpacePlace, met: Any, suspect: Any, g: Any) -> None:
-        """Keeps only the first of neighbouring granules that one thread meets in one state, since its knowledge decides
-        them alike.
+        """Keeps only the first of adjacent granules that one thread meets in one state. The thread's knowledge decides
+        these granules alike.
 
-        A copy into a TMA box of 16 KiB meets 2,048 granules that one copy has filled: this took a matrix product of
-        1024 x 1024 x 1024 from 1.99 to 1.70 s. It does not hold for threads that have learned from memory, who may know
-        of one address and not of the next, nor where several blocks have a history.
+        A copy into a TMA box of 16 KiB meets 2,048 granules that one earlier copy has filled. This function took a
+        matrix product of 1024 x 1024 x 1024 from 1.99 to 1.70 s. It must not be used for threads that have learned from
+        memory, as they may know of one address and not of the next. It must not be used either where several blocks
+        have a history.
         """
         boxes = met.reshape(g.n // g.each, -1)
         alike = boxes[:, 1:] == boxes[:, :-1]
@@ -368,9 +377,10 @@ class Shadow:
     def ordered(
         self, kind: AccessKind, units: Any, stamps: Any, g: Any, lanes: Any, scope: int | None = None
     ) -> tuple[Any, Any]:
-        """(is everything that these stamps stand for before what the lanes do now?, what is not).
+        """Two arrays with an entry for each stamp. The first states whether all accesses that the stamp stands for are
+        ordered before the lane's current access. The second has the stamp of an access that is not.
 
-        With a `scope`, accesses inside this scope around the lane need not be ordered.
+        With a `scope`, an access need not be ordered if its thread is in the same scope as the lane.
         """
         addresses = self.base + units * self.granule
 
@@ -378,7 +388,7 @@ class Shadow:
             ok = g.ordering.ordered(each, addresses, g, lanes)
             return ok if scope is None else ok | ~g.ordering.beyond(scope, each, g.lane("gid stamp")[lanes])
 
-        # A stamp of level GRID stands for several blocks. The history has each of them.
+        # A stamp of level GRID stands for several blocks. The history has the stamp of each block.
         several = levels(stamps) == GRID
         if not several.any():
             return one_by_one(stamps, addresses, lanes), stamps
@@ -394,7 +404,8 @@ class Shadow:
         return ok, culprits
 
     def unordered(self, base: int, place: SpacePlace, g: Any, site: Site) -> tuple[int, str] | None:
-        """(lane, who) of an access of a kind that nothing orders before an access here. None if all are ordered."""
+        """A lane and a text. The lane meets an earlier access of kind `base` that nothing orders before the current
+        access. The text names that access. None if all such accesses are ordered."""
         for kind, record in self.records.items():
             if kind.base == base and (found := self.unordered_in(kind, record, place, g, site)) is not None:
                 return found
@@ -418,7 +429,7 @@ class Shadow:
         return int(where[0][bad[0]]), g.launch.who(int(threads_of(stamp)[0]), int(stamp[0]) & SITE_MASK)
 
     def remember(self, kind: AccessKind, units: Any, stamps: Any) -> None:
-        """Keeps what a stamp of level GRID in the record leaves out."""
+        """Keeps stamps in the history, as a stamp of level GRID in the record does not contain them."""
         if kind not in self.histories:
             self.histories[kind] = History()
         self.histories[kind].add(units, stamps)
@@ -426,13 +437,14 @@ class Shadow:
     def conflict(
         self, kind: AccessKind, other: AccessKind, stamps: Any, lanes: Any, g: Any, site: Site, same: Any = None
     ) -> None:
-        """Reports the first of the stamps. same: which lanes write what is there already (`alike.py`)."""
+        """Reports a race with the first of the stamps. `same` is a mask of the lanes that write the value that is
+        already there (`alike.py`)."""
         alike = self.alike(kind, other, stamps, g, site) | (False if same is None else same)
         if not alike.all():
             stamps, lanes = stamps[~alike], lanes[~alike]
         who = g.launch.who(int(threads_of(stamps[:1])[0]), int(stamps[0]) & SITE_MASK)
         verb = "writes" if kind.base in WRITES else "reads"
-        # The stamp of a copy in flight has the last time, so nothing is ordered after it.
+        # The stamp of a copy in flight has the last time, so that no access is ordered after it.
         if int(times(stamps[:1])[0]) == LAST_TIME:
             message = f"{verb} {self.name} memory that an asynchronous copy is still filling"
             self.report(Kind.IN_FLIGHT, message, g, int(lanes[0]), site, f"copy started by {who}")
@@ -452,7 +464,8 @@ class Shadow:
         self.report(Kind.RACE, message, g, int(lanes[0]), site, f"{words} by {who}")
 
     def alike(self, kind: AccessKind, other: AccessKind, stamps: Any, g: Any, site: Site) -> Any:
-        """Which stamps are of this very store, if it writes the same value each time (`alike.py`)."""
+        """A mask of the stamps that come from the store at `site`, if this store writes the same value each time
+        (`alike.py`)."""
         both_plain = kind.base == other.base == PLAIN_WRITE and site.stamp in g.launch.program.constant_stores
         return both_plain & (stamps & U(SITE_MASK) == site.stamp) & (times(stamps) != LAST_TIME)
 
@@ -462,7 +475,7 @@ class Shadow:
             empty &= place.take(self.unwritten, self.granule)
         if not empty.any():
             return
-        # Bytes may also be written by strong writes alone.
+        # Some bytes may have strong writes only.
         for kind, strong in self.records.items():
             if kind.base == STRONG_WRITE:
                 empty &= place.take(strong, self.granule) == 0
@@ -472,7 +485,7 @@ class Shadow:
             self.report(Kind.UNINITIALISED, message, g, lane, site, None)
 
     def of_array(self, place: SpacePlace, lane: int, g: Any) -> str:
-        """In words, the array of global memory that a lane accesses."""
+        """A text that names the array of global memory that a lane accesses."""
         if self.unwritten is None:
             return ""
         unit = place.start + lane if place.index is None else int(place.index[lane])
@@ -488,7 +501,7 @@ class Shadow:
             self.report(Kind.BARRIER_MISUSE, message, g, int(np.nonzero(met)[0][0]), site, None)
 
     def reserve(self, place: SpacePlace, valid: bool) -> None:
-        """An mbarrier becomes valid or invalid here."""
+        """Notes that an mbarrier becomes valid or invalid here."""
         if self.reserved is None:
             self.reserved = np.zeros(self.count, np.uint8)
         place.put(self.reserved, self.granule, int(valid))
@@ -502,8 +515,9 @@ class Shadow:
             )
 
     def read_only(self, place: SpacePlace, g: Any, site: Site) -> None:
-        """`ld.global.nc`: the bytes must not be written during the whole launch (PTX ISA, "ld.global.nc")."""
-        # The whole launch counts, whatever the order of the two.
+        """Checks and notes a `ld.global.nc`. Its bytes must not be written during the whole launch (PTX ISA,
+        "ld.global.nc")."""
+        # A write anywhere in the launch counts, before or after the read.
         for kind, record in self.records.items():
             if kind.base not in WRITES:
                 continue
@@ -531,7 +545,8 @@ class Shadow:
             if self.landings is not None:
                 self.landings.overwritten(place, self.granule)
             if place.index is not None:
-                # Several lanes may store to one granule: numpy keeps the last one, and the others race with it.
+                # Several lanes may store to one granule. numpy keeps the store of the last lane, and the others race
+                # with it.
                 again = place.take(record, self.granule)
                 lost = again != column
                 if lost.any():
@@ -546,7 +561,8 @@ class Shadow:
             self.merge_duplicates(kind, place, new, g, site)
 
     def combined(self, kind: AccessKind, place: SpacePlace, old: Any, column: Any, limit: Any, g: Any) -> Any:
-        """The new stamps: a stamp replaces what is ordered before it, else it comes to stand for several threads."""
+        """The new stamps. A stamp replaces an old stamp that is ordered before it. Otherwise the new stamp stands for
+        the threads of both stamps."""
         suspect = self.suspects(old, column, limit)
         if suspect is None:
             return column
@@ -565,20 +581,22 @@ class Shadow:
         return new
 
     def relation(self, kind: AccessKind, stamps: Any, mine: Any, g: Any) -> Any:
-        # Threads that are ordered one by one need a history: a warp's or block's stamp would claim too much.
+        # Threads that are ordered one by one need a history: a stamp for a warp or a block would stand for too many
+        # threads.
         if self.exact and (kind.size or self.name == "global"):
             return np.full(len(stamps), GRID, U)
         return g.ordering.relation(stamps, mine)
 
     def merge_duplicates(self, kind: AccessKind, place: SpacePlace, new: Any, g: Any, site: Site) -> None:
-        """Several lanes of one instruction access one granule: one stamp stays and gets the level of all of them."""
+        """Handles lanes of one instruction that access the same granule. One stamp stays, and gets a level that covers
+        all these lanes."""
         record = self.record(kind)
         again = place.take(record, self.granule)
         where = np.nonzero(again != new)
         if not len(where[0]):
             return
         kept, lost = again[where], np.broadcast_to(new, again.shape)[where]
-        # Lanes that write one word in a scope that does not include both are not morally strong.
+        # Lanes that write one word are not morally strong if their scope does not include both.
         if kind.base == STRONG_WRITE and kind.scope != GPU:
             apart = g.ordering.beyond(kind.scope, kept, lost)
             if apart.any():
@@ -602,9 +620,10 @@ class Shadow:
     # Asynchronous copies
 
     def start_copy(self, place: SpacePlace, g: Any, site: Site, by_proxy: bool = False) -> None:
-        """Checks that the destination is free. Then it is in flight, for the issuing thread, too.
+        """Checks that the destination is free. Then the destination is in flight for all threads, the issuing thread
+        included.
 
-        `by_proxy`: the asynchronous proxy writes it.
+        `by_proxy` states that the asynchronous proxy writes it.
         """
         self.access(PLAIN_WRITE, place, g, site)
         if by_proxy:
@@ -619,12 +638,12 @@ class Shadow:
         )
 
     def settle_copy(self, units: Any, chosen: Any, stamps: Any, now: int) -> None:
-        """Granules that still hold these copies become writes made now."""
+        """Turns the granules that still hold these copies into writes at time `now`."""
         done = np.broadcast_to((stamps | U(now << TIME_SHIFT))[:, None], units.shape)
         self.record(AccessKind(PLAIN_WRITE))[units[chosen]] = done[chosen]
 
     def finish_copy(self, place: SpacePlace, stamps: Any, now: int) -> None:
-        """The copy becomes a write of its thread, made now."""
+        """Turns the copy into a write of its thread at time `now`."""
         done = stamps | U(now << TIME_SHIFT)
         place.put(
             self.record(AccessKind(PLAIN_WRITE)), self.granule, done[:, None] if place.size != self.granule else done

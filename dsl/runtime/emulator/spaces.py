@@ -1,4 +1,5 @@
-"""State spaces: from the addresses of a group's lanes to places in an array, checked for bounds and alignment."""
+"""State spaces. A space maps the addresses of a group's lanes to places in an array, and checks bounds and
+alignment."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ from .overlap import Overlap
 from .shadow import Shadow, SpacePlace
 from .traffic import atomic_wavefronts, copy_wavefronts, global_sectors, phase_lanes, shared_wavefronts
 
-# 0, 1, 2, … for the lanes of the largest wave: a comparison with it replaces several passes over the addresses.
+# 0, 1, 2, … for the lanes of the largest wave. One comparison with this ramp replaces several passes over the
+# addresses.
 RAMP = np.arange(1 << 15, dtype=np.int64)
 
 
 class BadLanes(Exception):
-    """Lanes (a mask of the group) whose access cannot happen. The finding is already reported."""
+    """Lanes whose access cannot happen, as a mask of the group. The finding has already been reported."""
 
     def __init__(self, bad: Any):
         super().__init__("lanes with a fault")
@@ -27,16 +29,16 @@ class BadLanes(Exception):
 
 
 class LateWrites(Protocol):
-    """What accesses need to know of writes that some threads see late (`delays.py`)."""
+    """The interface for writes that some threads see late (`delays.py`)."""
 
     def wrote(self, place: SpacePlace, g: Any, site: Any, before: Any, dtype: Any, count: int) -> None:
-        """A strong write has happened."""
+        """Notes a strong write."""
 
     def read(self, place: SpacePlace, g: Any, values: Any, dtype: Any, count: int) -> tuple[Any, Any]:
-        """The values of a strong load, and which of them are earlier ones."""
+        """The values that a strong load returns, and a mask of the lanes that get an earlier value."""
 
     def polled(self, place: SpacePlace, g: Any, dtype: Any, unchanged: Any) -> tuple[Any, Any]:
-        """Earlier values that an atomic operation would leave as they are, and which lanes get them."""
+        """Earlier values that an atomic operation would leave unchanged, and a mask of the lanes that get them."""
 
 
 class Space:
@@ -45,23 +47,24 @@ class Space:
     def __init__(self, data: Any, shadow: Shadow | None):
         self.data = data
         self.shadow = shadow
-        self.delays: LateWrites | None = None  # in programs whose threads may load what others write
-        self.changes = 0  # writes so far; once `compares` is set, only those that changed something
+        self.delays: LateWrites | None = None  # set in programs whose threads may load values that other threads write
+        self.changes = 0  # number of writes so far; while `compares` is set, only writes that change a value count
         self.compares = False
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
-        """Where the lanes' addresses lie. Reports invalid ones and raises `BadLanes` for them."""
+        """The places of the lanes' addresses. Reports invalid addresses, and raises `BadLanes` for their lanes."""
         raise NotImplementedError
 
     def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
-        """Adds the cost of atomic operations on these units of `size` bytes to the counters of their instruction."""
+        """Adds the cost of atomic operations to the counters of their instruction. `index` has units of `size`
+        bytes."""
 
     def elements(self, dtype: Any, count: int) -> Any:
         view = self.data.view(dtype)
         return view if count == 1 else view.reshape(-1, count)
 
     def load(self, place: SpacePlace, dtype: Any, count: int) -> Any:
-        """[lanes] elements, or [lanes, count]."""
+        """The elements at the lanes' places, as an array [lanes] or [lanes, count]."""
         view = self.elements(dtype, count)
         if place.index is None:
             return view[place.start : place.start + place.lanes]
@@ -92,22 +95,23 @@ class GlobalSpace(Space):
     """Device memory and constants. An address minus GLOBAL_WINDOW is the offset in the flat array."""
 
     def __init__(self, memory: Memory, shadow: Shadow | None, written: set[int]):
-        """`written` are the start addresses of the allocations that stores of the program may reach."""
+        """`written` has the start addresses of the allocations that stores of the program may reach."""
         super().__init__(memory.data, shadow)
         self.memory = memory
         self.ends = np.array([one.end for one in memory.allocations], np.int64) - GLOBAL_WINDOW
-        # Sorted, as allocations are made one after another: so a binary search finds the one of an address.
+        # The addresses are sorted, as allocations are made one after another. So a binary search finds the allocation
+        # of an address.
         self.starts = np.array([one.address for one in memory.allocations], np.int64) - GLOBAL_WINDOW
         self.read_only = np.array([one.read_only for one in memory.allocations], bool)
-        # A workspace may be read where no store reaches it, which is a finding: so its reads are checked, too.
+        # Reading a workspace that no store reaches is a finding. So the reads of workspaces are checked, too.
         known = written | {one.address for pointer, _ in memory.scratch if (one := memory.find(pointer.address))}
         self.unwritten = np.array([address not in known for address in memory.starts], bool)
-        self.turns: dict[int, Any] = {}  # by atomic instruction, its operations on each unit
-        self.counters: dict[int, Counters] = {}  # of each allocation, its sectors
+        self.turns: dict[int, Any] = {}  # the number of operations of each atomic instruction on each unit
+        self.counters: dict[int, Counters] = {}  # the sectors of each allocation
         self.overlap: Overlap | None = None  # for a launch that overlaps others
 
     def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
-        if address.dtype.itemsize < 8:  # const and param take registers of 32 bits for addresses, too
+        if address.dtype.itemsize < 8:  # const and param accept 32-bit registers for addresses, too
             address = address.astype(np.uint64)
         offsets = address.view(np.int64) - GLOBAL_WINDOW
         n = g.n
@@ -116,8 +120,8 @@ class GlobalSpace(Space):
         first, last = int(offsets[0]), int(offsets[-1])
         if last - first == (n - 1) * size and n > 1 and first % size == 0:
             start = first // size
-            # The usual case, lanes side by side: one comparison with a ramp checks all offsets. Alignment and bounds
-            # follow from the two ends.
+            # In the usual case the lanes are adjacent. One comparison with a ramp checks all offsets, and alignment and
+            # bounds follow from the two ends.
             ramp = RAMP[:n] * size
             ramp += first
             if np.array_equal(ramp, offsets):
@@ -139,8 +143,10 @@ class GlobalSpace(Space):
         return place
 
     def check_bounds(self, offsets: Any, low: int, high: int, size: int, g: Any, site: Site, write: bool) -> bool:
-        """Reports lanes outside of all allocations. Returns True if they read an allocation that no store reaches."""
-        # All lanes in one allocation is the usual case, for which two lookups are enough.
+        """Reports lanes outside of all allocations. Returns True if all lanes access one allocation that no store
+        reaches."""
+        # In the usual case all lanes are in one allocation. Then a lookup of the lowest and the highest address is
+        # enough.
         index = int(np.searchsorted(self.starts, low, "right")) - 1
         if index >= 0 and high + size <= self.ends[index] and not (write and self.read_only[index]):
             if write:
@@ -155,8 +161,9 @@ class GlobalSpace(Space):
             address = int(offsets[lane]) + GLOBAL_WINDOW
             verb = "writes" if write else "reads"
             inside = which[lane] >= 0 and offsets[lane] + size <= self.ends[which[lane]]
-            # An allocation is named even far away if the address is computed from its pointer alone: a store 3.9 MB
-            # past the end of an array was once reported as past the end of the parameters.
+            # If the address is computed from the pointer of one allocation alone, the report names this allocation,
+            # however far away. A store 3.9 MB past the end of an array was once reported as past the end of the
+            # parameters.
             reason = "read-only memory" if inside else self.memory.nearest(address, g.launch.meant_by(site))
             message = f"{verb} {size} bytes at global address {address & (1 << 64) - 1:#x}: {reason}"
             g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
@@ -173,7 +180,7 @@ class GlobalSpace(Space):
         warps = g.n // 32
         width = 32 * size
         phase = first % 32
-        starts = phase + RAMP[:warps] * width  # at least a byte for each lane, so a warp spans a sector or more
+        starts = phase + RAMP[:warps] * width  # each lane has at least a byte, so a warp covers a sector or more
         found = warps * size if phase == 0 else int((((starts + width - 1) >> 5) - (starts >> 5) + 1).sum())
         self.add_sectors(first, counters, found, warps * width, write)
 
@@ -182,8 +189,8 @@ class GlobalSpace(Space):
         self.add_sectors(int(offsets[0]), counters, found, distinct, write)
 
     def add_sectors(self, first: int, counters: Counters, found: int, distinct: int, write: bool) -> None:
-        """Adds sectors and distinct bytes to an instruction's counters, and to those of the allocation that its first
-        lane accesses."""
+        """Adds sectors and distinct bytes to two counters: those of the instruction, and those of the allocation that
+        its first lane accesses."""
         for each in (counters, self.counters_at(first)):
             if write:
                 each.global_store_sectors += found
@@ -197,7 +204,7 @@ class GlobalSpace(Space):
         return self.counters.setdefault(index, Counters())
 
     def counted(self) -> dict[str, Counters]:
-        """Sectors of each allocation, by its name."""
+        """The sector counts of each allocation, by the allocation's name."""
         out: dict[str, Counters] = {}
         for index, found in self.counters.items():
             found.settle()
@@ -210,20 +217,21 @@ class GlobalSpace(Space):
         for each in (counters, self.counters_at(int(index[0]) * size)):
             each.global_atomic_sectors += found
             each.global_atomic_bytes += distinct
-        # Operations on one address take turns over the whole launch, so they are counted by address.
+        # Operations on one address take turns during the whole launch, so they are counted by address.
         turns = self.turns.get(site.number)
         if turns is None:
             turns = self.turns[site.number] = np.zeros(len(self.data) // size, np.uint32)
         np.add.at(turns, index, np.uint32(1))
 
     def waits(self, number: int) -> int:
-        """How many operations of an instruction had to wait for others, at the address with the most of them."""
+        """Number of operations of an instruction that had to wait for others, at the address with the most
+        operations."""
         turns = self.turns.get(number)
         return 0 if turns is None else int(turns.max()) - 1
 
 
 class SharedSpace(Space):
-    """The shared memory of a wave's blocks. Block `slot` has `arena` bytes from slot * arena on."""
+    """The shared memory of a wave's blocks. Block `slot` has `arena` bytes, which begin at slot * arena."""
 
     def __init__(self, slots: int, arena: int, start: int, end: int, cluster: int, shadow: Shadow):
         super().__init__(np.zeros(slots * arena, np.uint8), shadow)
@@ -238,7 +246,7 @@ class SharedSpace(Space):
             rank = offsets >> RANK_SHIFT
             offsets = offsets & ((1 << RANK_SHIFT) - 1)
             self.check_rank(rank, g, site)
-            # Rank 0 is the own block: an address without `mapa` has no rank (`RANK_SHIFT`).
+            # Rank 0 means the thread's own block, since an address without `mapa` has no rank (`RANK_SHIFT`).
             slots = np.where(rank == 0, slots, slots // self.cluster * self.cluster + rank - 1)
             g.wave.visits.note(g, slots, site)
         self.check_bounds(offsets, size, g, site, write)
@@ -282,13 +290,13 @@ class SharedSpace(Space):
         self.count(offsets, size, g, counters)
         distinct = g.launch.patterns.wavefronts(g, offsets, size)[0]
         passes = atomic_wavefronts(g.by_warp(offsets), size)
-        # Turns of lanes at one word are no bank conflicts: no place in the banks would avoid them.
+        # Turns of lanes at one word are not bank conflicts, as no other placement in the banks would avoid them.
         counters.shared_wavefronts += passes - distinct
         counters.atomic_waits += passes - distinct
 
     def count_lines(self, offsets: Any, lines: Any, size: int, g: Any, counters: Counters) -> None:
-        """Adds the passes that a copy takes beyond those of an access to these offsets. `lines` are the lines of global
-        memory that it reads: a pass writes bytes of one line only."""
+        """Adds the extra passes of a copy: those beyond the passes of an access to the same offsets. `lines` are the
+        lines of global memory that the lanes read. One pass writes bytes of one line only."""
         rows, by_warp = g.by_warp(offsets), g.by_warp(lines)
         phases = by_warp.reshape(-1, phase_lanes(size))
         if not (phases == phases[:, :1]).all():
@@ -296,7 +304,7 @@ class SharedSpace(Space):
 
 
 class LocalSpace(Space):
-    """Each thread's own memory. Thread t of the wave has `bytes` from t * bytes on."""
+    """The local memory of each thread. Thread t of the wave has `bytes` bytes, which begin at t * bytes."""
 
     def __init__(self, lanes: int, size: int, shadow: Shadow):
         super().__init__(np.zeros(lanes * size, np.uint8), shadow)
@@ -312,19 +320,20 @@ class LocalSpace(Space):
             g.launch.report(Kind.OUT_OF_BOUNDS, message, g, lane, site)
             raise BadLanes(bad)
         check_alignment(offsets, size, g, site)
-        # Each thread has its own bytes side by side. A device interleaves them, which no program can see.
+        # The bytes of a thread are contiguous here. A device interleaves the threads' bytes, which no program can see.
         return SpacePlace(size, g.n, 0, (g.index() * self.bytes + offsets) // size)
 
 
 class PatternCache:
-    """Wavefronts by address pattern. Warps of different blocks, and iterations of a loop, repeat patterns."""
+    """A cache of wavefront counts by address pattern. Warps of different blocks and iterations of a loop repeat
+    patterns."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[int, bytes], tuple[int, int]] = {}
         self.copies: dict[tuple[int, bytes, bytes], int] = {}
 
     def wavefronts(self, g: Any, offsets: Any, size: int) -> tuple[int, int]:
-        # If all blocks access the same offsets, one block is enough.
+        # If all blocks access the same offsets, counting one block is enough.
         blocks, lanes = g.full_blocks()
         if blocks > 1:
             rows = offsets.reshape(blocks, lanes)
@@ -337,16 +346,17 @@ class PatternCache:
         key = (size, rows.tobytes())
         known = self.found.get(key)
         if known is None:
-            # Addresses that depend on data would fill it without an end.
+            # Addresses that depend on data would make the cache grow without limit.
             if len(self.found) > 4096:
                 self.found.clear()
             known = self.found[key] = shared_wavefronts(rows, size)
         return known
 
     def more_of_copies(self, rows: Any, lines: Any, size: int) -> int:
-        """The passes of a copy that an access to the same rows does not take. Only the distances between the lines of
-        global memory matter, so a loop along them has one or two patterns. That took 13 % of the tests of products
-        whose iterations several blocks share, and now 7 %."""
+        """Number of passes of a copy beyond the passes of an access to the same rows. Only the distances between the
+        lines of global memory matter, so that a loop along these lines has one or two patterns. In the tests of
+        products whose iterations several blocks share, this function once took 13 % of the time. With the cache it
+        takes 7 %."""
         near = np.where(lines < 0, 1, lines - lines.max())
         key = (size, rows.tobytes(), near.tobytes())
         known = self.copies.get(key)

@@ -1,12 +1,12 @@
-"""Launches that do not end: which words their loops poll, and whether anything can still change these.
+"""Launches that do not end: which words their loops poll, and whether any thread can still change these words.
 
-The emulator is deterministic. If every thread that can run has repeated its loop often, with the same registers at its
-head and without a write that changed memory, it repeats it for ever. That is a deadlock, found after some hundred
-iterations (0.1 s) and not at the time limit (300 s).
+The emulator is deterministic. Suppose that every thread that can run has repeated its loop often. The registers at the
+loop's head are the same each time, and no write has changed memory. Then the threads repeat their loops for ever, which
+is a deadlock. It is found after some hundred iterations (0.1 s) instead of at the time limit (300 s).
 
-A program that polls no memory is looked at now and then while it runs: a loop whose registers and memory return to an
-earlier state has no end either, whatever its length. Programs that read a clock, or whose threads meet at mbarriers,
-change in other ways: they have only the limits of time and instructions.
+A program that polls no memory is checked from time to time while it runs. If the registers and memory of a loop return
+to an earlier state, the loop has no end either, whatever its length. If a program reads a clock, or if its threads meet
+at mbarriers, its state also changes by other means. Only the limits of time and instructions end such a program.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from .reader import PtxInstruction
 from .shadow import SpacePlace
 from .spaces import Space
 
-# Rotations without a change until it is a deadlock. Late writes (`delays.py`) have all been seen after the first one.
+# Number of rotations without a change after which a deadlock is reported. All late writes (`delays.py`) have been seen
+# after the first of these rotations.
 ROTATIONS = 3
-# Steps of a wave between two looks at its state. A look takes as long as a few steps. 2,520 is a multiple of all
-# numbers up to ten, so a cycle of up to ten steps is where it was at each look.
+# Number of steps of a wave between two looks at its state. A look takes as long as a few steps. 2,520 is a multiple of
+# all numbers up to ten, so a cycle of up to ten steps is in the same state at each look.
 LOOK = 2520
-MOST_NAMED = 3  # words, and lines
+MOST_NAMED = 3  # the most words and lines that a report names
 
 
 @dataclass(slots=True)
 class Poll:
-    """The latest strong read by one instruction of a loop. `spent`: instructions of the launch before it."""
+    """The latest strong read by one instruction of a loop. `spent` is the number of instructions that the launch had
+    run before the read."""
 
     site: Site
     place: SpacePlace
@@ -40,12 +42,12 @@ class Poll:
 
 
 class Spins:
-    """What the loops of a launch poll, and how long nothing has changed."""
+    """Finds the words that the loops of a launch poll, and how long the launch has not changed."""
 
     def __init__(self, launch: Any):
         self.launch = launch
         self.polls: dict[int, Poll] = {}
-        self.marks = [0, 0]  # instructions spent before the second last rotation, and before the last
+        self.marks = [0, 0]  # instructions run before the second last rotation, and before the last
         self.registers: list[Any] = []
         self.written: list[int] = []
         self.rotations = 0
@@ -55,8 +57,8 @@ class Spins:
 
     @property
     def is_decidable(self) -> bool:
-        """Whether a standstill can be proved. In a rehearsal with mbarriers it can, as their phases are part of the
-        state."""
+        """Whether a standstill can be proved. It can be proved in a rehearsal with mbarriers, as their phases are part
+        of the state."""
         program = self.launch.program
         return not program.reads_clocks and (self.launch.rehearses or not program.has_mbarriers)
 
@@ -66,7 +68,8 @@ class Spins:
             self.polls[site.number] = Poll(site, place, memory, g, self.launch.spent)
 
     def rotated(self, active: list[Any]) -> bool:
-        """All waves have had their turn. Is it certain that they go on like this for ever?"""
+        """Notes that all waves have had their turn. Returns whether it is certain that the waves repeat their loops for
+        ever."""
         self.marks = [self.marks[1], self.launch.spent]
         if not self.is_decidable or not self.asks:
             return False
@@ -76,10 +79,11 @@ class Spins:
         return self.stands(is_same)
 
     def stands(self, is_same: bool) -> bool:
-        """is_same: the registers are unchanged. Is the memory unchanged, too, and for long enough?"""
+        """Whether registers and memory have been unchanged for long enough. `is_same` states that the registers are
+        unchanged now."""
         spaces = self.launch.all_spaces()
         written = [space.changes for space in spaces]
-        # Comparing each write with the old value costs time, so it is only for launches that seem to stand still.
+        # Comparing each write with the old value costs time. So it is done only in launches that seem to stand still.
         for space in spaces:
             space.compares = is_same
         self.rotations = self.rotations + 1 if is_same and written == self.written else 0
@@ -87,9 +91,9 @@ class Spins:
         return self.rotations >= ROTATIONS
 
     def stepped(self, wave: Any) -> bool:
-        """The wave of a program that polls no memory has made a step. Is it certain that it goes on for ever? The
-        state that it is compared with is kept twice as long each time, so a cycle of any length is found (after
-        Brent 1980)."""
+        """Notes a step of a wave, in a program that polls no memory. Returns whether it is certain that the wave goes
+        on for ever. Later states are compared with one kept state. Each kept state serves twice as many looks as the
+        one before, so that a cycle of any length is found (after Brent 1980)."""
         self.steps += 1
         if self.steps % LOOK or self.asks or not self.is_decidable:
             return False
@@ -104,16 +108,17 @@ class Spins:
 
     def current(self) -> list[Poll]:
         """The reads of the loops that run now."""
-        # A loop that was left before the last two rotations polls no more.
+        # A loop that the threads left before the last two rotations no longer polls.
         found = [poll for poll in self.polls.values() if poll.spent >= self.marks[0]]
         return sorted(found, key=lambda poll: poll.site.number)
 
     def described(self, poll: Poll) -> str:
-        """In words, the word that a poll reads, its value, its last writer, and what could change it."""
+        """A text about the word that a poll reads. It has the word's value, its last writer, and the lines that could
+        change it."""
         launch, size = self.launch, poll.place.size
         unit = poll.place.start if poll.place.index is None else int(poll.place.index[0])
         value = int.from_bytes(poll.memory.data[unit * size : unit * size + size].tobytes(), "little")
-        # Only of global memory it is known who last wrote each byte.
+        # The last writer of each byte is known only for global memory.
         if poll.memory is not launch.device:
             return f"{size} bytes of {poll.memory.shadow.name if poll.memory.shadow else 'its'} memory, {value:#x}"
         address = GLOBAL_WINDOW + unit * size
@@ -129,7 +134,7 @@ class Spins:
         )
 
     def text(self, waiting: int) -> str:
-        """In words, what the loops wait for. `waiting`: blocks that have not started."""
+        """A text that states what the loops wait for. `waiting` is the number of blocks that have not started."""
         polls = self.current()
         if not polls:
             return "no loop that runs reads what another thread may write: its condition stays true"
@@ -145,6 +150,6 @@ class Spins:
 
 
 def places_of(sites: list[PtxInstruction]) -> str:
-    """The lines of these instructions, each once."""
+    """The lines of these instructions. Each line is named once."""
     found = list(dict.fromkeys(f"{site.location or f'PTX line {site.ptx_line}'}" for site in sites))
     return ", ".join(found[:MOST_NAMED]) + (", …" if len(found) > MOST_NAMED else "")

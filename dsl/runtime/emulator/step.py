@@ -1,4 +1,4 @@
-"""What the search for undefined bits knows of an instruction."""
+"""The facts about an instruction that the search for undefined bits uses."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from .reader import PtxInstruction
 
 @dataclass(eq=False)
 class RegisterStep:
-    """What an instruction does with registers. `at` is its place among the operations of a segment.
+    """The effect of an instruction on registers. `at` is its position among the operations of a segment.
 
-    Each instruction has one, and most are used for `uses` and `writes` only: the rest is computed on demand.
+    Each instruction has such a step. Most steps are needed only for `uses` and `writes`, so that the other facts are
+    computed on demand.
     """
 
     at: int
     ins: PtxInstruction
     site: Site
     effect: bool
-    uses: tuple[str, ...]  # without the guard
+    uses: tuple[str, ...]  # registers that it reads, without the guard
     writes: tuple[str, ...]
     guard: str | None
     negated: bool
@@ -29,13 +30,13 @@ class RegisterStep:
 
     @cached_property
     def entries(self) -> dict[str, int]:
-        """By register that is read, the entry under which the instruction sees it."""
+        """The entry through which the instruction reads each register."""
         found = ((self.code.entries[number], number) for number in self.record.entries)
         return {entry.name: number for entry, number in found if entry.kind in {"register", "special"}}
 
     @property
     def known(self) -> dict[str, int]:
-        """Registers that hold one constant only, with their values."""
+        """The values of the source registers that only ever hold one constant."""
         return {name: self.code.known[name][0] for name in self.uses if name in self.code.known}
 
     @property

@@ -1,9 +1,10 @@
-"""Registers of wgmma products in flight: what PTX forbids, checked on the text along all paths.
+"""Checks the registers of wgmma products in flight. The check follows all paths through the text, and finds accesses
+that PTX forbids.
 
-PTX ISA, "wgmma.fence" and "wgmma.mma_async": from the issue of a product until a `wgmma.wait_group` that covers its
-group, only products of the same shape may access its accumulators, and nobody may write its A registers. A
-`wgmma.fence` must stand between any other access to a register and a product that takes it. ptxas does not refuse a
-violation but adds waits (C7514). Here it is an error.
+The rules are in PTX ISA, "wgmma.fence" and "wgmma.mma_async". A product is in flight from its issue until a
+`wgmma.wait_group` that covers its group. During this time only products of the same shape may access its accumulators,
+and no instruction may write its A registers. A `wgmma.fence` must stand between any other access to a register and a
+product that uses the register. ptxas does not refuse a violation but adds waits (C7514). Here a violation is an error.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from typing import Any
 
 from .findings import PtxError
 
-# The age of a product whose group is not committed yet. Otherwise an age is the number of groups since its own.
+# The age of a product whose group is not committed yet. Otherwise the age is the number of groups committed after the
+# product's own.
 OPEN = -1
 # Ages stop here, so that a loop that never waits has finitely many states.
 OLDEST = 64
-# The role of a register that products on two paths use differently. Nothing may access it until they are waited for.
+# The role of a register that products use differently on two paths. No instruction may access it until a wait covers
+# these products.
 EITHER = "either"
 
 
 @dataclass(frozen=True)
 class WarpgroupStep:
-    """A `wgmma` instruction. `kind` is fence, commit, wait or multiply. sums: registers of D, the accumulators.
-    fragments: registers of A."""
+    """A `wgmma` instruction. `kind` is fence, commit, wait or multiply. `sums` are the registers of D, the
+    accumulators. `fragments` are the registers of A."""
 
     kind: str
     sums: tuple[str, ...] = ()
@@ -36,10 +39,11 @@ class WarpgroupStep:
 
 @dataclass
 class FlyingSums:
-    """What holds before an instruction, on some path to it.
+    """The facts that hold before an instruction on some path to it.
 
-    flying: by register, its age and its role: a shape, `A` or EITHER. touched: registers that other instructions have
-    accessed since the last fence. fenced: whether there was a fence.
+    `flying` has the age and the role of each register of a product in flight. The role is a shape, `A` or EITHER.
+    `touched` has the registers that other instructions have accessed since the last fence. `fenced` states whether
+    there was a fence.
     """
 
     flying: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -50,11 +54,11 @@ class FlyingSums:
         return FlyingSums(dict(self.flying), set(self.touched), self.fenced)
 
     def joined(self, other: FlyingSums) -> bool:
-        """Adds what holds on another path. Returns whether that changed anything."""
+        """Adds the facts of another path. Returns whether this changed anything."""
         before = self.copy()
         for name, (age, role) in other.flying.items():
             known_age, known_role = self.flying.get(name, (age, role))
-            # The younger age, as the later wait must cover both paths.
+            # The younger age is kept, as a wait must cover both paths.
             self.flying[name] = min(age, known_age), role if role == known_role else EITHER
         self.touched |= other.touched
         self.fenced &= other.fenced
@@ -62,7 +66,7 @@ class FlyingSums:
 
 
 def check_sums(segments: list[Any], start: int) -> None:
-    """Raises PtxError at an instruction that accesses a register of a product in flight."""
+    """Raises PtxError at an instruction that makes a forbidden access to a register of a product in flight."""
     names = {
         name
         for segment in segments
@@ -124,6 +128,6 @@ def multiply(state: FlyingSums, product: WarpgroupStep, refuse: Any) -> None:
 
 
 def each_register(product: WarpgroupStep) -> Iterable[tuple[str, str]]:
-    """(name, role) of a product's registers. The role of an accumulator is the shape of its product."""
+    """The name and the role of each register of a product. The role of an accumulator is the shape of its product."""
     yield from ((name, product.shape) for name in product.sums)
     yield from ((name, "A") for name in product.fragments)

@@ -1,17 +1,19 @@
 """TMA copies of boxes between tensors in global memory and shared memory (PTX ISA, "cp.async.bulk.tensor").
 
 One thread starts the copy of a whole TMA box. A copy into shared memory is in flight until its bytes complete a phase
-of its mbarrier. They arrive as late as possible: when somebody looks at the mbarrier (with a seed, some at once). A
-copy out of shared memory belongs to a group of its thread. Both read and write by the asynchronous proxy.
+of its mbarrier. The bytes arrive as late as possible: when some thread looks at the mbarrier. With a seed, some copies
+arrive at once. A copy out of shared memory belongs to a bulk group of its thread. Copies in either direction read and
+write through the asynchronous proxy.
 
-A TMA box consists of rows of whole 16-byte pieces, one after another. A swizzle moves pieces within 128 bytes, so a box
-that begins at a multiple of 128 fills one range of shared memory.
+A TMA box consists of rows of whole 16-byte pieces, one after another. A swizzle moves pieces within 128 bytes. So a box
+that begins at a multiple of 128 fills one contiguous range of shared memory.
 
-Copies in are cut to the byte at the array's edges. Copies and reductions out consist of whole pieces: if the rows of
-the array end inside a piece, a device writes the rest of it, too. No manual states that (all of 1,672 reductions tried
-on an H200, driver 580.159.04; an H100 overwrote 420 elements beside a view). The emulator reports it.
+Copies in are cut to the byte at the array's edges. Copies and reductions out consist of whole pieces. If the rows of
+the array end inside a piece, a device also writes the rest of the piece. No manual states this. All of 1,672 reductions
+tried on an H200 did it (driver 580.159.04), and an H100 overwrote 420 elements beside a view. The emulator reports such
+copies.
 
-The rows of an im2col copy are pixels, along the window of its map and through images (PTX ISA, "im2col mode").
+The rows of an im2col copy are pixels, along the window of its map and through the images (PTX ISA, "im2col mode").
 """
 
 from __future__ import annotations
@@ -37,20 +39,20 @@ from .stamps import U
 from .tensor_maps import ALIGNMENT as MAP_ALIGNMENT
 from .tensor_maps import BYTES, UNIT, PlacedMap
 
-# Bytes: a TMA box in shared memory begins at a multiple of this.
+# A TMA box in shared memory begins at a multiple of this many bytes.
 ALIGNMENT = 128
 
 
 @dataclass(frozen=True)
 class Box:
-    """The part of a TMA box that lies in the array: its first element, its elements along each axis, and what is cut
-    off before."""
+    """The part of a TMA box that lies in the array. `sizes` are its elements along each axis. `before` are the elements
+    along each axis that are cut off because they lie before the array."""
 
     placed: PlacedMap
-    first: int  # offset of its first element in global memory
+    first: int  # offset of the first element in global memory
     sizes: tuple[int, ...]
     before: tuple[int, ...]
-    beyond: int = 0  # bytes of each row that lie past the array's
+    beyond: int = 0  # bytes of each row that lie past the end of the array's row
 
     @property
     def is_empty(self) -> bool:
@@ -62,37 +64,38 @@ class Box:
 
     @property
     def last(self) -> int:
-        """Offset in global memory just past its last byte."""
+        """Offset in global memory just past the last byte of the box."""
         outer = zip(self.sizes[1:], self.placed.strides[1:], strict=True)
         return self.first + self.row_bytes + sum((size - 1) * stride for size, stride in outer)
 
     def rows(self) -> Any:
-        """Offsets of its rows in global memory."""
+        """Offsets of the box's rows in global memory."""
         at = np.array([self.first], np.int64)
         for size, stride in zip(self.sizes[1:], self.placed.strides[1:], strict=True):
             at = (np.arange(size)[:, None] * stride + at[None, :]).reshape(-1)
         return at
 
     def seen_in(self, data: Any) -> Any:
-        """The bytes of global memory as an array, the outermost axis first, each row as bytes."""
+        """A view of the box's bytes in global memory. The outermost axis comes first, and each row is an array of
+        bytes."""
         shape = (*self.sizes[:0:-1], self.row_bytes)
         strides = (*self.placed.strides[:0:-1], 1)
         return np.lib.stride_tricks.as_strided(data[self.first :], shape, strides)
 
     def put_into(self, data: Any, source: Any) -> None:
-        """Fills the bytes of a TMA box from global memory."""
+        """Copies the box's bytes from global memory into `data`, the bytes of the whole TMA box."""
         self.seen_in_box(data)[...] = self.seen_in(source)
 
     def put_out(self, target: Any, data: Any) -> None:
-        """Fills global memory from the bytes of a TMA box."""
+        """Copies the box's bytes from `data`, the bytes of the whole TMA box, to global memory."""
         self.seen_in(target)[...] = self.seen_in_box(data)
 
     def taken_from(self, data: Any) -> Any:
-        """[rows, bytes]: the bytes of a TMA box in the order of `rows`."""
+        """The box's bytes as an array [rows, bytes], with the rows in the order of `rows`."""
         return self.seen_in_box(data).reshape(-1, self.row_bytes)
 
     def seen_in_box(self, data: Any) -> Any:
-        """The same view of the bytes of the whole TMA box, row after row."""
+        """The view of `seen_in` on `data`, which has the bytes of the whole TMA box, row after row."""
         size = self.placed.map.element_bytes
         whole = data.reshape(*self.placed.map.box[:0:-1], self.placed.map.box[0] * size)
         cuts = [slice(low, low + count) for low, count in zip(self.before[:0:-1], self.sizes[:0:-1], strict=True)]
@@ -100,8 +103,8 @@ class Box:
 
 
 def box_at(placed: PlacedMap, corner: list[int], pieces: bool = False) -> Box:
-    """The TMA box whose first element has these coordinates, which may be negative. pieces: with the rest of the last
-    16 bytes of the array's rows, as it goes out."""
+    """The TMA box whose first element has the coordinates `corner`, which may be negative. With `pieces` a box that
+    goes out includes the rest of the last 16-byte piece of the array's rows."""
     low = [min(max(0, -at), box) for at, box in zip(corner, placed.map.box, strict=True)]
     high = [
         max(min(box, extent - at), first)
@@ -111,7 +114,7 @@ def box_at(placed: PlacedMap, corner: list[int], pieces: bool = False) -> Box:
 
     if pieces and high[0] > low[0] and UNIT % size == 0:
         beyond = min(-placed.map.extents[0] * size % UNIT, (placed.map.box[0] - high[0]) * size)
-        # Only a box that reaches the end of the array's rows has a rest.
+        # Only a box that reaches the end of the array's rows writes the rest of a piece.
         beyond *= corner[0] + high[0] == placed.map.extents[0]
         high[0] += beyond // size
     first = placed.address - GLOBAL_WINDOW
@@ -120,20 +123,21 @@ def box_at(placed: PlacedMap, corner: list[int], pieces: bool = False) -> Box:
 
 
 def within(box: Box) -> Box:
-    """The part of a TMA box that lies in the array."""
+    """The part of a TMA box that lies in the array, without the rest of the last pieces."""
     columns, *rest = box.sizes
     return replace(box, sizes=(columns - box.beyond // box.placed.map.element_bytes, *rest), beyond=0)
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """The part of an im2col box that lies in the array: some of its pixels, with the same channels of each."""
+    """The part of an im2col box that lies in the array. It has some of the box's pixels, with the same channels of
+    each."""
 
     placed: PlacedMap
-    numbers: Any  # of the pixels in the box
-    starts: Any  # offsets in global memory of the first of the channels of each
+    numbers: Any  # the pixels' numbers in the box
+    starts: Any  # the offset in global memory of each pixel's first channel
     channels: int
-    before: int  # channels before the array's first one
+    before: int  # channels of the box that lie before the array's first channel
 
     @property
     def is_empty(self) -> bool:
@@ -149,36 +153,36 @@ class Pixels:
 
     @cached_property
     def last(self) -> int:
-        """Offset in global memory just past its last byte."""
+        """Offset in global memory just past the last byte of the box."""
         return int(self.starts.max()) + self.row_bytes
 
     def rows(self) -> Any:
-        """Offsets of its rows in global memory."""
+        """Offsets of the box's rows in global memory."""
         return self.starts
 
     def put_into(self, data: Any, source: Any) -> None:
-        """Fills the bytes of a TMA box from global memory."""
+        """Copies the pixels' bytes from global memory into `data`, the bytes of the whole box."""
         box, size = self.placed.map.box, self.placed.map.element_bytes
         rows = np.lib.stride_tricks.as_strided(source, (len(source) - self.row_bytes + 1, self.row_bytes), (1, 1))
         at = slice(self.before * size, self.before * size + self.row_bytes)
         data.reshape(box[1], box[0] * size)[self.numbers, at] = rows[self.starts]
 
     def put_out(self, target: Any, data: Any) -> None:
-        """Fills global memory from the bytes of a TMA box."""
+        """Copies the pixels' bytes from `data`, the bytes of the whole box, to global memory."""
         target[self.starts[:, None] + np.arange(self.row_bytes)] = self.taken_from(data)
 
     def taken_from(self, data: Any) -> Any:
-        """[rows, bytes]: the bytes of a TMA box in the order of `rows`."""
+        """The pixels' bytes as an array [rows, bytes], with the rows in the order of `rows`."""
         box, size = self.placed.map.box, self.placed.map.element_bytes
         at = slice(self.before * size, self.before * size + self.row_bytes)
         return data.reshape(box[1], box[0] * size)[self.numbers, at]
 
 
 def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixels:
-    """The im2col box whose first base pixel has these coordinates, which lie in the window.
+    """The im2col box whose first base pixel has the coordinates `corner`, which lie in the window.
 
-    Base pixels are numbered as the copy takes them, the innermost spatial axis first. The pixel of the array that is
-    read lies `offsets` away from each.
+    Base pixels are numbered in the order of the copy, innermost spatial axis first. For each base pixel the copy reads
+    the pixel that lies `offsets` away.
     """
     map, window = placed.map, placed.map.window
     assert window is not None
@@ -187,7 +191,7 @@ def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixel
     inside = np.ones(len(rest), bool)
     starts = np.zeros(len(rest), np.int64)
     for at, offset, (extent, stride, lower, upper, step) in zip(corner[1:-1], offsets, spatial, strict=True):
-        # Base pixels of this axis in the window.
+        # Number of base pixels along this axis in the window.
         count = (extent - 1 + upper - lower) // step + 1
         rest = rest + (at - lower) // step
         place = lower + rest % count * step + offset
@@ -205,9 +209,10 @@ def pixels_at(placed: PlacedMap, corner: list[int], offsets: list[int]) -> Pixel
 
 
 def pieces(placed: PlacedMap, start: int) -> Any:
-    """Where the 16-byte pieces of a TMA box lie that begins at this address of shared memory. In pieces."""
+    """The places of the 16-byte pieces of a TMA box that begins at address `start` of shared memory, counted in
+    pieces."""
     found = start // UNIT + np.arange(placed.box_bytes // UNIT)
-    # The swizzle XORs address bits from 7 on into bits from 4 on, so it depends on the address, not on the box.
+    # The swizzle XORs the address bits from 7 on into the bits from 4 on. So it depends on the address, not on the box.
     return found ^ (found >> 3 & (1 << placed.swizzle_bits) - 1)
 
 
@@ -220,16 +225,17 @@ class TensorLoads:
     def start(
         self, g: Any, site: Site, boxes: list[Box | Pixels], starts: Any, keys: Any, map_at: int | None = None
     ) -> None:
-        """Each lane copies a TMA box of one map to its start, an offset in the wave's shared memory.
+        """Starts a copy for each lane. A copy brings a TMA box of one map to the lane's entry of `starts`, an offset in
+        the wave's shared memory.
 
-        keys: the lanes' mbarriers. map_at: the offset of a map in memory that may be written.
+        `keys` are the lanes' mbarriers. `map_at` is the offset of the map if it lies in writable memory, else None.
         """
         wave, memory = self.wave, self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
-        # Each piece of the destination as a lane of its own, for the shadow memory.
+        # Each piece of the destination is a lane of its own for the shadow memory.
         rows = g.repeated(place.lanes // g.n)
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy writes", overwrites=True)
-        # A stage that another block's arrival has released is free for copies, though not for other accesses.
+        # A pipeline stage that another block's arrival has released is free for copies, but not for other accesses.
         with wave.ordering.of_copies():
             memory.shadow.start_copy(place, rows, site, by_proxy=True)
         numbers = wave.copies.made + 1 + np.arange(g.n)
@@ -249,10 +255,11 @@ class TensorLoads:
 
 
 class SourceReading:
-    """What a copy reads of global memory. Nobody may write there while the copy is in flight."""
+    """The reads of global memory by a copy. Nobody may write there while the copy is in flight."""
 
     def __init__(self, part: Any, site: Site, box: Box | Pixels | None, map_at: int | None = None):
-        """box: None for a copy out. map_at: the offset of a map that may be written."""
+        """`box` is None for a copy out of shared memory. `map_at` is the offset of the map if it lies in writable
+        memory, else None."""
         self.operation: Operation | None = None
         self.device = device = part.wave.space("global")
         assert isinstance(device, GlobalSpace) and device.shadow is not None
@@ -289,8 +296,8 @@ class SourceReading:
 
 @dataclass
 class TensorLoad:
-    """A TMA copy of one box into shared memory, in flight. part: its thread alone. units: granules of its
-    destination."""
+    """A TMA copy of one box into shared memory, in flight. `part` is a group with only the copy's thread. `units` are
+    the granules of its destination."""
 
     wave: Any
     part: Any
@@ -300,23 +307,23 @@ class TensorLoad:
     units: Any
     number: int
     source: SourceReading
-    began: int  # the logical time
+    began: int  # the logical time of the start
 
     @property
     def bytes(self) -> int:
         return self.box.placed.box_bytes
 
     def land(self, landing: Landing) -> None:
-        """Its bytes have arrived, for those who wait for the phase of the landing."""
+        """Writes the copy's bytes. They have arrived for threads that wait for the phase of `landing`."""
         memory = self.wave.space("shared")
         data = np.zeros(self.bytes, np.uint8)
-        # Global memory is read now and not at the issue, so that a write in between is seen, as a device may see it.
+        # Global memory is read now and not at the issue, so that the copy sees a write in between, as on a device.
         # Elements outside the array are 0 and count as bytes.
         if not self.box.is_empty:
             self.box.put_into(data, self.wave.space("global").data)
         self.source.end()
         landings = landings_of(memory, self.wave)
-        # Another write to its destination is reported when it happens; if the run goes on, that write stays.
+        # Another write to the destination is reported when it happens. If the run goes on, that write stays.
         target = pieces(self.box.placed, self.start)
         memory.data.reshape(-1, UNIT)[target] = data.reshape(-1, UNIT)
         memory.changes += 1
@@ -325,14 +332,15 @@ class TensorLoad:
 
 @dataclass
 class OperationOut(Operation):
-    """A copy out of shared memory. map: its reading of a map in memory. reduction: None for a plain copy."""
+    """A copy out of shared memory. `map` is its read of a map in memory. `reduction` is None for a plain copy."""
 
     map: SourceReading | None = None
     reduction: ReductionInFlight | None = None
 
 
 class TensorStores(Copies):
-    """TMA copies out of the shared memory of a wave, each an operation of its own. Groups count by thread."""
+    """TMA copies out of the shared memory of a wave. Each copy is a separate operation. Groups are counted for each
+    thread."""
 
     def store(
         self,
@@ -343,14 +351,14 @@ class TensorStores(Copies):
         reduction: BulkReduction | None = None,
         map_at: int | None = None,
     ) -> None:
-        """Each lane copies the TMA box that begins at its start to its place in one map. With a reduction, its elements
-        reduce those that are there."""
+        """Starts a copy for each lane. A copy writes the TMA box at the lane's entry of `starts` to the place that its
+        map gives. With a reduction, each element at that place is combined with an element of the box."""
         memory = self.wave.space("shared")
         place = shared_place(starts, boxes[0].placed.box_bytes)
         each = place.lanes // g.n
         rows = g.repeated(each)
         g.launch.proxies.check(memory, place, rows, site, "a tensor copy reads")
-        # The read is recorded when somebody waits for it: until then `sources` forbids writes.
+        # The read is recorded when a thread waits for it. Until then `sources` forbids writes.
         memory.shadow.access(PLAIN_READ, place, rows, site, record=False)
         for lane in range(g.n):
             part = g.part(np.array([lane]))
@@ -374,8 +382,8 @@ class TensorStores(Copies):
             end = box.placed.map.extents[0] * box.placed.map.element_bytes
             message = f"a tensor copy {does} {box.beyond} bytes past the array's rows of {end}: it goes out in whole "
             part.launch.report(Kind.OUT_OF_BOUNDS, f"{message}{UNIT} bytes", part, 0, site)
-            # The rest of the last piece lies outside of the allocation: after the report, the run goes on with what
-            # lies in the array.
+            # The rest of the last piece lies outside of the allocation. After the report, the run goes on with the part
+            # that lies in the array.
             if not lies_in_one(device, box):
                 box = within(box)
         if not box.is_empty:
@@ -388,7 +396,7 @@ class TensorStores(Copies):
             part.launch.global_proxies.check(device, target, lanes, site, does)
             data = memory.data.reshape(-1, UNIT)[pieces(box.placed, start)].reshape(-1)
             if reduction is None:
-                # The bytes are written now: whoever reads or writes there before the wait is reported.
+                # The bytes are written now. A thread that reads or writes them before the wait is reported.
                 device.shadow.start_copy(target, lanes, site, by_proxy=True)
                 box.put_out(device.data, data)
             else:
@@ -404,7 +412,8 @@ class TensorStores(Copies):
         self.begin(OperationOut(*out, SourceReading(part, site, None, map_at), pending))
 
     def wait_for_reads(self, g: Any, allowed: int) -> None:
-        """`wait_group.read`: what all but the latest groups read may be overwritten by those who know of this wait."""
+        """Executes `wait_group.read`. Threads that know of this wait may overwrite the memory that all but the latest
+        groups read."""
         index = g.index()
         for operation in self.pending:
             where = np.flatnonzero(index == operation.threads[0])
@@ -435,7 +444,8 @@ class TensorStores(Copies):
             shadow.reductions.complete(operation.reduction, target, lanes, operation.site)
 
     def end(self) -> None:
-        """The wave has ended: reports copies that still read shared memory, as a block's memory ends with it."""
+        """Reports copies that still read shared memory, as a block's memory ends with the block. It is called at the
+        end of the wave."""
         for operation in self.pending:
             if operation.sources:
                 message = "the block may end before this copy has read its shared memory: cp.async.bulk.wait_group.read"
@@ -449,7 +459,7 @@ class TensorStores(Copies):
 def start_reduction(
     memory: Space, place: SpacePlace, g: Any, site: Site, reduction: BulkReduction, by_proxy: bool = True
 ) -> ReductionInFlight:
-    """The lanes begin to reduce into a destination that is free for that."""
+    """Begins a reduction by these lanes. The access also checks that the destination is free."""
     shadow = memory.shadow
     assert shadow is not None
     if shadow.reductions is None:
@@ -460,13 +470,13 @@ def start_reduction(
 
 
 def map_place(offset: int) -> SpacePlace:
-    """Where a tensor map lies in global memory."""
+    """The place of a tensor map in global memory."""
     return SpacePlace(MAP_ALIGNMENT, BYTES // MAP_ALIGNMENT, offset // MAP_ALIGNMENT)
 
 
 def count_sectors(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, write: bool) -> None:
-    """Counts the sectors of 32 bytes that the rows of a TMA box touch. Rows may share one. The minimum holds all of its
-    bytes."""
+    """Counts the sectors of 32 bytes that the rows of a TMA box touch. Two rows may touch the same sector. The bytes of
+    the rows are counted, too, as the least possible number of sectors depends on them."""
     rows = box.rows()
     found = int((((rows + box.row_bytes - 1) >> 5) - (rows >> 5) + 1).sum())
     device.add_sectors(box.first, part.launch.counters_of(site), found, len(rows) * box.row_bytes, write)
@@ -481,7 +491,7 @@ def sources_of(device: GlobalSpace) -> Sources:
 
 
 def can_be_written(device: GlobalSpace, box: Box | Pixels) -> bool:
-    """Can a store of the program reach the array of the TMA box?"""
+    """Whether a store of the program can reach the array of the TMA box."""
     index = int(np.searchsorted(device.starts, box.first, "right")) - 1
     return not device.unwritten[index]
 
@@ -493,7 +503,7 @@ def lies_in_one(device: GlobalSpace, box: Box | Pixels) -> bool:
 
 
 def is_allocated(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, write: bool) -> bool:
-    """Reports a TMA box that does not lie in one allocation. Returns whether it does."""
+    """Reports a TMA box that does not lie in one allocation. Returns whether it lies in one."""
     index = int(np.searchsorted(device.starts, box.first, "right")) - 1
     if lies_in_one(device, box) and not (write and device.read_only[index]):
         if write:
@@ -510,10 +520,11 @@ def is_allocated(device: GlobalSpace, box: Box | Pixels, part: Any, site: Site, 
 
 
 def global_place(device: GlobalSpace, box: Box | Pixels) -> SpacePlace:
-    """Where a TMA box lies, in the largest units that all of its rows consist of."""
+    """The place of a TMA box in global memory. Its units are as large as the rows of the box allow."""
     assert device.shadow is not None
     rows = box.rows()
-    # The lowest set bit of all offsets and of the row's length: the largest unit of which all rows consist.
+    # The lowest set bit of all offsets and of the row's length gives the largest unit into which all rows can be
+    # divided.
     mixed = int(np.bitwise_or.reduce(rows)) | box.row_bytes | UNIT
     size = max(mixed & -mixed, device.shadow.granule)
     units = rows[:, None] // size + np.arange(-(-box.row_bytes // size))
@@ -521,8 +532,8 @@ def global_place(device: GlobalSpace, box: Box | Pixels) -> SpacePlace:
 
 
 def shared_place(starts: Any, count: int) -> SpacePlace:
-    """[lanes · rows]: TMA boxes of `count` bytes that begin at these offsets, in units of 128 bytes, or of 16 if one is
-    not aligned to 128 (copies without a map)."""
+    """The place of TMA boxes of `count` bytes at the offsets `starts`, as an array [lanes · rows]. The units have 128
+    bytes, or 16 if an offset is no multiple of 128 (copies without a map)."""
     size = ALIGNMENT if count % ALIGNMENT == 0 and not (starts % ALIGNMENT).any() else UNIT
     rows = (starts // size)[:, None] + np.arange(count // size)
     return SpacePlace(size, rows.size, 0, rows.reshape(-1))

@@ -1,6 +1,7 @@
-"""Tensor maps as the emulator reads them: a struct of its own, of 128 bytes, with a magic word in front.
+"""Tensor maps as the emulator reads them. A map is the emulator's own struct of 128 bytes, which begins with a magic
+word.
 
-A driver's map is opaque, so nothing here reads one. The limits are those of the CUDA driver API
+A driver's map is opaque, so that the emulator cannot read it. The limits are those of the CUDA driver API
 ("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col") and of the PTX ISA ("Tensors").
 """
 
@@ -20,25 +21,25 @@ MAGIC = b"dsl map\0"
 MOST_AXES = 5
 MOST_SPATIAL = MOST_AXES - 2
 LAYOUT = struct.Struct(f"<8sQ{MOST_AXES}Q{MOST_AXES - 1}Q{MOST_AXES}IBBBB")
-# Behind LAYOUT in a map with a window: lower corners, upper corners, steps.
+# These follow LAYOUT in a map with a window: lower corners, upper corners, steps.
 WINDOW = struct.Struct(f"<{MOST_SPATIAL}h{MOST_SPATIAL}h{MOST_SPATIAL}B")
-# Behind LAYOUT in any other map: for each axis, the elements from one that a copy takes to the next.
+# These follow LAYOUT in any other map: the step along each axis between two elements that a copy takes.
 STEPS = struct.Struct(f"<{MOST_AXES}B")
 # Element types in the numbering of `tensormap.replace` (PTX ISA, "Tensormap new_val validity").
 TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz")
-# The type of elements of this many bytes if nobody states one.
+# The type of elements of a given size if the map states no type.
 BITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 SWIZZLES = (0, 32, 64, 128)
-# Added to the size of an element that belongs to no type.
+# This is added to the size of an element that belongs to no type.
 NO_TYPE = 1 << 7
 INTERLEAVE_SHIFT, FILL_SHIFT = 1, 3
 # Addresses, strides and rows of a TMA box are multiples of this many bytes.
 UNIT = 16
 MOST_BOX = 256
-# The pixels of an im2col box; MOST_BOX is the limit of each axis of a tiled one.
+# The most pixels of an im2col box. For a tiled box, MOST_BOX is the limit of each axis.
 MOST_PIXELS = 1024
-# By axes of a map with a window, the bits of a corner, with its sign. An instruction's offsets have as many, without a
-# sign.
+# The bits of a corner with its sign, for each number of axes of a map with a window. The unsigned offsets of an
+# instruction have as many bits.
 CORNER_BITS = {3: 16, 4: 8, 5: 5}
 MOST_STEP = 8
 MOST_STRIDE = 1 << 40
@@ -46,7 +47,7 @@ MOST_EXTENT = 1 << 32
 
 
 class AnyWindow(Protocol):
-    """Where base pixels lie: spatial axes only, the innermost first."""
+    """The window of the base pixels. It has only the spatial axes, innermost first."""
 
     @property
     def lower(self) -> tuple[int, ...]: ...
@@ -57,7 +58,8 @@ class AnyWindow(Protocol):
 
 
 class AnyTensorMap(Protocol):
-    """The fields of a map, as `dsl/runtime/tensor_map.py` has them. The emulator shares no code with what it judges."""
+    """The fields of a map, as in `dsl/runtime/tensor_map.py`. The emulator shares no code with the code that it
+    judges."""
 
     @property
     def element_bytes(self) -> int: ...
@@ -77,7 +79,7 @@ class AnyTensorMap(Protocol):
 
 @dataclass(frozen=True)
 class DecodedWindow:
-    """Corners and steps, as encoded."""
+    """The corners and steps of a window, as they are encoded."""
 
     lower: tuple[int, ...]
     upper: tuple[int, ...]
@@ -86,10 +88,10 @@ class DecodedWindow:
 
 @dataclass(frozen=True)
 class DecodedMap:
-    """Extents and box innermost first; strides in bytes, from axis 1 on; the box of a map with a window is (channels,
-    pixels).
+    """The fields of a map. `extents` and `box` list the innermost axis first. `strides` are in bytes, from axis 1 on.
+    The box of a map with a window is (channels, pixels).
 
-    steps, interleave and fill are other than one, none and zeros only after `tensormap.replace`.
+    Only `tensormap.replace` gives `steps`, `interleave` and `fill` values other than one, none and zeros.
     """
 
     element_bytes: int
@@ -105,12 +107,12 @@ class DecodedMap:
 
 
 class NoMap(Exception):
-    """Why bytes are no map that the emulator reads, or a map that no device takes."""
+    """The reason why bytes are not a map that the emulator reads, or are a map that no device accepts."""
 
 
 @dataclass(frozen=True)
 class PlacedMap:
-    """A map, and where its array begins."""
+    """A map, and the address of its array."""
 
     map: AnyTensorMap
     address: int
@@ -121,7 +123,7 @@ class PlacedMap:
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next, along each axis."""
+        """Distance in bytes between adjacent elements, for each axis."""
         return (self.map.element_bytes, *self.map.strides)
 
     @cached_property
@@ -130,7 +132,7 @@ class PlacedMap:
 
     @property
     def swizzle_bits(self) -> int:
-        """How many bits of an address a swizzle changes."""
+        """Number of address bits that the swizzle changes."""
         return (self.map.swizzle // UNIT).bit_length() - 1 if self.map.swizzle else 0
 
 
@@ -150,7 +152,7 @@ class TensorMapArgument:
 
 
 def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
-    """The kernel argument for a map of the array at an address. 128 bytes."""
+    """The 128 bytes of the kernel argument for a map of the array at an address."""
     rank = len(tensor_map.extents)
     if not 1 <= rank <= MOST_AXES:
         raise ValueError(f"a tensor map has 1 to {MOST_AXES} axes, not {rank}")
@@ -158,7 +160,7 @@ def encode(tensor_map: AnyTensorMap, address: int) -> bytes:
     def filled(values: tuple[int, ...], count: int) -> list[int]:
         return [*values, *[0] * (count - len(values))]
 
-    # The order of these fields is that of the numbers in `replaced`.
+    # The fields have the order of the numbers in `replaced`.
     data = LAYOUT.pack(
         MAGIC,
         address,
@@ -191,7 +193,7 @@ def bytes_of_type(name: str) -> int:
 def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
     """A map after `tensormap.replace`. Raises NoMap for bytes that are no map, and for a map of another mode.
 
-    value: that of the instruction, without a sign. A field that no device takes is reported where the map is used.
+    `value` is the unsigned value of the instruction. A field that no device accepts is reported where the map is used.
     """
     numbers, rest = list(LAYOUT.unpack(data[: LAYOUT.size])), bytearray(data[LAYOUT.size :])
     if numbers[0] != MAGIC:
@@ -211,8 +213,8 @@ def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
             "global_dim": (2, value),
             "global_stride": (2 + MOST_AXES, value),
             "box_dim": (1 + 2 * MOST_AXES, value),
-            # The instruction gives the rank less one (PTX ISA, "tensormap.replace"). What exceeds a byte is refused at
-            # the use.
+            # The instruction gives the rank minus one (PTX ISA, "tensormap.replace"). A value that exceeds a byte is
+            # refused where the map is used.
             "rank": (1 + 3 * MOST_AXES, min(value + 1, 255)),
             "elemtype": (2 + 3 * MOST_AXES, value),
             "swizzle_mode": (3 + 3 * MOST_AXES, SWIZZLES[value % len(SWIZZLES)]),
@@ -222,10 +224,10 @@ def replaced(data: bytes, field: str, ordinal: int, value: int) -> bytes:
 
 
 def element_sizes(image: bytes) -> set[int]:
-    """Element sizes in bytes of all maps in memory, which lie at multiples of 64."""
+    """The element sizes in bytes of all maps that `image` contains. Maps lie at multiples of 64."""
     sizes, at = set(), image.find(MAGIC)
     while at >= 0:
-        # A map lies at a multiple of 64: other places hold these bytes by chance.
+        # A map lies at a multiple of 64. Elsewhere these bytes occur by chance.
         if at % ALIGNMENT == 0:
             sizes.add(element_bytes_of(image[at : at + BYTES]))
         at = image.find(MAGIC, at + 1)
@@ -233,7 +235,7 @@ def element_sizes(image: bytes) -> set[int]:
 
 
 def element_bytes_of(data: bytes) -> int:
-    """The element size of a map that a device takes; 0 for other bytes."""
+    """The element size of a map that a device accepts. It is 0 for other bytes."""
     try:
         return decode(data).map.element_bytes
     except NoMap:
@@ -242,7 +244,7 @@ def element_bytes_of(data: bytes) -> int:
 
 @lru_cache(maxsize=256)
 def decode(data: bytes) -> PlacedMap:
-    """The map that `encode` has written. Raises NoMap for other bytes, and for a map that no device takes."""
+    """The map that `encode` has written. Raises NoMap for other bytes, and for a map that no device accepts."""
     if len(data) != BYTES or not data.startswith(MAGIC):
         raise NoMap("holds no tensor map that the emulator has made (what a driver makes cannot be read)")
     fields = LAYOUT.unpack(data[: LAYOUT.size])
@@ -267,8 +269,8 @@ def decode(data: bytes) -> PlacedMap:
 
 
 def unknown_of(found: DecodedMap) -> str:
-    """What a device takes of a map and the emulator does not do; empty if there is nothing. The step of axis 0 counts
-    only with an interleaved layout (CUDA driver API, "cuTensorMapEncodeTiled")."""
+    """The reason why the emulator refuses a map that a device accepts. The text is empty if there is none. The step of
+    axis 0 counts only with an interleaved layout (CUDA driver API, "cuTensorMapEncodeTiled")."""
     if found.interleave:
         return f"a layout of {16 * found.interleave} bytes interleaved"
     # The CUDA driver ignores the element stride of axis 0 without interleaving.
@@ -284,7 +286,7 @@ def decoded_window(data: bytes, rank: int) -> DecodedWindow:
 
 
 def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
-    """What a device does not take of a map; empty if it takes everything."""
+    """The reason why a device refuses a map. The text is empty if a device accepts the map."""
     row = tensor_map.box[0] * tensor_map.element_bytes
     if tensor_map.element_bytes not in (1, 2, 4, 8):
         return f"elements have 1, 2, 4 or 8 bytes, not {tensor_map.element_bytes}"
@@ -304,7 +306,7 @@ def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
         return f"a row of its TMA box has {row} bytes, which is no multiple of {UNIT}"
     if tensor_map.swizzle and row > tensor_map.swizzle:
         return f"a row of its TMA box has {row} bytes, and its swizzle spans {tensor_map.swizzle}"
-    # A device takes shorter rows, too.
+    # A device also accepts shorter rows.
     if tensor_map.swizzle and row < tensor_map.swizzle:
         return (
             f"a row of its TMA box has {row} bytes and its swizzle spans {tensor_map.swizzle}: "
@@ -314,7 +316,7 @@ def fault_of(tensor_map: AnyTensorMap, address: int) -> str:
 
 
 def window_fault(tensor_map: AnyTensorMap, window: AnyWindow) -> str:
-    """What a device does not take of a map with a window; empty if it takes everything."""
+    """The reason why a device refuses a map with a window. The text is empty if a device accepts the map."""
     rank, (channels, pixels) = len(tensor_map.extents), tensor_map.box
     if rank not in CORNER_BITS:
         return f"a map with a window has 3 to 5 axes, not {rank}"

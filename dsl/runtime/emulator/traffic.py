@@ -1,4 +1,5 @@
-"""How many passes over the banks, and how many sectors, the addresses of warps need."""
+"""Counts the passes over the banks of shared memory, and the sectors of global memory, that the addresses of warps
+need."""
 
 from __future__ import annotations
 
@@ -8,28 +9,30 @@ import numpy as np
 
 from .counters import SECTOR
 
-# Bytes of a line of global memory: a pass of `cp.async` writes bytes of one line.
+# Number of bytes of a line of global memory. A pass of `cp.async` writes bytes of one line.
 LINE = 128
 LANE = np.arange(32, dtype=np.int64)
 
 
 def phase_lanes(size: int) -> int:
-    """Lanes that shared memory serves in one pass: 32 with up to 4 bytes, 16 with 8 bytes, 8 with 16 bytes."""
+    """Number of lanes that shared memory serves in one pass: 32 with up to 4 bytes each, 16 with 8 bytes, 8 with 16
+    bytes."""
     return 32 if size <= 4 else 16 if size == 8 else 8
 
 
 def shared_wavefronts(rows: Any, size: int) -> tuple[int, int]:
-    """(wavefronts, phases with an active lane) for addresses [warps, 32] in bytes; -1 for an absent lane.
+    """Number of wavefronts, and number of phases with an active lane. `rows` are addresses in bytes, an array [warps,
+    32], with -1 for an absent lane.
 
-    The passes of a phase are the largest number of distinct 4-byte words in one of the 32 banks.
+    A phase takes as many passes as the largest number of distinct 4-byte words in one of the 32 banks.
     """
     lanes = phase_lanes(size)
     phases = rows.reshape(-1, lanes)
     ramp = LANE[:lanes] * size
-    # Lanes side by side have no conflict: nothing to sort.
+    # Adjacent lanes have no conflict, so nothing needs sorting.
     if (phases[:, 0] >= 0).all() and (phases == phases[:, :1] + ramp).all():
         return len(phases), len(phases)
-    # Equal words of a phase are one access, so only the first of each counts after sorting.
+    # Equal words of a phase are one access. So after sorting only the first of equal words counts.
     words = phases >> 2
     if size > 4:
         words = (words[:, :, None] + LANE[: size // 4]).reshape(len(phases), -1)
@@ -43,9 +46,10 @@ def shared_wavefronts(rows: Any, size: int) -> tuple[int, int]:
 
 
 def atomic_wavefronts(rows: Any, size: int) -> int:
-    """Passes of atomic operations on shared addresses [warps, 32] in bytes; -1 for an absent lane.
+    """Number of passes of atomic operations on shared addresses. `rows` is an array [warps, 32] in bytes, with -1 for
+    an absent lane.
 
-    A pass changes each word once: lanes of one bank take turns, and so do those of one word.
+    A pass changes each word once. So lanes in one bank take turns, and so do lanes at one word.
     """
     phases = rows.reshape(-1, phase_lanes(size))
     keys = ((phases >> 2) & 31) + 32 * np.arange(len(phases))[:, None]
@@ -54,16 +58,18 @@ def atomic_wavefronts(rows: Any, size: int) -> int:
 
 
 def copy_wavefronts(rows: Any, lines: Any, size: int) -> int:
-    """Passes of `cp.async` to shared addresses [warps, 32], from these lines of global memory [warps, 32]; -1 for none.
+    """Number of passes of `cp.async` to the shared addresses `rows` from the lines `lines` of global memory. Both are
+    arrays [warps, 32], with -1 for an absent lane.
 
-    A pass writes bytes of one line of 128. Nsight Compute on sm_90 counts the same (benchmarks/wavefronts.py): 8 lanes
-    of 16 bytes take two passes from two rows of 64 bytes, four from four of 32, whatever their banks. Rows that share a
-    line, or begin 16 bytes past a multiple of 32, take more there than are counted here.
+    A pass writes bytes of one line of 128 bytes. Nsight Compute on sm_90 counts the same (benchmarks/wavefronts.py).
+    For example, 8 lanes of 16 bytes may read two rows of 64 bytes, which takes two passes. If they read four rows of 32
+    bytes, it takes four passes. The banks do not matter. Nsight Compute counts more passes than this function if rows
+    share a line, or begin 16 bytes past a multiple of 32.
     """
     lanes = phase_lanes(size)
     phases, lines = rows.reshape(-1, lanes), lines.reshape(-1, lanes)
     passes = 0
-    # One line of global memory at a time.
+    # Each iteration handles one line of global memory for each phase.
     while (phases >= 0).any():
         line = np.where(phases >= 0, lines, -1).max(1, keepdims=True)
         now = (phases >= 0) & ((lines == line) | (lines < 0))
@@ -73,14 +79,16 @@ def copy_wavefronts(rows: Any, lines: Any, size: int) -> int:
 
 
 def global_sectors(offsets: Any, size: int, edges: Any, sizes: Any, alone: bool = False) -> tuple[int, int]:
-    """(sectors, bytes that fewer could hold) of the lanes' offsets in bytes. Accesses are aligned.
+    """Number of sectors that the lanes access, and number of bytes that an ideal layout would need. `offsets` are in
+    bytes, and accesses are aligned.
 
-    Lanes are in the order of their threads. `edges` [lanes - 1] says where another warp begins, `sizes` [warps] how
-    many lanes each warp has. The bytes are the distinct ones of each warp, in whole sectors if they fill one: the rest
-    of a row after its last whole sector takes another one. alone: always in whole sectors, for atomic operations, which
-    change one word after another and share nothing with other warps.
+    Lanes are in the order of their threads. `edges` [lanes - 1] is true where the next lane is in another warp. `sizes`
+    [warps] has the number of lanes of each warp. The ideal bytes are the distinct bytes of each warp. If they fill a
+    sector they are rounded up to whole sectors, since the rest of a row after its last whole sector takes another
+    sector. With `alone` they are always rounded up. This is for atomic operations, which change one word after another
+    and share nothing with other warps.
     """
-    # Mostly offsets ascend within a warp, and need no sorting.
+    # Mostly the offsets ascend within a warp and need no sorting.
     if not ((offsets[1:] >= offsets[:-1]) | edges).all():
         warp = np.repeat(np.arange(len(sizes)), sizes)
         offsets = offsets[np.lexsort((offsets, warp))]

@@ -1,18 +1,19 @@
-"""Registers that nobody wrote, and where their values matter.
+"""Finds registers that nobody wrote and whose value matters.
 
-Compilers leave undefined values where they do not matter: a register is set on one path only and used on that path
-only, or is moved along and never used, or is a part of a wider one whose other part is used. So reading one is no
-fault. What is computed from it is undefined, too, bit for bit (`undefined_bits.py`). It is a fault if such a bit is
-stored, decides a branch or the guard of a store, is part of an address or a barrier, or goes into an instruction by
-which threads exchange data.
+Compilers leave undefined values where they do not matter. A register may be set on one path only and used on that path
+only. It may be copied and never used. It may be a part of a wider register whose other part is used. So reading an
+unwritten register is no fault. The results that are computed from it are undefined, too, bit for bit
+(`undefined_bits.py`). It is a fault if an undefined bit is stored, decides a branch or the guard of a store, or is part
+of an address or a barrier. It is also a fault if such a bit goes into an instruction that exchanges data between
+threads.
 
-The result of an integer division by 0 is undefined as well. Masked lanes divide by such values, and nobody uses the
-results. So a launch first runs without following them. If it has divided by 0, it runs again and follows them
-(`divisions`).
+The result of an integer division by 0 is undefined as well. Masked lanes divide by 0, and nobody uses the results. So a
+launch first runs without tracking such results. If it has divided by 0, it runs again and tracks them (`divisions`).
 
-Registers that are assigned on every path to each of their uses cannot be undefined. For all others, if there are any,
-the wave keeps for each thread which bits are undefined, and from which unwritten register they come (0: none).
-Instructions that use such registers get an operation before them that propagates or checks this.
+A register cannot be undefined if it is assigned on every path to each of its uses. If there are other registers, the
+wave keeps a table for them. For each thread the table has their undefined bits, and the unwritten register that these
+bits come from (0: none). Before each instruction that uses such a register, an extra operation propagates or checks
+these bits.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .reader import Integer, Not, Operand, PtxAddress, PtxInstruction
 from .step import RegisterStep
 from .undefined_bits import Bits, Masks, Transfer, if_any, looked_at, name_of, ones, transfer
 
-# Instructions that only compute, but from registers of the whole warp.
+# Instructions that only compute, but read registers of the whole warp.
 WARP_WIDE = {"mma", "movmatrix"}
 ORIGIN = np.uint16
 
@@ -51,14 +52,15 @@ def step_of(code: Code, record: Record, ins: PtxInstruction, site: Site, effect:
 
 
 def register_bits(code: Code, name: str) -> int:
-    """Bits of a register. A predicate has one; what a call passes counts as the widest register."""
+    """Number of bits of a register. A predicate has one bit. A value that a call passes counts as the widest
+    register."""
     size = 8 if name[0] == "[" else code.bytes_of(name)
     return 1 if size == 1 else 8 * size
 
 
 def passed_variable(code: Code, ins: PtxInstruction) -> str:
-    """The name of a place in memory, with its type, through which a call passes a value: it is followed like a
-    register."""
+    """The name of a place in memory through which a call passes a value, with its type. The place is tracked like a
+    register. The name is empty if the instruction accesses no such place."""
     address = ins.operands[0 if ins.opcode[0] == "st" else 1] if len(ins.operands) == 2 else None
     if "param" not in ins.opcode[1] or not isinstance(address, PtxAddress):
         return ""
@@ -69,22 +71,23 @@ def passed_variable(code: Code, ins: PtxInstruction) -> str:
 
 
 def uses_of(ins: PtxInstruction, name: str) -> bool:
-    """Is the register among the operands themselves?"""
+    """Whether the register is one of the source operands."""
     return any(name_of(operand) == name for operand in ins.operands[1:])
 
 
 @dataclass
 class UndefinedTable:
-    """By register and thread, the undefined bits and the register (from 1) that they come from. By register and warp,
-    whether any thread has such bits: mostly none has, and then an instruction checks only this. That took attention by
-    TMA of 512 queries and 4 heads from 0.385 to 0.245 s."""
+    """The undefined bits of each register and thread, and the register (numbered from 1) that they come from.
+    `in_warps` states for each register and warp whether any thread has undefined bits. Mostly no thread has any, and
+    then an instruction checks only `in_warps`. This short cut took attention by TMA of 512 queries and 4 heads from
+    0.385 to 0.245 s."""
 
     bits: Any
     origins: Any
     in_warps: Any
 
     def is_known(self, rows: Any, g: Any) -> bool:
-        """Are these registers written, in all threads of the group's warps?"""
+        """Whether these registers have no undefined bits in any thread of the group's warps."""
         if g.threads is None:
             return not self.in_warps[rows].any()
         return not self.in_warps[rows[:, None], g.warp_rows()[0]].any()
@@ -97,7 +100,8 @@ class UndefinedTable:
 
 
 class Undefined:
-    """The registers of a program that may be undefined where they are used: `names`, in the order of their rows."""
+    """The registers of a program that may be undefined where they are used. `names` has them in the order of the
+    table's rows."""
 
     def __init__(self, segments: list[Any], start: int, code: Code, divisions: bool = False):
         self.segments = segments
@@ -111,7 +115,7 @@ class Undefined:
                 self.instrument(segment)
 
     def table(self, lanes: int) -> UndefinedTable:
-        """The table at the start, when nobody has written any of them."""
+        """The table at the start, when no thread has written any of these registers."""
         origins = np.arange(1, len(self.names) + 1, dtype=ORIGIN)
         bits, of = (np.repeat(column[:, None], lanes, axis=1) for column in (self.ones, origins))
         return UndefinedTable(bits, of, np.ones((len(self.names), lanes // 32), bool))
@@ -119,7 +123,8 @@ class Undefined:
     # Which registers
 
     def suspects(self, start: int) -> set[str]:
-        """Registers that some path uses without having assigned them: those that are live at the start."""
+        """The registers that some path uses without having assigned them. These are the registers that are live at the
+        start."""
         exposed: list[set[str]] = []
         assigned: list[set[str]] = []
         for segment in self.segments:
@@ -129,7 +134,7 @@ class Undefined:
                 asked.update(name for name in step.uses if name not in known)
                 if step.guard is None:
                     known.update(step.writes)
-                # A guarded write may not happen, so it does not count as one.
+                # A guarded write may not happen, so it does not count as a write.
                 elif step.guard not in known:
                     asked.add(step.guard)
             exposed.append(asked)
@@ -140,7 +145,7 @@ class Undefined:
         return {name for name in found if name[0] != "[" or name in self.passed}
 
     def reached(self, suspects: set[str]) -> set[str]:
-        """These registers, and those that are computed from them."""
+        """These registers, and all registers that are computed from them."""
         if not suspects:
             return suspects
         flows: dict[str, set[str]] = {}
@@ -167,7 +172,7 @@ class Undefined:
             op = self.operation(step)
             if op is None:
                 continue
-            # A barrier's operations do not run if its threads come in parts, so these run on arrival.
+            # A barrier's operations do not run if its threads come in parts. So these operations run on arrival.
             if segment.sync == "barrier":
                 segment.arrival.append(op)
             else:
@@ -185,7 +190,8 @@ class Undefined:
         segment.ops, segment.places = ops, places
 
     def operation(self, step: RegisterStep) -> Op | None:
-        """The operation that comes before the instruction; None if it uses none of the registers."""
+        """The operation that runs before the instruction. None if the instruction uses none of the tracked
+        registers."""
         rows = [self.row[name] for name in dict.fromkeys(step.uses) if name in self.row]
         targets = [name for name in step.writes if name in self.row]
         if not rows and not targets and step.guard not in self.row:
@@ -193,11 +199,12 @@ class Undefined:
         return self.built(step, self.matter(step), targets)
 
     def matter(self, step: RegisterStep) -> dict[str, int]:
-        """The registers that must be known for the instruction, and which of their bits."""
+        """The registers that must be defined for the instruction, and which of their bits."""
         if not step.effect:
             return {}
         names = step.uses
-        # The first product of a loop nest has unwritten accumulators, and a constant 0 that says not to add them.
+        # The first product of a loop nest has unwritten accumulators, and a constant 0 as the operand that states
+        # whether to add them.
         if adds_never(step.ins):
             names = tuple(each for each in names if each not in sums_of(step.ins))
         if passes_on(step):
@@ -206,7 +213,7 @@ class Undefined:
         return {name: looked_at(step.ins, name) for name in names if name in self.row}
 
     def mask_check(self, segment: Any, step: RegisterStep) -> Op | None:
-        """The member mask decides who waits for whom, before the instruction runs."""
+        """A check of the member mask. The mask decides which lanes wait for each other before the instruction runs."""
         name = segment.mask_name
         return self.built(step, {name: ones(32)}, []) if name in self.row else None
 
@@ -225,7 +232,7 @@ class Undefined:
         def run(v: Values, g: Any) -> None:
             table = g.wave.undefined
             if not divides and table.is_known(rows, g):
-                return  # as nearly always: then the results are known, too
+                return  # nearly always; then the results are defined, too
             at = slice(None) if g.threads is None else g.threads
             active = None if guard is None or v[guard] is None else np.broadcast_to(v[guard] ^ negated, g.n)
             unsure = None if guard_row is None else np.array(table.origins[guard_row, at])
@@ -244,7 +251,7 @@ class Undefined:
                         used = np.where(v[adds] ^ unless, used, 0)
                     if used.any():
                         self.report(used, purpose(step.ins), g, site)
-                        # Reported once: what follows from it is not reported again.
+                        # The bits are reported once. Results that depend on them are not reported again.
                         self.settle(table, row, at, used > 0)
             if not targets:
                 return
@@ -264,7 +271,7 @@ class Undefined:
         return run
 
     def settle(self, table: UndefinedTable, row: Any, at: Any, reported: Any) -> None:
-        """What has been reported counts as written."""
+        """Marks reported bits as written."""
         for column in (table.bits, table.origins):
             kept = np.array(column[row, at])
             kept[reported] = 0
@@ -286,7 +293,7 @@ class Undefined:
         g.launch.report(Kind.UNINITIALISED, message, g, lane, site)
 
     def divided(self, step: RegisterStep, through: Transfer, names: tuple[str, ...]) -> Flow:
-        """A quotient is also undefined if the divisor is 0."""
+        """The flow of a division. Its result is also undefined if the divisor is 0."""
         divisor, origin = divisor_of(step), max(self.row[name] for name in step.writes) + 1
         assert divisor is not None
 
@@ -302,7 +309,8 @@ class Undefined:
     # How values go through instructions
 
     def flow(self, step: RegisterStep) -> Flow:
-        """Which bits of the instruction's result are undefined, and where they come from."""
+        """A function that returns the undefined bits of the instruction's results, and the register that they come
+        from."""
         if step.ins.opcode[0] == "shfl":
             return shuffled(step)
         names = tuple(name for name in dict.fromkeys(step.uses) if name in self.row)
@@ -319,25 +327,25 @@ class Undefined:
 
 
 def quotients(segments: Iterable[Any]) -> dict[str, Site]:
-    """The registers that may hold an integer divided by 0, with one such division each."""
+    """The registers that may hold the result of an integer division by 0. Each has the site of one such division."""
     steps = (step for segment in segments for step in segment.steps if is_division(step))
     return {name: step.site for step in steps for name in step.writes}
 
 
 def is_division(step: RegisterStep) -> bool:
-    """Does it divide integers by a number that the text does not state?"""
+    """Whether the instruction divides integers by a divisor that is not a constant in the text."""
     is_integer = step.ins.opcode[0] in ("div", "rem") and step.ins.opcode[-1][0] in "su"
     return is_integer and divisor_of(step) is not None
 
 
 def divisor_of(step: RegisterStep) -> int | None:
-    """The entry of the divisor, if it is a register that does not hold one constant."""
+    """The entry of the divisor. None unless it is a register that does not hold a nonzero constant."""
     name = name_of(step.ins.operands[2]) if not isinstance(step.ins.operands[2], Integer) else ""
     return None if step.known.get(name) else step.entries.get(name)
 
 
 class Reading:
-    """The table as seen by the threads of a group."""
+    """The table for the threads of a group."""
 
     def __init__(self, undefined: Undefined, table: UndefinedTable, at: Any):
         self.row, self.table, self.at = undefined.row, table, at
@@ -361,37 +369,40 @@ Flow = Callable[[Values, Any, Reading], tuple[Masks, Any]]
 
 
 def passes_on(step: RegisterStep) -> bool:
-    """Does the instruction only compute? Loads, and instructions of several threads, check their operands instead."""
+    """Whether the instruction only computes. Loads, and instructions of several threads, check their operands
+    instead."""
     return not step.effect or step.ins.opcode[0] in WARP_WIDE | {"shfl"}
 
 
 def matters_for(ins: PtxInstruction) -> int | None:
-    """Lanes of each warp, from 0 on, whose addresses an instruction uses; None for all."""
+    """Number of lanes of each warp, from lane 0 on, whose addresses an instruction uses. None for all lanes."""
     if ins.opcode[0] == "ldmatrix":
         return 8 * int(next(word for word in ins.opcode if word in {"x1", "x2", "x4"})[1:])
     return None
 
 
 def sums_of(ins: PtxInstruction) -> tuple[str, ...]:
-    """Registers that an instruction reads only if its fourth operand is true: the accumulators of `wgmma.mma_async`."""
+    """The registers that an instruction reads only if its fourth operand is true. These are the accumulators of
+    `wgmma.mma_async`."""
     if ins.opcode[:2] != ("wgmma", "mma_async"):
         return ()
     return tuple(name_of(item) for item in vector_items(ins.operands[0]))
 
 
 def adds_never(ins: PtxInstruction) -> bool:
-    """Is that operand the constant 0? Triton writes it so."""
+    """Whether the operand that makes `wgmma` add its accumulators is the constant 0. Triton writes the constant."""
     return bool(sums_of(ins)) and isinstance(ins.operands[3], Integer) and not ins.operands[3].value
 
 
 def adds_where(step: RegisterStep) -> tuple[int | None, bool]:
-    """(entry, negated) of that operand; None for a constant."""
+    """The entry of the operand that makes `wgmma` add its accumulators, and whether it is negated. The entry is None
+    for a constant."""
     operand = step.ins.operands[3]
     return step.entries.get(name_of(operand)), isinstance(operand, Not)
 
 
 def purpose(ins: PtxInstruction) -> str:
-    """What the instruction does with a value that must be known, in words that `by` can follow."""
+    """A text that states how the instruction uses a value that must be defined. The word `by` can follow the text."""
     root = ins.opcode[0]
     if root in {"bra", "brx", "exit", "ret"}:
         return "control flow is decided"
@@ -403,7 +414,8 @@ def purpose(ins: PtxInstruction) -> str:
 
 
 def over_warps(names: tuple[str, ...]) -> Flow:
-    """If anything is undefined in a warp, the results of all of its lanes are."""
+    """A flow for instructions of a whole warp. If any lane has an undefined bit, the results of all lanes are
+    undefined."""
 
     def run(v: Values, g: Any, reading: Reading) -> tuple[Masks, Any]:
         _, rows = g.warp_rows()
@@ -415,10 +427,11 @@ def over_warps(names: tuple[str, ...]) -> Flow:
 
 
 def shuffled(step: RegisterStep) -> Flow:
-    """Each lane gets what its source lane has."""
+    """A flow where each lane gets the undefined bits of its source lane."""
     ins = step.ins
     mode, source, b, c = ins.opcode[2], name_of(ins.operands[1]), ins.operands[2], ins.operands[3]
-    target = getattr(ins.operands[0], "first", ins.operands[0])  # whether the lane is in range is known
+    # the predicate, which states whether the lane is in range, is defined
+    target = getattr(ins.operands[0], "first", ins.operands[0])
 
     def value(operand: Operand, v: Values, g: Any) -> Any:
         if isinstance(operand, Integer):

@@ -1,12 +1,14 @@
-"""Which bits of a result are undefined, from those of the operands.
+"""Computes the undefined bits of a result from the undefined bits of the operands.
 
-Compilers put a value into a part of a register and leave the rest undefined: a word of a pair, a half, or the bits that
-a mask removes. So undefinedness is kept for each bit. Moves, selections, logic, shifts, fields, bytes and integer
-conversions are followed exactly, additions by the carries that may or may not come, products from the lowest bit on.
-Comparisons and extremes are certain if every choice of the undefined bits gives one answer. For all other instructions,
-the whole result is undefined if a bit of an operand is.
+Compilers put a value into a part of a register and leave the rest undefined. The part may be a word of a pair, a half,
+or the bits that a mask keeps. So each bit is tracked separately. Moves, selections, logic, shifts, fields, bytes and
+integer conversions are tracked exactly. A bit of a sum is undefined if a carry into it may or may not come. In products
+all bits from the lowest undefined one on are undefined. Comparisons and extremes are defined if every choice of the
+undefined bits gives the same answer. For all other instructions, the whole result is undefined if any bit of an operand
+is.
 
-A bit that appears twice counts as two bits, except that both operands of logic or of `sub` may be the same register.
+A bit that appears twice counts as two independent bits. There is one exception: both operands of logic or of `sub` may
+be the same register.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from .step import RegisterStep
 
 Bits = np.uint64
 ALL = (1 << 64) - 1
-Masks = dict[str, Any]  # undefined bits of each destination; under "" those of the destinations that are not named
-MaskOf = Callable[[str], Any]  # undefined bits of a register for the threads of the group
+Masks = dict[str, Any]  # the undefined bits of each destination; the key "" is for destinations that are not named
+MaskOf = Callable[[str], Any]  # the undefined bits of a register for the threads of the group
 Transfer = Callable[[Values, MaskOf], Masks]
-Source = Callable[[Values, MaskOf], tuple[Any, Any]]  # an operand's bits, and which of them are undefined
-# Truth tables: the result for a, b, c is bit 4a + 2b + c (2a + b for two operands, a for one), as of lop3.
+Source = Callable[[Values, MaskOf], tuple[Any, Any]]  # an operand's bits, and a mask of the undefined ones
+# Truth tables, as in lop3. The result for a, b, c is bit 4a + 2b + c. For two operands it is bit 2a + b, and for one
+# operand bit a.
 AND, OR, XOR, NOT, SELECT = 0b1000, 0b1110, 0b0110, 0b01, 0b11100100
 UNSIGNED_ORDER = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
@@ -53,7 +56,8 @@ def name_of(operand: Operand) -> str:
 
 
 def transfer(step: RegisterStep) -> Transfer:
-    """How undefined bits pass through an instruction that computes."""
+    """A function that returns the undefined bits of an instruction's results. The instruction has no effect beyond its
+    results."""
     row = ROWS.get(step.ins.opcode[0])
     if row is None and step.ins.opcode[-1] in PACKED:
         row = halves
@@ -65,7 +69,7 @@ def transfer(step: RegisterStep) -> Transfer:
 
 
 def bits_of(values: Any) -> Any:
-    """The bits of a frame entry, 64 for each lane."""
+    """The bits of a frame entry, in a word of 64 bits for each lane."""
     if values.dtype == np.bool_:
         return values.astype(Bits)
     values = np.ascontiguousarray(values)
@@ -75,7 +79,8 @@ def bits_of(values: Any) -> Any:
 
 
 def extended(bits: Any, width: int, signed: bool) -> Any:
-    """The low bits, with zeros or the sign above them. Of a mask: what is undefined then."""
+    """The low `width` bits, with zeros or the sign above them. If `bits` is a mask of undefined bits, the result is the
+    mask for the extended value."""
     bits = bits & Bits(ones(width))
     if signed and width < 64:
         bits = bits | (Bits(0) - (bits >> Bits(width - 1))) << Bits(width)
@@ -83,7 +88,8 @@ def extended(bits: Any, width: int, signed: bool) -> Any:
 
 
 def source(step: RegisterStep, operand: Operand, width: int) -> Source | None:
-    """An operand's bits and its undefined ones. None if its value is not known here."""
+    """A function that returns an operand's bits and its undefined bits. None if the operand's value is not known
+    here."""
     cut = Bits(ones(width))
     if isinstance(operand, Not):
         inner = source(step, operand.operand, width)
@@ -119,7 +125,7 @@ def sources(step: RegisterStep, operands: tuple[Operand, ...], *widths: int) -> 
 
 
 def mask_source(operand: Operand, width: int) -> Callable[[MaskOf], Any]:
-    """The undefined bits alone, for which no value is needed."""
+    """A function that returns only the undefined bits of an operand. It needs no value of the operand."""
     name, cut = name_of(operand), Bits(ones(width))
     return lambda of: of(name) & cut
 
@@ -132,7 +138,7 @@ def if_any(mask: Any, bits: int = ALL) -> Any:
 
 
 def whole(step: RegisterStep, width: int = 64) -> Transfer:
-    """The whole result is undefined if a bit of an operand is."""
+    """A transfer where any undefined bit of an operand makes the whole result undefined."""
     names, cut = tuple(dict.fromkeys(step.uses)), Bits(ones(width))
 
     def run(v: Values, of: MaskOf) -> Masks:
@@ -170,7 +176,7 @@ def moved(step: RegisterStep) -> Transfer | None:
 
 
 def passed(step: RegisterStep) -> Transfer | None:
-    """What a call passes through memory: the place has a name like a register."""
+    """The transfer of a value that a call passes through memory. The place in memory has a name like a register."""
     opcode = step.ins.opcode
     if any(word in opcode for word in ("v2", "v4", "v8")):
         return None
@@ -192,7 +198,8 @@ def logical(step: RegisterStep) -> Transfer | None:
 
 
 def by_table(table: int, operands: tuple[Operand, ...], given: list[Source] | None) -> Transfer | None:
-    """A bit is undefined if the values that its operands' bits can have lead to 0 and to 1."""
+    """A transfer by a truth table. A result bit is undefined if the possible bits of the operands lead to both 0 and
+    1."""
     if given is None:
         return None
     count = len(operands)
@@ -200,7 +207,7 @@ def by_table(table: int, operands: tuple[Operand, ...], given: list[Source] | No
     for line in range(1 << count):
         bits = tuple(line >> count - 1 - place & 1 for place in range(count))
         chosen: dict[Operand, int] = {}
-        # A register that is two operands has one value: `xor r, r` is 0, whatever r is.
+        # A register that is used for two operands has one value: `xor r, r` is 0, whatever r is.
         if all(chosen.setdefault(operand, bit) == bit for operand, bit in zip(operands, bits, strict=True)):
             lines.append((bits, table >> line & 1))
 
@@ -234,7 +241,8 @@ def selected(step: RegisterStep) -> Transfer | None:
 
 
 def rearranged(step: RegisterStep) -> Transfer | None:
-    """Other operands decide how bits move. The undefined bits move with them, if those operands are known."""
+    """The transfer of an instruction that moves bits. Other operands decide how the bits move. The undefined bits move
+    in the same way if those operands are defined."""
     ins = step.ins
     root, type_name = ins.opcode[0], ins.opcode[-1]
     if type_name in PACKED:
@@ -292,7 +300,8 @@ def converted(step: RegisterStep) -> Transfer | None:
 
 
 def converted_pair(step: RegisterStep, result: str, given: str) -> Transfer | None:
-    """Two values side by side, from two registers (the first becomes the upper half) or from such a pair."""
+    """The transfer of a conversion to two packed values. The sources are either two registers, where the first gives
+    the upper half, or one register with two packed values."""
     half = 8 if result[0] == "e" else 16
     operands = step.ins.operands[1:]
     if given.endswith("x2"):
@@ -307,12 +316,12 @@ def converted_pair(step: RegisterStep, result: str, given: str) -> Transfer | No
 
 
 def by_parts(mask: Any, part: int, to: int) -> Any:
-    """Each of two parts is undefined if a bit of it is."""
+    """The undefined bits of two packed results. Each result is undefined if any bit of its part in `mask` is."""
     return if_any(mask & Bits(ones(part)), ones(to)) | if_any(mask >> Bits(part) & Bits(ones(part)), ones(to) << to)
 
 
 def halves(step: RegisterStep) -> Transfer:
-    """Arithmetic on two halves, each by itself."""
+    """The transfer of arithmetic on two independent halves."""
     names = tuple(dict.fromkeys(step.uses))
 
     def run(v: Values, of: MaskOf) -> Masks:
@@ -325,8 +334,8 @@ def halves(step: RegisterStep) -> Transfer:
 
 
 def sum_mask(a: tuple[Any, Any], b: tuple[Any, Any], carry: int = 0) -> Any:
-    """A bit of a sum is certain if both bits and the carry into it are. The least and the largest sum show which
-    carries are."""
+    """The undefined bits of a sum. A bit is defined if both operand bits and the carry into it are defined. Comparing
+    the least and the largest sum shows which carries are defined."""
     (x, m), (y, n) = a, b
     least, largest = (x & ~m, y & ~n), (x | m, y | n)
     first = (largest[0] + largest[1] + Bits(carry)) ^ largest[0] ^ largest[1]
@@ -362,13 +371,13 @@ def added(step: RegisterStep) -> Transfer | None:
 
 
 def from_lowest(mask: Any) -> Any:
-    """All bits from the lowest one of the mask on."""
+    """A mask of all bits from the lowest set bit of `mask` on."""
     return mask | (Bits(0) - mask)
 
 
 def multiplied(step: RegisterStep) -> Transfer | None:
-    """The lowest undefined bit moves up by the zeros at the end of the other factor. All bits above it are
-    undefined."""
+    """The transfer of a product. The lowest undefined bit moves up by the number of trailing zeros of the other factor.
+    All bits above it are undefined."""
     ins = step.ins
     type_name = ins.opcode[-1]
     if type_name in PACKED:
@@ -398,7 +407,7 @@ def range_of(read: tuple[Any, Any], width: int, signed: bool) -> Ends:
     """The least and the largest possible value, in unsigned order."""
     value, mask = read
     if signed:
-        # With the sign bit flipped, signed numbers are ordered like unsigned ones.
+        # With the sign bit flipped, signed numbers have the order of unsigned numbers.
         value = value ^ Bits(1 << width - 1)
     return value & ~mask, value | mask
 
@@ -467,7 +476,8 @@ ROWS: dict[str, Callable[[RegisterStep], Transfer | None]] = {
 
 
 def looked_at(ins: PtxInstruction, name: str) -> int:
-    """Bits of a register that an instruction with an effect uses: of data no more than its type has."""
+    """The bits of a register that an instruction with an effect uses. For a data operand these are at most the bits of
+    its type."""
     root = ins.opcode[0]
     data = {"st": {1}, "red": {1}, "atom": {2, 3} if "cas" in ins.opcode else {2}}.get(root, set())
     for place, operand in enumerate(ins.operands):

@@ -1,11 +1,13 @@
-"""Accesses to the shared memory of other blocks of a cluster, which must have begun and must not have ended.
+"""Checks accesses to the shared memory of other blocks of a cluster. Such a block must have begun and must not have
+ended.
 
-The blocks of a cluster start together, but a thread knows that another block runs only by a barrier of the cluster, or
-by something that a thread of that block has done.
+The blocks of a cluster start together. But a thread must learn that another block runs. It learns this from a barrier
+of the cluster, or from something that a thread of that block has done.
 
-A block ends when its last thread does. So each such access must be ordered before something that one of these threads
-does. Copies to other blocks do not count here: who waits for their bytes knows of them (`mbarriers.py`). But a thread
-of the block that such a copy reads must know that it has arrived, too.
+A block ends when its last thread does. So each such access must be ordered before something that a thread of the block
+does. Writes by copies to other blocks are not checked here: a thread that waits for a copy's bytes knows of the copy
+(`mbarriers.py`). But a copy also reads memory of its own block. So some thread of that block must know that the copy
+has arrived.
 """
 
 from __future__ import annotations
@@ -21,18 +23,21 @@ from .stamps import BEGUN, TIME_SHIFT, U
 
 
 class Visits:
-    """By thread of the wave and rank of the other block: the time and the instruction of its last access there."""
+    """The time and the instruction of each thread's last access to each other block. Threads are positions in the wave,
+    and blocks are ranks."""
 
     def __init__(self, wave: Any):
         self.wave = wave
         self.times = np.zeros((wave.lanes if wave.cluster > 1 else 0, wave.cluster), np.int64)
         self.sites: dict[tuple[int, int], Site] = {}
-        self.begun = np.zeros(self.times.shape, bool)  # which blocks does each thread know to have begun?
+        self.begun = np.zeros(self.times.shape, bool)  # whether each thread knows that each block has begun
         self.early: tuple[Any, int, Site] | None = None  # the first access to a block that may not have begun
-        self.read: list[tuple[Any, Site, Landing]] = []  # copies to other blocks: who started one, its arrival
+        # copies to other blocks: the thread that started it, the instruction, and the arrival
+        self.read: list[tuple[Any, Site, Landing]] = []
 
     def note(self, g: Any, slots: Any, site: Site) -> None:
-        """The lanes access memory of the blocks in these slots, some of which may be their own."""
+        """Notes that each lane accesses memory of the block in its entry of `slots`. This may be the lane's own
+        block."""
         away = np.flatnonzero(slots != g.lane("slot"))
         if len(away):
             self.check_begun(g, slots, site)
@@ -41,18 +46,20 @@ class Visits:
             self.sites.update(dict.fromkeys(zip(threads.tolist(), ranks.tolist(), strict=True), site))
 
     def check_begun(self, g: Any, slots: Any, site: Site) -> None:
-        """Notes lanes that access blocks (in these slots) without knowing that they have begun."""
+        """Notes lanes that access another block without knowing that it has begun. `slots` has the block of each
+        lane."""
         away = np.flatnonzero(slots != g.lane("slot"))
         ranks = slots[away] % self.wave.cluster
         rest = ~self.begun[g.index()[away], ranks]
         for lane, rank, slot in zip(away[rest].tolist(), ranks[rest].tolist(), slots[away][rest].tolist(), strict=True):
             if not self.knows_of(g, lane, slot):
                 self.early = self.early or (g.part(np.array([lane])), rank, site)
-            # Checked once for each thread and block, since knowledge is never lost.
+            # Each thread and block is checked once, since knowledge is never lost.
             self.begun[g.index()[lane], rank] = True
 
     def knows_of(self, g: Any, lane: int, slot: int) -> bool:
-        """Does a lane of the group know anything of the threads of a block? The least is its beginning, time 1."""
+        """Whether a lane of the group knows anything of the threads of a block. The least that it can know is the
+        block's beginning, time 1."""
         wave = self.wave
         others = wave.lanes_at(slot * wave.block_lanes + np.flatnonzero(wave.exists[: wave.block_lanes]))
         stamps = others.lane("gid stamp") | U(BEGUN << TIME_SHIFT)
@@ -60,9 +67,10 @@ class Visits:
         return bool(wave.ordering.ordered(stamps, nowhere, g, np.full(others.n, lane)).any())
 
     def end(self) -> None:
-        """The wave has ended. Reports the first access to a block that may not have begun, the first access of which no
-        thread of the other block knows, and the first copy whose own block does not know that it has arrived. These
-        come last, since a race, which would be reported before, says more."""
+        """Reports up to one finding at the end of the wave. The first check is for an access to a block that may not
+        have begun. The second is for a copy if no thread of its own block knows that the copy has arrived. The third is
+        for an access that no thread of the other block knows of. These checks come last, since a race would be reported
+        earlier and is more informative."""
         wave = self.wave
         if self.early is not None:
             part, rank, site = self.early

@@ -1,7 +1,8 @@
-"""A wave: the threads of many blocks that run together, and the order in which their groups run.
+"""A wave: the threads of many blocks that run together, and the order of their groups.
 
-Each thread has a basic block to run next, or it waits. The groups at the lowest block of the program's order run first,
-merged into one. So diverged threads meet again where their paths meet, and no reconvergence points need to be known.
+Each thread either has a basic block to run next, or waits. The groups at the lowest block of the program's order run
+first, merged into one group. So diverged threads meet again where their paths meet, and the emulator needs no
+reconvergence points.
 """
 
 from __future__ import annotations
@@ -31,20 +32,21 @@ from .stamps import THREAD_SHIFT, U
 from .tensor_copies import TensorLoads, TensorStores
 from .visits import Visits
 
-# Loop iterations after which a group lets the other groups of the wave run. This counts only in programs whose loops
-# may wait for other threads: in all others no thread can need it.
+# Number of loop iterations after which a group lets the other groups of the wave run. It counts only in programs whose
+# loops may wait for other threads. In other programs no thread needs it.
 BACK_EDGES = 64
-# The same in a rehearsal. It mostly ends after these, because after 12 iterations a loop over 1, 2, 3, 4 or 6 words is
-# back where it began.
+# The same for a rehearsal. A rehearsal mostly ends after this many iterations: after 12 iterations a loop over 1, 2, 3,
+# 4 or 6 words is back at its first word.
 FEW_BACK_EDGES = 12
-# Addresses of a wave's shared memory in the shadow begin at a multiple of 2^36, which is more than a wave's shared
-# memory: so no two waves of a launch have an address in common.
+# In the shadow, a wave's shared memory begins at a multiple of 2^36, which exceeds the size of a wave's shared memory.
+# So no two waves of a launch have an address in common.
 SHARED_BASE_BITS = 36
 LANE_BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 class WaveRegisters:
-    """The registers of a wave, a row for each, and the frame of typed views of them. A later wave takes them over."""
+    """The registers of a wave. Each register has a row, and the frame has typed views of the rows. A later wave reuses
+    them."""
 
     def __init__(self, launch: Any, lanes: int):
         program = launch.program
@@ -61,7 +63,7 @@ class WaveRegisters:
 
 
 class Wave:
-    """Threads of whole clusters. `blocks` are the linear numbers of its blocks, cluster after cluster."""
+    """The threads of whole clusters. `blocks` has the linear numbers of the wave's blocks, cluster after cluster."""
 
     def __init__(self, launch: Any, blocks: Any):
         self.launch, self.program = launch, launch.program
@@ -73,7 +75,7 @@ class Wave:
         self.positions = np.arange(self.lanes)
         self.exists = np.tile(np.arange(self.block_lanes) < launch.threads, self.slots)
         self.live = self.exists.copy()
-        self.left_by = np.full(self.lanes, -1)  # by thread: the instruction at which it has ended
+        self.left_by = np.full(self.lanes, -1)  # the instruction where each thread has ended, or -1
         self.constants: dict[str, Any] = {}
         program = self.program
         how = program.needs_clocks, program.names_narrow_scopes, program.reads_clocks
@@ -102,16 +104,16 @@ class Wave:
     def make_spaces(self) -> None:
         launch, granules = self.launch, self.program.granules
         arena, start, end = launch.arena, launch.shared_start, launch.shared_end
-        # Negative, so that it is no address of global memory. By the first block's number, so that each wave has its
-        # own.
+        # The base is negative, so that it is no address of global memory. It depends on the first block's number, so
+        # that each wave has its own base.
         base = -(1 + int(self.blocks[0])) << SHARED_BASE_BITS
-        # Blocks of a cluster reach each other's shared memory: then a block's barrier does not order all accesses to
-        # it.
+        # Blocks of a cluster can access each other's shared memory. Then a block's barrier does not order all accesses
+        # to its memory.
         exact, private = self.program.has_chains, self.cluster == 1
         size = self.slots * arena
         shadow = Shadow("shared", size, granules["shared"], private, True, launch.finding, base, exact)
-        # One lane of each warp frees a pipeline stage for its warp by an arrival at an mbarrier. A record of the whole
-        # block's reads would make that a race with the other warps.
+        # One lane of each warp frees a pipeline stage for its warp by an arrival at an mbarrier. With a record of the
+        # whole block's reads, this would look like a race with the other warps.
         shadow.by_warps = self.program.has_mbarriers
         self.spaces["shared"] = SharedSpace(self.slots, arena, start, end, self.cluster, shadow)
         if self.program.waits_for_memory:
@@ -134,9 +136,9 @@ class Wave:
     def own_addresses(self, entry: OperandEntry) -> Any:
         """The address of a variable in each thread's own block.
 
-        In a cluster it holds the block's rank, as on a device: a wgmma descriptor that keeps more than 18 bits of the
-        address has rank bits in its next field. An H100 found that fault of ours and the emulator did not, while all
-        blocks had the same addresses.
+        In a cluster the address holds the block's rank, as on a device. If a wgmma descriptor keeps more than 18 bits
+        of such an address, rank bits end up in its next field. The compiler once had this fault. An H100 found it. The
+        emulator did not find it as long as all blocks had the same addresses.
         """
         name, offset = entry.name
         rank = self.constant("rank").astype(np.uint64) + np.uint64(1)
@@ -171,7 +173,7 @@ class Wave:
             return thread >> np.uint32(5)
         if name.startswith("%lanemask_"):
             return lane_mask(name[-2:], thread & np.uint32(31))
-        # 132 multiprocessors, as an H100 has.
+        # An H100 has 132 multiprocessors.
         if name in {"%smid", "%gridid"}:
             return np.repeat(self.blocks % 132 if name == "%smid" else self.blocks * 0, lanes).astype(np.uint32)
         axis = "xyz".index(name[-1])
@@ -193,7 +195,7 @@ class Wave:
         return self.bits_of(self.live.reshape(-1, 32)[warps])
 
     def bits_of(self, table: Any) -> Any:
-        """Flags of shape [warps, 32] as one 32-bit word for each warp."""
+        """Packs flags of shape [warps, 32] into one 32-bit word for each warp."""
         return (table * LANE_BITS).sum(1, dtype=np.uint32)
 
     def live_counts(self) -> Any:
@@ -211,13 +213,13 @@ class Wave:
         for g in groups:
             here[g.index()] = True
         threads = np.flatnonzero(here)
-        # The merged group takes the lowest turn, so that it does not run later than any of its parts would. The largest
-        # count of back edges ensures that it gives way no later.
+        # The merged group takes the lowest turn, so that it runs no later than any of its parts would. It takes the
+        # largest count of back edges, so that it yields no later.
         turn = min(g.turn for g in groups)
         return Group(self, None if len(threads) == self.lanes else threads, turn, max(g.back_edges for g in groups))
 
     def restrict(self, g: Group, positions: Any, segment: Segment) -> Group:
-        """Some lanes of a group that is still at the start of a segment."""
+        """A group of some lanes of `g`, which is still at the start of `segment`."""
         g.write_back(segment.live_slots)
         return Group(self, g.index()[positions], g.turn, g.back_edges)
 
@@ -228,11 +230,11 @@ class Wave:
     # Running
 
     def step(self) -> bool:
-        """Runs the groups at the lowest segment once. False when nothing is left to run."""
+        """Runs the groups at the lowest segment once. Returns False when nothing is left to run."""
         if not self.pending:
             return self.unblock()
-        # Turns first: a group that has spun in its loop runs after those that may end its wait. Then the program's
-        # order.
+        # The turn decides first: a group that has spun in its loop runs after the groups that may end its wait. Then
+        # the program's order decides.
         number = min(self.pending, key=lambda each: (min(g.turn for g in self.pending[each]), each))
         segment = self.program.segments[number]
         g = self.merge(self.pending.pop(number), segment)
@@ -253,7 +255,7 @@ class Wave:
         if self.block_meetings.watched and not segment.only_leaves:
             self.block_meetings.check_watched(segment, g)
         values = g.frame(segment)
-        # Only a program that reads a clock pays for the place of each instruction.
+        # The position of each instruction costs time, so it is tracked only in programs that read a clock.
         if self.time is None:
             for op in segment.ops:
                 op(values, g)
@@ -305,7 +307,7 @@ class Wave:
         if not taken.any():
             self.move(segment, g, end.targets[-1])
             return
-        # Both ways lead to one segment: the group stays whole.
+        # If both ways lead to the same segment, the group stays whole.
         if not leaves and end.targets[0] == end.targets[-1]:
             self.move(segment, g, end.targets[0])
             return
@@ -325,7 +327,8 @@ class Wave:
             self.move(segment, gone, end.targets[0])
 
     def report_divergence(self, g: Group, taken: Any, site: Site) -> None:
-        """`.uni` promises that all threads of a warp that execute the branch go the same way (PTX ISA "bra")."""
+        """Reports a `.uni` branch whose threads diverge. `.uni` promises that all threads of a warp that execute the
+        branch go the same way (PTX ISA "bra")."""
         warps = g.index() >> 5
         first = np.flatnonzero(np.diff(warps, prepend=-1))
         own = np.searchsorted(warps[first], warps)
@@ -337,7 +340,7 @@ class Wave:
         which = np.broadcast_to(values[segment.end.entry], g.n)
         self.flush(g, segment)
         index = g.index()
-        # Lanes with one target stay together.
+        # Lanes with the same target stay together.
         for each in np.unique(which):
             lanes = np.flatnonzero(which == each)
             part = Group(self, index[lanes], g.turn, g.back_edges)
@@ -349,7 +352,8 @@ class Wave:
             self.move(segment, part, segment.end.targets[int(each)])
 
     def leave(self, g: Group, site: Site | None) -> None:
-        """These threads exit. Barriers and warp meetings that count the living threads look again."""
+        """Notes that these threads have exited. Barriers and warp meetings that count the live threads are checked
+        again."""
         self.live[g.index()] = False
         if site is not None:
             self.left_by[g.index()] = site.number
@@ -360,11 +364,12 @@ class Wave:
         self.block_meetings.somebody_left()
 
     def unblock(self) -> bool:
-        """Nothing can run: the wave has ended, or it is stuck, which is reported."""
+        """Handles a wave that has nothing to run. Either the wave has ended, or it is stuck. A stuck wave is
+        reported."""
         if self.block_meetings.anybody() or self.warp_meetings.parked:
-            # A lane at an mbarrier keeps the rest of its warp waiting, not the other way round. So these are named
-            # first: warps without a part in a kernel with warp roles would be named instead of who waits for missing
-            # bytes.
+            # A lane at an mbarrier keeps the rest of its warp waiting, not the other way round. So threads at mbarriers
+            # are reported first. Otherwise the report would name warps without a role instead of the threads that wait
+            # for missing bytes.
             first = self.block_meetings.waits_for_phases()
             if first:
                 self.block_meetings.report_stuck()
@@ -375,12 +380,13 @@ class Wave:
 
     @property
     def turns(self) -> int:
-        """How often every group that can run has spun and let the others run: the least of all groups."""
+        """Number of times that every runnable group has spun and let the others run. It is the minimum over the
+        groups."""
         return min((g.turn for groups in self.pending.values() for g in groups), default=0)
 
     def state(self) -> Any:
-        """All that decides how the groups of the wave go on, except memory: where they are, their live registers, all
-        registers of the waiting threads, and the phases of the mbarriers."""
+        """Everything that decides how the groups of the wave go on, except memory. It consists of the groups' segments,
+        their live registers, all registers of the waiting threads, and the phases of the mbarriers."""
         turns = self.turns
         found: list[Any] = []
         parked = self.live.copy()
@@ -392,7 +398,8 @@ class Wave:
                 rows = [g.rows[slot] if slot in g.rows else self.rows[slot][index] for slot in slots]
                 values = tuple(hash(row.tobytes()) for row in rows)
                 found.append((number, g.turn - turns, hash(index.tobytes()), values))
-        # Threads that wait at a barrier may count the iterations of those that poll: then their registers decide, too.
+        # Threads that wait at a barrier may count the iterations of threads that poll. So the registers of the waiting
+        # threads matter, too.
         if parked.any():
             found.append(tuple(hash(row[parked].tobytes()) for row in self.rows))
         return self.blocks[0], found, self.mbarriers.state()
@@ -402,14 +409,14 @@ class Wave:
         self.block_meetings.wake()
 
     def atomic_order(self, count: int) -> Any:
-        """The order in which the lanes of one atomic instruction act. A seed other than 0 permutes it."""
+        """The order of the lanes of one atomic instruction. A seed other than 0 permutes it."""
         if self.launch.seed == 0:
             return slice(None)
         return self.launch.random.permutation(count)
 
     def warps_met(self, g: Lanes, masks: Any) -> None:
-        """`bar.warp.sync`: the lanes that a mask names order their accesses."""
-        # The common case, whole warps with full masks, needs no mask of each warp.
+        """Executes `bar.warp.sync`: the lanes that a mask names order their accesses."""
+        # In the common case of whole warps with full masks, the masks of the warps are not needed.
         if g.whole and (masks == 0xFFFFFFFF).all():
             self.ordering.warps_joined(g.index()[::32] >> 5 if g.threads is not None else slice(None))
             return
@@ -428,20 +435,21 @@ class Wave:
     # Release and acquire
 
     def addresses(self, place: SpacePlace, memory: Space) -> Any:
-        """The address of each lane, which no other space of the launch has."""
+        """An address for each lane. No other space of the launch has the same address."""
         base = memory.shadow.base if memory.shadow is not None else 0
         index = place.index if place.index is not None else place.start + np.arange(place.lanes)
         return base + index * place.size
 
     def observe(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any = None) -> None:
-        """A strong read. The elements in `late` ([lanes, elements]) got the value before the last write."""
+        """Handles a strong read. The elements in `late` ([lanes, elements]) got the value before the last write."""
         if self.launch.clock.published:
             for element, offset in enumerate(range(0, place.size, strong.size)):
                 addresses = self.addresses(place, memory) + offset
                 self.causality.observe(addresses, g.index(), strong, None if late is None else late[:, element])
 
     def observe_late(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong, late: Any) -> None:
-        """Atomic operations of the lanes in `late` (a mask): they came before the last write and changed nothing."""
+        """Handles the atomic operations of the lanes in the mask `late`. They count as executed before the last write,
+        and they changed nothing."""
         if self.launch.clock.published:
             lanes = np.flatnonzero(late)
             for offset in range(0, place.size, strong.size):
@@ -449,16 +457,16 @@ class Wave:
                 self.causality.observe(addresses, g.index()[lanes], strong, np.ones(len(lanes), bool))
 
     def publish(self, place: SpacePlace, g: Lanes, memory: Space, strong: Strong) -> None:
-        """A strong write. If several lanes write one address, the last one stays."""
+        """Handles a strong write. If several lanes write one address, the last lane's value stays."""
         if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
             for offset in range(0, place.size, strong.size):
                 addresses = self.addresses(place, memory) + offset
                 self.causality.publish(addresses, g.index(), strong, granule_of(memory, place))
 
     def modify(self, place: SpacePlace, g: Lanes, memory: Space, order: Any, wrote: Any, strong: Strong) -> None:
-        """Atomic operations in their order: each sees what those before it have published.
+        """Handles atomic operations in their order. Each sees what the earlier ones have published.
 
-        `wrote` says which lanes write: a compare-and-swap that finds another value only reads.
+        `wrote` states which lanes write. A compare-and-swap that finds another value only reads.
         """
         if strong.releases or self.causality.fences or self.launch.clock.published or self.program.waits_for_memory:
             writes = True if wrote is True else wrote[order]
@@ -470,7 +478,8 @@ class Wave:
         self.causality.fence(g.index(), scope, acquires, releases, sequential)
 
     def bytes_behind(self, address: int, position: int) -> tuple[Any, int]:
-        """(bytes, offset) of a generic address of one thread: in its local memory, or in device memory."""
+        """The bytes and the offset for a generic address of one thread. The address is in the thread's local memory or
+        in device memory."""
         if address >= LOCAL_WINDOW:
             local = self.spaces["local"]
             return local.data, position * self.launch.local_bytes + address - LOCAL_WINDOW

@@ -1,4 +1,4 @@
-"""What is known of a workspace from one launch of a call to the next."""
+"""The state of a workspace that is kept between the launches of a call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .findings import Location
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The first byte of a workspace that a launch left other than zero, and the store that wrote it."""
+    """The first byte of a workspace that a launch left nonzero, and the store that wrote it."""
 
     byte: int
     location: Location | None
@@ -22,12 +22,13 @@ class Left:
 
 @dataclass(slots=True)
 class Scratch:
-    """What the launches of a call know of a workspace.
+    """The state of a workspace during a call.
 
-    `unwritten`: [bytes] not written since the call began; None if that does not matter. `left`: for one that must be
-    zero after the call. `is_argument`: an array of the caller, which kernels may only write. `is_zeroed`: it holds
-    zeros when a call begins. `is_read`: the kernel of this launch may read it. `elements`: [bytes] that belong to an
-    element, if not all do: the rows of an aligned array may end before the next one begins.
+    `unwritten` is a mask of the bytes that nobody has written since the call began. It is None if that does not matter.
+    `left` is for a workspace that must be zero after the call. `is_argument` marks an array of the caller, which
+    kernels may only write. `is_zeroed` states that the workspace holds zeros when a call begins. `is_read` states that
+    the kernel of this launch may read it. `elements` is a mask of the bytes that belong to an element, or None if all
+    do. The rows of an aligned array may end before the next row begins.
     """
 
     size: int
@@ -40,7 +41,7 @@ class Scratch:
     elements: Any = None
 
     def begin(self) -> None:
-        """A call begins: what an earlier call left may not be read, and a zeroed workspace holds zeros."""
+        """Begins a call. Bytes from an earlier call must not be read, and a zeroed workspace holds zeros."""
         self.left = None
         every = np.ones(self.size, bool) if self.elements is None else self.elements.copy()
         self.unwritten = None if self.must_be_zero or self.is_zeroed else every

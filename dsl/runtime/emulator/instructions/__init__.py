@@ -1,4 +1,4 @@
-"""The instructions, one file for each family. Importing the files fills the table."""
+"""The instructions, one file for each family. Importing the files fills the table of instructions."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ FAMILIES = (
 
 
 def build(code: Code, ins: PtxInstruction, row: Row) -> Op:
-    """The closure of one instruction. Raises `PtxError` for a form that is not known."""
+    """The closure of one instruction. Raises `PtxError` if the builder does not know the form."""
     try:
         return row.build(code, ins)
-    # The table of legal forms refuses nearly all of these first; what it lets through must still end in a located
-    # error.
+    # The table of legal forms refuses nearly all of these forms earlier. A form that it lets through must still end in
+    # an error with a line number.
     except (IndexError, KeyError, StopIteration, ValueError) as error:
         raise code.error(f"unknown form ({error})") from error

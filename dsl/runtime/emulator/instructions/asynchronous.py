@@ -52,7 +52,7 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
         else:
             source_size = code.read(operand, "u32")
     site = code.site
-    # The copy moves units of 8 bytes, or one of 4.
+    # The copy moves either units of 8 bytes or a single unit of 4 bytes.
     dtype, count = (np.dtype(np.uint32), 1) if size == 4 else (np.dtype(np.uint64), size // 8)
 
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
@@ -79,7 +79,7 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
             if len(full):
                 place, data[full] = read_source(source[full], g.part(full))
                 sources.append((full, place))
-        # Lanes that read nothing write zeros, which come from no line.
+        # A lane that reads nothing writes zeros, and its line number is -1.
         lines = np.where(wanted > 0, (source // np.uint64(LINE)).astype(np.int64), -1)
         shared = np.broadcast_to(address.astype(np.int64), g.n)
         memory.count_lines(shared, np.broadcast_to(lines, g.n), size, g, g.launch.counters_of(site))
@@ -100,8 +100,8 @@ def start_copy(code: Code, ins: PtxInstruction) -> Op:
 def read_bytes(
     data: Any, lanes: Any, wanted: Any, source: Any, g: Any, device: Space, site: Any
 ) -> list[tuple[Any, SpacePlace]]:
-    """Source sizes below the copy's: the lanes read that many bytes, and the rest are zeros. Returns who has read which
-    granules."""
+    """Reads for the lanes whose source size is smaller than the copy. Each lane reads its source size in bytes, and the
+    rest of its row in `data` stays 0. Returns pairs of lanes and the granules that these lanes have read."""
     image = data.view(np.uint8)
     read = []
     for byte in range(int(wanted[lanes].max()) if len(lanes) else 0):
@@ -118,8 +118,8 @@ def read_bytes(
 
 
 def copy_arrive(code: Code, ins: PtxInstruction) -> Op:
-    """`cp.async.mbarrier.arrive{.noinc}`: arrives once the thread's copies are complete. Without .noinc it raises the
-    pending count first (PTX ISA)."""
+    """`cp.async.mbarrier.arrive{.noinc}` arrives once the thread's copies are complete. Without `.noinc` it first
+    raises the pending count of the mbarrier (PTX ISA)."""
     counted = "noinc" in ins.opcode
     site = code.site
 
@@ -165,7 +165,8 @@ def change(code: Code, ins: PtxInstruction, action: str, space: str) -> Op:
 
 
 def order_of(ins: PtxInstruction) -> ArrivalOrder:
-    """The scope of an mbarrier operation is the block's, unless it names the cluster's."""
+    """The scope and the relaxed flag of an mbarrier operation. The scope is the block unless the opcode names the
+    cluster."""
     return ArrivalOrder(CLUSTER if "cluster" in ins.opcode else BLOCK, "relaxed" in ins.opcode)
 
 
@@ -183,9 +184,9 @@ def arrive(code: Code, ins: PtxInstruction, space: str) -> Op:
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         amount = 1 if count is None else v[count]
         if d is not None:
-            # A state has a meaning only for an object of the own block.
+            # A state has a meaning only for an mbarrier of the thread's own block.
             g.wave.mbarriers.place(g, memory, address, site, own=True)
-        # The bytes first, then one arrival: so the phase cannot complete in between (PTX ISA,
+        # The expected bytes are added before the arrival, so that the phase cannot complete in between (PTX ISA,
         # "mbarrier.arrive.expect_tx").
         if expects:
             g.wave.mbarriers.transfer(g, memory, address, amount, site, expects=True)
@@ -218,14 +219,14 @@ def wait(code: Code, ins: PtxInstruction, space: str) -> Op:
         test(v, g)
         refused = g.wave.mbarriers.refused[g.index()]
         if refused.any():
-            v[d][refused] = True  # reported; a run that collects findings must not wait for ever
+            v[d][refused] = True  # The fault is reported. A run that collects findings must not wait for ever.
 
     return run
 
 
 @instruction("mbarrier.try_wait", effect=True, sync="barrier")
 def try_wait(code: Code, ins: PtxInstruction) -> Op:
-    """It may wait: threads stay here until the phase is complete."""
+    """`mbarrier.try_wait` may wait: threads stay at the instruction until the phase is complete."""
     parity = "parity" in ins.opcode
     base, offset = code.address(ins.operands[1])
     state = code.read(ins.operands[2], "u32" if parity else "b64")

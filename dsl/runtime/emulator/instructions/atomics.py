@@ -26,15 +26,16 @@ def red(code: Code, ins: PtxInstruction) -> Op:
 
 
 def unchanged(step: Any, cells: Any, operand: Any, new: Any) -> Any:
-    """Where would an operation leave these values as they are?"""
+    """A mask of the elements of `cells` that the operation would leave as they are."""
     after = np.where(cells == operand, new, cells) if new is not None else step(cells, operand)
-    # By bits, as NaN equals no number.
+    # The comparison is of bits, as NaN equals no number.
     bits = f"u{cells.dtype.itemsize}"
     return after.view(bits) == cells.view(bits)
 
 
 def note_changes(memory: Space, place: SpacePlace, g: Any, site: Site, before: Any) -> None:
-    """An operation has been done. `before` is what was there, if writes may be seen late."""
+    """Notes that an operation has been done. `before` holds the old values if the space shows some writes late, else
+    None."""
     if memory.delays is None or before is None:
         memory.changes += 1
         return
@@ -45,22 +46,22 @@ def note_changes(memory: Space, place: SpacePlace, g: Any, site: Site, before: A
 
 
 def parts_of(operand: Operand | None, count: int) -> list[Operand | None]:
-    """The elements of a vector operand. For one that is missing or `_`, None for each element."""
+    """The elements of a vector operand. If the operand is missing or `_`, each element is None."""
     if isinstance(operand, Vector):
         return list(operand.items)
     return [operand] if count == 1 else [None] * count
 
 
 def result_entry(code: Code, target: Operand | None, held: str) -> int | None:
-    """The entry for the old value; None if nobody uses it."""
-    # A register that stands once in the text is never read.
+    """The entry that takes the old value. None if no instruction reads the old value."""
+    # A register that occurs only once in the text is never read.
     if target is None or (isinstance(target, Register) and (target.name == "_" or code.uses[target.name] == 1)):
         return None
     return code.write(target, held)
 
 
 def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tuple[Operand, ...]) -> Op:
-    """Elements of a vector are operations of their own, one after another (PTX ISA "atom")."""
+    """`atom` or `red`. The elements of a vector are separate operations, done one after another (PTX ISA "atom")."""
     words = ins.opcode[1:]
     name = next((word for word in words if word in OPERATIONS or word == "cas"), None)
     type_name = words[-1]
@@ -82,8 +83,9 @@ def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tu
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         given = [np.broadcast_to(v[source], g.n) for source in sources]
         if count > 1:
-            memory.place(address, count * dtype.itemsize, g, site, True, None)  # reports what is misaligned
-            given = [np.array(each) for each in given]  # an old value may go into a later operand
+            memory.place(address, count * dtype.itemsize, g, site, True, None)  # reports misaligned vectors
+            # the old value of one element may overwrite the operand of a later element
+            given = [np.array(each) for each in given]
         for number, (operand, d) in enumerate(zip(given, targets, strict=True)):
             at = address + address.dtype.type(number * dtype.itemsize) if number else address
             one.run(v, g, memory, at, operand, None if c is None else np.broadcast_to(v[c], g.n), d)
@@ -92,7 +94,7 @@ def atomic(code: Code, ins: PtxInstruction, target: Operand | None, operands: tu
 
 
 class Element:
-    """An operation on one word of each lane."""
+    """An atomic operation on one word of each lane."""
 
     def __init__(self, site: Site, dtype: Any, strong: Any, name: str, type_name: str):
         self.site, self.dtype, self.strong = site, dtype, strong
@@ -101,14 +103,15 @@ class Element:
     def run(
         self, v: Values, g: Any, memory: Space, address: Any, operand: Any, replacement: Any, d: int | None
     ) -> None:
-        """`replacement`: of a compare-and-swap. d: the entry for the old value."""
+        """Runs the operation for all lanes. `replacement` is the new value of a compare-and-swap. `d` is the entry for
+        the old value."""
         site, dtype, strong = self.site, self.dtype, self.strong
         place = memory.place(address, dtype.itemsize, g, site, True, None)
         if memory.shadow is not None:
             memory.shadow.access(STRONG_WRITE, place, g, site, strong, read_modify=True)
         index = place.index if place.index is not None else place.start + np.arange(g.n)
         memory.count_atomic(index, dtype.itemsize, g, site)
-        # The ISA leaves the order of lanes open: a seed permutes it.
+        # The ISA leaves the order of the lanes open. A seed permutes it.
         order = g.wave.atomic_order(g.n)
         earlier: Any = None
         late: Any = None
@@ -119,7 +122,7 @@ class Element:
             )
             if late is not None:
                 order = np.arange(g.n)[order]
-                # Lanes that came before the last write, and changed nothing then, do nothing now.
+                # A late lane counts as executed before the last write. It changed nothing then, so it does nothing now.
                 order = order[~late[order]]
         before = None if delays is None else memory.load(place, dtype, 1).copy()
         new = None if replacement is None else replacement[order]

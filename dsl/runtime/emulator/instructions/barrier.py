@@ -1,5 +1,7 @@
-"""Barriers of a block and of a cluster: their operands. Meeting is done in `rendezvous.py` (PTX ISA 9.7.13.1 to
-9.7.13.4)."""
+"""The operands of block barriers and cluster barriers (PTX ISA 9.7.13.1 to 9.7.13.4).
+
+`rendezvous.py` makes the threads meet.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def participants(code: Code, operands: tuple[Operand, ...]) -> tuple[int, int | 
 
 
 def reduction(code: Code, ins: PtxInstruction, words: list[str], aligned: bool) -> Op:
-    """`bar.red.{and,or,popc} d, a{, b}, c`: each thread of the barrier gets the reduced predicate."""
+    """`bar.red.{and,or,popc} d, a{, b}, c` gives each thread of the barrier the reduced predicate."""
     kind = words[1]
     number, count = participants(code, ins.operands[1:-1])
     flag, negated = code.predicate(ins.operands[-1])
@@ -55,13 +57,13 @@ def reduction(code: Code, ins: PtxInstruction, words: list[str], aligned: bool) 
 
 
 def reduced(kind: str, votes: Any, present: Any) -> Any:
-    """The result of a reduction for `votes` true predicates among `present` threads."""
+    """The result of a reduction: `present` threads have come, and the predicate is true in `votes` threads."""
     if kind == "popc":
         return votes
     return votes == present if kind == "and" else votes > 0
 
 
 def cluster_barrier(code: Code, words: list[str]) -> Op:
-    """`barrier.cluster.{arrive,wait}`; `.relaxed` arrives without publishing what the thread wrote."""
+    """`barrier.cluster.{arrive,wait}`. With `.relaxed` the arrival does not publish what the thread wrote."""
     code.record.barrier = BarrierOperands(f"cluster.{words[0]}", "aligned" in words, orders="relaxed" not in words)
     return nothing

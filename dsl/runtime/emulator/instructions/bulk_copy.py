@@ -1,5 +1,5 @@
-"""cp.async.bulk and cp.reduce.async.bulk of plain ranges of global memory: tensor copies of one row, whose map is made
-from their operands. So all checks of tensor copies hold for them."""
+"""cp.async.bulk and cp.reduce.async.bulk of contiguous ranges of global memory. Each copy is a tensor copy of one row,
+whose map is made from the operands. So all checks of tensor copies apply to bulk copies."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .tensor_copy import receivers, shared_addresses
 
 
 class BulkOperands:
-    """For each lane, a range of global memory and one of shared memory with the same size."""
+    """A range of global memory and a range of shared memory for each lane. The two ranges have the same size."""
 
     def __init__(self, code: Code, outside: Operand, shared: Operand, size: Operand):
         self.outside, self.shared, self.size = code.address(outside), code.address(shared), code.read(size, "u32")
         self.site = code.site
 
     def ranges(self, v: Values, g: Any, write: bool) -> list[tuple[int, PlacedMap, Any, Any]]:
-        """(lane, what is copied, the lane as a group, its place in the wave's shared memory) for lanes with a size
-        above 0.
+        """The copies of the lanes whose size is above 0, as tuples (lane, map, group, offset). The map has the lane's
+        range. The group has only the lane. The offset is in the wave's shared memory.
 
-        write: to shared memory.
+        `write` means that the copy writes shared memory.
         """
         base, offset = self.outside
         outside = np.broadcast_to(v[base], g.n).astype(np.int64) + offset
@@ -44,7 +44,7 @@ class BulkOperands:
                 g.launch.report(Kind.MISALIGNED, message + f"multiple of {UNIT}", g, lane, self.site)
                 continue
             part = g.part(np.array([lane]))
-            # One axis of bytes whose TMA box is the whole range.
+            # The map has a single axis of bytes. Its TMA box is the whole range.
             placed = PlacedMap(DecodedMap(1, (size,), (), (size,), 0, None), address)
             try:
                 found.append((lane, placed, part, self.start(at, part, size, write)))

@@ -21,14 +21,16 @@ from .tensor_copy import shared_addresses
 
 
 def fault(g: Any, site: Site, bad: Any, kind: Kind, message: str) -> None:
-    """Reports the first of these lanes and raises BadLanes: the instruction does not run for them."""
+    """Reports the first of the lanes in `bad` and raises BadLanes, so that none of them runs the instruction."""
     if bad.any():
         g.launch.report(kind, message, g, int(np.flatnonzero(bad)[0]), site)
         raise BadLanes(bad)
 
 
 def blocks_away(addresses: Any, g: Any, memory: SharedSpace, site: Site) -> tuple[Any, Any]:
-    """(how many blocks further each address of the cluster's shared memory lies, its offset there)."""
+    """Two arrays for addresses of the cluster's shared memory. The first has the number of blocks from the lane's own
+    block to the block of the address, which may be negative. The second has the offsets in the shared memory of these
+    blocks."""
     rank = addresses >> RANK_SHIFT
     memory.check_rank(rank, g, site)
     away = np.where(rank == 0, 0, rank - 1 - g.lane("rank").astype(np.int64))
@@ -36,14 +38,15 @@ def blocks_away(addresses: Any, g: Any, memory: SharedSpace, site: Site) -> tupl
 
 
 class ClusterOperands:
-    """A destination in the cluster, and an mbarrier in the same block."""
+    """A destination in the cluster, and an mbarrier in the same block as the destination."""
 
     def __init__(self, site: Site, by_proxy: bool, is_remote: bool):
-        """is_remote: must the destination be another block?"""
+        """`is_remote` states whether the destination must be in another block."""
         self.site, self.by_proxy, self.is_remote = site, by_proxy, is_remote
 
     def found(self, g: Any, targets: Any, barriers: Any, size: int) -> tuple[Any, list[int]]:
-        """(starts in the wave's shared memory, numbers of the mbarriers) of ranges of `size` bytes."""
+        """The offsets of the destinations in the wave's shared memory, and the numbers of their mbarriers. Each
+        destination has `size` bytes."""
         memory, site = g.wave.space("shared"), self.site
         assert isinstance(memory, SharedSpace)
         away, offsets = blocks_away(targets, g, memory, site)

@@ -35,7 +35,8 @@ UNSIGNED = {"lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.great
 
 
 def comparison(type_name: str, test: str, ftz: bool) -> tuple[str, Callable[..., Any]]:
-    """(the type as which the operands are read, a function of two arrays that gives bool)."""
+    """The type with which the operands are read, and a function that compares two arrays and returns an array of
+    bools."""
     if type_name[0] in "sub" and type_name not in {"bf16", "bf16x2"}:
         if test in UNSIGNED:
             return "u" + type_name[1:], UNSIGNED[test]
@@ -43,14 +44,15 @@ def comparison(type_name: str, test: str, ftz: bool) -> tuple[str, Callable[...,
             return type_name, PLAIN[test]
         return type_name, lambda a, b: integers.compare(a, b, test, type_name)
     dtype = type_name.removesuffix("x2")
-    # numpy's ufunc directly, except for `ne`: numpy's is true for NaN, and PTX's is false.
+    # numpy's ufunc serves directly, except for `ne`: with a NaN operand numpy's is true and PTX's is false.
     if type_name in {"f32", "f64"} and not ftz and test in PLAIN and test != "ne":
         return type_name, PLAIN[test]
     return type_name, lambda a, b: numerics.compare(a, b, test, dtype, ftz)
 
 
 def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) -> Callable[[Values, Any], Any]:
-    """`CmpOp{.BoolOp}{.ftz}.type` of `a, b{, c}`: a function that gives the predicate p, or with `negate` q."""
+    """A function that evaluates `CmpOp{.BoolOp}{.ftz}.type` on the operands `a, b{, c}`. It returns the predicate p, or
+    the predicate q if its argument `negate` is true."""
     test = next((word for word in words if word in COMPARISONS), None)
     boolean = next((word for word in words if word in BOOLEANS), None)
     type_name = words[-1]
@@ -67,7 +69,7 @@ def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) 
         third = ~v[c] if negated else v[c]
         result = compare(v[a], v[b])
         if result.ndim > 1:
-            third = third[:, None]  # joins both halves of a packed comparison
+            third = third[:, None]  # c joins both halves of a packed comparison
         return join(~result if negate else result, third)
 
     return both
@@ -75,8 +77,7 @@ def combined(code: Code, words: tuple[str, ...], operands: tuple[Operand, ...]) 
 
 @instruction("setp")
 def setp(code: Code, ins: PtxInstruction) -> Op:
-    """`setp p|q`: the second result is the opposite of the comparison, joined with c. Packed halves give one predicate
-    each."""
+    """`setp p|q`. q is the negated comparison, joined with c. A packed comparison gives one predicate for each half."""
     target = ins.operands[0]
     words = ins.opcode[1:]
     test = combined(code, words, ins.operands[1:])
@@ -123,11 +124,11 @@ ONES = {"u32": 0xFFFFFFFF, "s32": -1, "f32": 1.0, "f16": 1.0, "bf16": 0x3F80, "u
 
 @instruction("set")
 def set_value(code: Code, ins: PtxInstruction) -> Op:
-    """`set.CmpOp…dtype.stype`: all ones, or 1.0 for a float destination. Packed sources give one value for each
-    half."""
+    """`set.CmpOp…dtype.stype` writes all ones, or 1.0 if the destination is a float. Packed sources give one value for
+    each half."""
     *words, result_type, source_type = ins.opcode[1:]
     if source_type in PACKED and result_type not in PACKED:
-        # An integer result of a packed comparison has a half for each.
+        # The integer result of a packed comparison has two halves, one for each half of the sources.
         result_type = "u16x2"
     test = combined(code, (*words, source_type), ins.operands[1:])
     kind = PACKED[result_type][0] if result_type in PACKED else result_type
@@ -157,7 +158,7 @@ def selp(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("slct")
 def slct(code: Code, ins: PtxInstruction) -> Op:
-    """a if c >= 0, else b. NaN selects b, and -0 counts as 0 (PTX ISA "slct")."""
+    """`slct` selects a if c >= 0, else b. NaN selects b, and -0 counts as 0 (PTX ISA "slct")."""
     type_name, test_type = ins.opcode[-2:]
     a, b = (code.read(operand, type_name) for operand in ins.operands[1:3])
     c = code.read(ins.operands[3], test_type)

@@ -28,7 +28,7 @@ def pause(code: Code, ins: PtxInstruction) -> Op:
 
 
 def argument_reader(code: Code, operand: Operand, index: int, type_name: str) -> Any:
-    """A function (values, group) that gives an argument of a call for each lane."""
+    """A function of (values, group) that returns an argument of a call for each lane."""
     if not isinstance(operand, ArgumentList):
         raise code.error("unknown form of a call")
     item = operand.items[index]
@@ -48,7 +48,7 @@ def argument_reader(code: Code, operand: Operand, index: int, type_name: str) ->
 
 
 def result_writer(code: Code, operand: Operand) -> Op:
-    """Gives the return variable of a call, if there is one, the value 1."""
+    """An op that writes 1 to the return variable of a call. It does nothing if the call has no return variable."""
     if not isinstance(operand, ArgumentList) or not operand.items:
         return nothing
     base, _ = code.address(PtxAddress(operand.items[0]))  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def result_writer(code: Code, operand: Operand) -> Op:
 
 @instruction("call", effect=True)
 def call(code: Code, ins: PtxInstruction) -> Op:
-    """Calls that remain after inlining are of the driver's functions: vprintf and __assertfail."""
+    """Builds a call that remains after inlining. Such calls are of the driver's functions vprintf and __assertfail."""
     names = [operand.name for operand in ins.operands if isinstance(operand, Register)]
     name = names[0] if names else ""
     arguments = ins.operands[-1]

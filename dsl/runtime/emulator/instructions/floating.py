@@ -1,4 +1,4 @@
-"""Floating point arithmetic (PTX ISA 9.7.3, 9.7.4): the closures around `numerics`."""
+"""Floating point arithmetic (PTX ISA 9.7.3, 9.7.4): closures that call the functions of `numerics`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SPECIAL_FUNCTIONS = {
 
 
 def element(type_name: str) -> str:
-    """The element type of a type that may be packed."""
+    """The element type of a type, which may be packed."""
     return type_name.removesuffix("x2")
 
 
 def split(code: Code, ins: PtxInstruction) -> tuple[set[str], str, str]:
-    """(modifiers, rounding, type) of a float instruction."""
+    """The modifiers, the rounding and the type of a float instruction."""
     modifiers, types = take_modifiers(ins, MODIFIERS)
     if narrow_sources(ins):
         types = types[:1]
@@ -40,7 +40,8 @@ def split(code: Code, ins: PtxInstruction) -> tuple[set[str], str, str]:
 
 
 def narrow_sources(ins: PtxInstruction) -> str:
-    """The 16-bit type of `add.f32.f16 d, a, c` and similar: a, and b of fma, are widened (PTX ISA 8.6, sm_100)."""
+    """The 16-bit type of the narrow sources of `add.f32.f16 d, a, c` and similar instructions. It is empty for other
+    instructions. The narrow sources are a, and for fma also b. They are widened to f32 (PTX ISA 8.6, sm_100)."""
     narrow = ins.opcode[-1]
     is_mixed = ins.opcode[0] in ("add", "sub", "fma") and ins.opcode[-2] == "f32" and narrow in ("f16", "bf16")
     return narrow if is_mixed else ""
@@ -54,7 +55,8 @@ CANONICAL_NAN = np.array([0x7FFFFFFF], np.uint32).view(np.float32)
 
 
 def plain_f32(function: np.ufunc, d: int, a: int, b: int) -> Op:
-    """add, sub, mul of f32 rounded to nearest: the ufunc straight into the destination, then the canonical NaN."""
+    """add, sub or mul of f32, rounded to nearest. The ufunc writes straight into the destination, then NaN results
+    become canonical."""
 
     def run(v: Values, g: Any) -> None:
         out = v[d]
@@ -67,7 +69,7 @@ def plain_f32(function: np.ufunc, d: int, a: int, b: int) -> Op:
 
 
 def binary_float(code: Code, ins: PtxInstruction) -> Op:
-    """add, sub and mul."""
+    """add, sub or mul of floats."""
     kind, narrow = ins.opcode[0], narrow_sources(ins)
     modifiers, rounding, type_name = split(code, ins)
     a, b = [code.read(o, t) for o, t in zip(ins.operands[1:], (narrow or type_name, type_name), strict=True)]
@@ -155,7 +157,7 @@ def special_function(code: Code, ins: PtxInstruction) -> Op:
 
 
 def float_extreme(code: Code, ins: PtxInstruction) -> Op:
-    """min and max, of two or three sources."""
+    """min or max of two or three sources."""
     modifiers, _, type_name = split(code, ins)
     sources = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)
@@ -172,7 +174,7 @@ def float_extreme(code: Code, ins: PtxInstruction) -> Op:
 
 
 def float_sign(code: Code, ins: PtxInstruction) -> Op:
-    """abs and neg. `abs` is the opcode here and not a modifier."""
+    """abs or neg. `abs` is the opcode here, not a modifier."""
     type_name, ftz = ins.opcode[-1], "ftz" in ins.opcode
     (a,) = reads(code, ins, type_name)
     d = code.write(ins.operands[0], type_name)

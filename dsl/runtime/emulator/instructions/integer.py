@@ -13,7 +13,8 @@ from ..reader import PtxInstruction, Register
 from .floating import binary_float, float_divide, float_extreme, float_sign, fused
 from .registry import instruction
 
-# The condition code register CC.CF (PTX ISA 9.7.2), as a predicate of its own: so it is followed like other registers.
+# The condition code register CC.CF (PTX ISA 9.7.2). It is a named predicate, so that it is tracked like other
+# registers.
 CARRY = "%carry"
 
 
@@ -26,7 +27,7 @@ def wide(type_name: str) -> str:
 
 
 def into(function: np.ufunc, d: int, *sources: int) -> Op:
-    """A closure that runs a ufunc straight into the destination's row, without a temporary array."""
+    """A closure that runs a ufunc. The ufunc writes straight into the destination's row, without a temporary array."""
     if len(sources) == 1:
         (a,) = sources
 
@@ -79,7 +80,7 @@ def add_sub(code: Code, ins: PtxInstruction) -> Op:
 def with_carry(
     code: Code, function: Any, d: int, a: int, b: int, type_name: str, *, carries_in: bool, carries_out: bool
 ) -> Op:
-    """An addition or subtraction with the condition code register. Only `.cc` writes it."""
+    """An addition or subtraction that uses the condition code register. Only `.cc` writes that register."""
     code.registers.setdefault(CARRY, "pred")
     carry_in = code.read(Register(CARRY), "pred") if carries_in else None
     carry_out = code.write(Register(CARRY), "pred") if carries_out else None
@@ -129,7 +130,8 @@ def mul(code: Code, ins: PtxInstruction) -> Op:
 
 
 def product24(a: Any, b: Any, mode: str, type_name: str) -> Any:
-    """The 48-bit product of the low 24 bits: its low or high 32 bits (PTX ISA "mul24")."""
+    """The low or high 32 bits of the 48-bit product of two 24-bit integers (PTX ISA "mul24"). Each integer is the low
+    24 bits of its operand."""
     if type_name == "s32":
         x, y = ((value.view(np.int32) << 8 >> 8).astype(np.int64) for value in (a, b))
     else:
@@ -215,7 +217,8 @@ def complement(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("shl", "shr")
 def shift(code: Code, ins: PtxInstruction) -> Op:
-    """numpy already gives 0 (or the sign) for counts past the width, which is PTX's clamp."""
+    """`shl` or `shr`. PTX clamps counts to the width. numpy gives the same results: 0 or the sign bits for counts past
+    the width."""
     left, type_name = ins.opcode[0] == "shl", ins.opcode[-1]
     seen = type_name if type_name[0] == "s" and not left else unsigned(type_name)
     width = int(type_name[1:])
@@ -223,8 +226,8 @@ def shift(code: Code, ins: PtxInstruction) -> Op:
     operand = ins.operands[2]
     d = code.write(ins.operands[0], seen)
     function = np.left_shift if left else np.right_shift
-    # A constant count is clamped when the closure is built. A count of twice the width less one is enough to shift
-    # everything out.
+    # A constant count is clamped when the closure is built. A count of twice the width less one already shifts all bits
+    # out.
     fixed = code.fixed_value(operand)
     if fixed is not None:
         return into(function, d, a, code.constant(min(fixed & 0xFFFFFFFF, width * 2 - 1), seen))
@@ -306,7 +309,7 @@ def divide(code: Code, ins: PtxInstruction) -> Op:
     def run(v: Values, g: Any) -> None:
         divisor = v[b]
         if not divisor.all():
-            g.launch.divided = True  # a second run then follows the quotient (`undefined.py`)
+            g.launch.divided = True  # a second run then tracks the quotient (`undefined.py`)
         v[d][...] = function(v[a], divisor, type_name)
 
     return run
@@ -382,7 +385,8 @@ def prmt(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("lop3")
 def lop3(code: Code, ins: PtxInstruction) -> Op:
-    """`lop3.b32 d, a, b, c, lut`. `lop3.{and,or}.b32 d|p, …, q` is not supported: LLVM and nvcc do not emit it."""
+    """`lop3.b32 d, a, b, c, lut`. The form `lop3.{and,or}.b32 d|p, …, q` is not supported, as LLVM and nvcc do not emit
+    it."""
     if len(ins.opcode) != 2:
         raise code.error("lop3 with a predicate result is not supported")
     lut = getattr(ins.operands[4], "value", None)

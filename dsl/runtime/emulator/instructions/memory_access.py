@@ -30,19 +30,20 @@ SPACES = {
 }
 STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 VECTORS = {"v2": 2, "v4": 4, "v8": 8}
-# Modifiers that change no value and no order here: cache operators are hints, and scopes are read by `scope_of`.
+# Modifiers that the emulator ignores. Cache operators are hints, and `scope_of` reads the scopes.
 IGNORED = {"weak", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "cta", "cluster", "gpu", "sys", "nc", "noftz", "unified"}
 Body = Callable[[Values, Any, Space, Any], None]
 
 
 def state_space(words: tuple[str, ...]) -> str:
-    """global, shared, local, const or param; generic if the opcode names none."""
+    """The state space that an opcode names: global, shared, local, const or param. It is "generic" if the opcode names
+    none."""
     found = next((word for word in words if word in SPACES), "generic")
     return found.split("::")[0]
 
 
 def strong_access(words: tuple[str, ...], size: int, observes: bool = True) -> Strong:
-    """`size` is that of one element."""
+    """The strong access that an opcode describes. `size` is the size of one element."""
     orders = set(words)
     acquires, releases = bool(orders & {"acquire", "acq_rel"}), bool(orders & {"release", "acq_rel"})
     return Strong(scope_of(words), size, acquires, releases, observes)
@@ -53,8 +54,7 @@ def is_hint(word: str) -> bool:
 
 
 def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
-    """A closure that finds the space and the addresses of the lanes, then runs `body(values, group, space,
-    address)`."""
+    """A closure that finds the space and the lanes' addresses, then runs `body(values, group, space, address)`."""
     if space == "generic":
         space = space_of_symbol(code, operand)
     return SpaceAccess(space, *code.address(operand), body, code.record.entries, code.record.written_entries)
@@ -62,10 +62,11 @@ def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
 
 @dataclass(frozen=True, slots=True)
 class SpaceAccess:
-    """An access through addresses of any space. Generic addresses of several spaces are split. Lanes whose access is
-    impossible, which is reported, give zeros, and the others continue.
+    """An access through addresses of any space. If generic addresses lie in several spaces, each space is accessed
+    separately. A lane whose access is impossible is reported and gets zeros. The other lanes continue.
 
-    It is no closure: one that refers to itself keeps its whole program alive until a garbage collection.
+    This is a class, not a closure: a closure that refers to itself keeps its whole program alive until a garbage
+    collection.
     """
 
     space: str
@@ -83,7 +84,7 @@ class SpaceAccess:
             if self.space != "generic":
                 self.body(v, g, g.wave.space(self.space), address)
                 return
-            # The windows are ordered: global, shared, local (`memory.py`).
+            # The windows lie in the order global, shared, local (`memory.py`).
             kinds = np.where(address >= LOCAL_WINDOW, 2, np.where(address >= SHARED_WINDOW, 1, 0))
             kind = int(kinds[0])
             if (kinds == kind).all():
@@ -101,7 +102,7 @@ class SpaceAccess:
 
 
 def space_of_symbol(code: Code, operand: Operand) -> str:
-    """A generic access that names a variable goes to the variable's space."""
+    """The space of the variable that a generic address names. It is "generic" if the address names no variable."""
     name = getattr(operand.base, "name", "") if isinstance(operand, PtxAddress) else ""
     variable = code.variables.get(name)
     return "generic" if variable is None else {"param": "local"}.get(variable.space, variable.space)
@@ -112,7 +113,7 @@ def vector_items(operand: Operand) -> tuple[Operand, ...]:
 
 
 def parameter(code: Code, operand: Operand, type_name: str, byte: int) -> int | None:
-    """The constant entry of a kernel parameter, if the address names one."""
+    """The constant entry of a kernel parameter. None if the address names no parameter."""
     if isinstance(operand, PtxAddress) and isinstance(operand.base, Register | Symbol):
         name = operand.base.name
         if name in code.parameter_names:
@@ -128,7 +129,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
     if type_name not in DTYPES:
         raise code.error(f"ld of type .{type_name} is not supported")
     space = state_space(words)
-    type_name = {"f32": "b32", "f64": "b64"}.get(type_name, type_name)  # bits move, also into wider registers
+    type_name = {"f32": "b32", "f64": "b64"}.get(type_name, type_name)  # bits are copied, also into wider registers
     dtype = np.dtype(DTYPES[type_name])
     size = dtype.itemsize * count
     items = vector_items(ins.operands[0])
@@ -148,7 +149,7 @@ def load(code: Code, ins: PtxInstruction) -> Op:
     def body(v: Values, g: Any, memory: Space, address: Any) -> None:
         place = memory.place(address, size, g, site, False, g.launch.counters_of(site))
         if memory.shadow is not None and not place.unwritten:
-            # Volatile accesses to shared memory are how old code lets the lanes of a warp exchange data without a
+            # Old code uses volatile accesses to shared memory to exchange data between the lanes of a warp without a
             # barrier.
             if volatile and memory.shadow.name == "shared":
                 memory.shadow.volatile(kind, place, g, site)
@@ -172,7 +173,8 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 
 
 def as_heard(strong: Strong, site: Site, g: Any) -> Strong:
-    """A read whose value nobody uses has learned nothing by itself."""
+    """The access with `heard` false if no instruction uses the value that it reads. Such a read alone teaches its
+    thread nothing."""
     return replace(strong, heard=False) if site.number in g.launch.program.answers.unheard else strong
 
 
@@ -183,7 +185,7 @@ def check_words(code: Code, words: tuple[str, ...]) -> None:
 
 
 def names_variable(code: Code, operand: Operand) -> bool:
-    """Is this the address of a `.param` variable of a call? Those lie in local memory."""
+    """Whether the operand is the address of a `.param` variable of a call. These variables lie in local memory."""
     return isinstance(operand, PtxAddress) and getattr(operand.base, "name", None) in code.variables
 
 
@@ -238,12 +240,12 @@ def store(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("membar", "fence", effect=True)
 def fence(code: Code, ins: PtxInstruction) -> Op:
-    """Orders what the thread did before with its later strong operations. A fence of the asynchronous proxy orders
-    earlier writes with what products and tensor copies access (`products.py`). Fences of other proxies order nothing
-    here.
+    """Orders the earlier accesses of the thread before its later strong operations. A fence of the asynchronous proxy
+    orders earlier writes before the accesses of products and tensor copies (`products.py`). Fences of other proxies
+    order nothing here.
 
-    `fence.mbarrier_init` is meant for relaxed arrivals at the cluster's barrier, and here it orders everything for
-    these.
+    `fence.mbarrier_init` is meant for relaxed arrivals at a cluster barrier. Here this fence orders all earlier
+    accesses before such arrivals.
     """
     if "proxy" in ins.opcode:
         return proxy_fence(".".join(ins.opcode[2:]))
@@ -266,7 +268,7 @@ def fence(code: Code, ins: PtxInstruction) -> Op:
 
 
 def proxy_fence(name: str) -> Op:
-    # Without a space it is a fence for both (PTX ISA, "fence.proxy.async").
+    # A fence that names no space is for shared and global memory (PTX ISA, "fence.proxy.async").
     is_shared, is_global = name.startswith("async") and name != "async.global", name in {"async", "async.global"}
 
     def run(v: Values, g: Any) -> None:
@@ -279,7 +281,7 @@ def proxy_fence(name: str) -> Op:
 
 
 def nothing(v: Values, g: Any) -> None:
-    """An instruction that does not change what a program computes."""
+    """Runs an instruction that does not change what a program computes."""
 
 
 @instruction("prefetch", "prefetchu", "applypriority", "discard", "pmevent", "createpolicy")
@@ -296,7 +298,8 @@ def hint(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("griddepcontrol", effect=True)
 def grid_control(code: Code, ins: PtxInstruction) -> Op:
-    """`launch_dependents` says when the next launch may start, which orders nothing. `overlap.py` explains the wait."""
+    """`griddepcontrol`. `launch_dependents` states when the next launch may start, and it orders nothing. `overlap.py`
+    explains `wait`."""
     if "wait" not in ins.opcode:
         return nothing
     site = code.site

@@ -36,7 +36,8 @@ def mov(code: Code, ins: PtxInstruction) -> Op:
 
 
 def move_vector(code: Code, target: Operand, source: Operand, type_name: str) -> Op:
-    """`mov.v4.b32 d, a` of vector registers and lists. A special register gives its x, y, z and 0."""
+    """`mov.v4.b32 d, a`. Each operand is a vector register or a list. A special register gives its x, y and z, then
+    0."""
     targets = vector_items(target)
     sources = vector_items(source)
     if len(sources) == 1:
@@ -46,7 +47,7 @@ def move_vector(code: Code, target: Operand, source: Operand, type_name: str) ->
     wanted = [(code.write(item, type_name), a[index]) for index, item in enumerate(targets) if str(item) != "_"]
 
     def run(v: Values, g: Any) -> None:
-        values = [v[entry].copy() for _, entry in wanted]  # a source may be a later destination
+        values = [v[entry].copy() for _, entry in wanted]  # a source register may also be a destination
         for (d, _), value in zip(wanted, values, strict=True):
             v[d][...] = value
 
@@ -61,7 +62,7 @@ def copy(d: int, a: int) -> Op:
 
 
 def read_clock(code: Code, ins: PtxInstruction, type_name: str) -> Op:
-    """Clocks count the turns of a warp (`logical_time.py`)."""
+    """Reads a clock. Clocks count the turns of a warp (`logical_time.py`)."""
     d = code.write(ins.operands[0], type_name)
 
     def run(v: Values, g: Any) -> None:
@@ -78,7 +79,7 @@ def part_type(code: Code, total: str, parts: int) -> str:
 
 
 def pack(code: Code, ins: PtxInstruction, source: Vector) -> Op:
-    """`mov.b32 d, {a, b}`: the first one is the least significant part."""
+    """`mov.b32 d, {a, b}`. The first item is the least significant part."""
     part = part_type(code, ins.opcode[-1], len(source.items))
     sources = [code.read(item, part) for item in source.items]
     d = code.write(ins.operands[0], ins.opcode[-1])
@@ -87,7 +88,7 @@ def pack(code: Code, ins: PtxInstruction, source: Vector) -> Op:
     def run(v: Values, g: Any) -> None:
         columns = [v[entry] for entry in sources]
         out = v[d].view(dtype).reshape(-1, count)
-        # A source may lie in the destination's own row: without a copy it would be overwritten before it is read.
+        # A source may lie in the destination's row. Without a copy it would be overwritten before it is read.
         if any(column.base is not None and np.may_share_memory(column, out) for column in columns):
             columns = [column.copy() for column in columns]
         for index, column in enumerate(columns):
@@ -155,7 +156,7 @@ def convert_one(
         if result[0] in "su":
             found = found.view(dtype)
         elif out.dtype.itemsize > found.dtype.itemsize:
-            found = found.view(f"u{found.dtype.itemsize}")  # a wider register takes the bits
+            found = found.view(f"u{found.dtype.itemsize}")  # a wider register gets the bits
         out[...] = found
 
     return run
@@ -176,11 +177,12 @@ def truncate_or_extend(d: int, a: int, result: str) -> Op:
 def pack_converted(
     code: Code, ins: PtxInstruction, result: str, source: str, rounding: str | None, options: dict[str, bool]
 ) -> Op:
-    """`cvt.rn.f16x2.f32 d, a, b`: a becomes the upper half.  e4m3x2 and e5m2x2 fill 16 bits, also from one f16x2."""
+    """`cvt.rn.f16x2.f32 d, a, b`. a becomes the upper half of d. `e4m3x2` and `e5m2x2` results fill 16 bits, and their
+    source may be a single f16x2."""
     kind = result.removesuffix("x2")
     if kind in {"e4m3", "e5m2"}:
         return pack_fp8(code, ins, kind, source, rounding, options)
-    if source.endswith("x2"):  # f16x2 from e4m3x2, e5m2x2: two bytes of 16 bits
+    if source.endswith("x2"):  # f16x2 from e4m3x2 or e5m2x2, which are two bytes in 16 bits
         a = code.read(ins.operands[1], "u16")
         d = code.write(ins.operands[0], result)
         fp8 = source.removesuffix("x2")
@@ -236,7 +238,8 @@ def unpack_converted(
 
 @instruction("cvt.pack")
 def cvt_pack(code: Code, ins: PtxInstruction) -> Op:
-    """`cvt.pack.sat.convertType.s32{.b32} d, a, b{, c}`: a above b, above the low part of c (PTX ISA "cvt.pack")."""
+    """`cvt.pack.sat.convertType.s32{.b32} d, a, b{, c}` puts a above b, and both above the low part of c (PTX ISA
+    "cvt.pack")."""
     words = ins.opcode[2:]
     kind = words[1]
     if kind not in {"u8", "s8", "u16", "s16"}:
@@ -261,8 +264,8 @@ WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "global": 0, "const":
 
 @instruction("cvta")
 def cvta(code: Code, ins: PtxInstruction) -> Op:
-    """Shared and local addresses are offsets in their windows. Global, const and param addresses are generic
-    already."""
+    """Converts between generic addresses and addresses of a space. Shared and local addresses are offsets in their
+    windows. Global, const and param addresses are already generic."""
     to_space = ins.opcode[1] == "to"
     space = ins.opcode[2 if to_space else 1].split("::")[0]
     type_name = ins.opcode[-1]
@@ -277,7 +280,8 @@ def cvta(code: Code, ins: PtxInstruction) -> Op:
 
 
 def parameter_address(d: int, a: int) -> Op:
-    """All parameters lie below 2^32 of their space, so 32 bits of an address name one. LLVM keeps no more."""
+    """Widens the address of a parameter to a generic one. All parameters lie in the same 2^32 bytes of their space, so
+    the low 32 bits of an address suffice. LLVM keeps no more than 32 bits."""
 
     def run(v: Values, g: Any) -> None:
         first = g.launch.parameter_memory.address

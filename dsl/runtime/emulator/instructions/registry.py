@@ -1,4 +1,4 @@
-"""The table of instructions: from the first words of an opcode to the function that builds its closure."""
+"""The table of instructions. It maps the first words of an opcode to the function that builds a closure for it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ Builder = Callable[[Code, PtxInstruction], Op]
 
 @dataclass(frozen=True)
 class Row:
-    """`effect`: it affects more than its destinations, so under a guard it runs for the guarded lanes only.
+    """An entry of the table. `effect` states that the instruction affects more than its destinations. With a guard,
+    such an instruction runs only for the lanes whose guard holds.
 
-    `sync`: the rendezvous with which the instruction starts ("warp" or "barrier"). `counts`: the counter that it
-    raises.
+    `sync` is the rendezvous with which the instruction starts ("warp" or "barrier"). `counts` is the counter that the
+    instruction raises.
     """
 
     build: Builder
@@ -33,7 +34,7 @@ ROWS: dict[str, Row] = {}
 
 
 def instruction(*names: str, effect: bool = False, sync: str = "", counts: str = "") -> Callable[[Builder], Builder]:
-    """Enters a builder into the table under the first words of its opcodes."""
+    """Enters a builder into the table under `names`, the first words of its opcodes."""
 
     def enter(build: Builder) -> Builder:
         for name in names:
@@ -49,7 +50,7 @@ def row_of(ins: PtxInstruction) -> Row | None:
 
 @lru_cache(maxsize=1024)
 def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
-    """The row of the longest prefix of the opcode that is in the table."""
+    """The row of the longest prefix of the opcode that the table has."""
     for length in range(len(opcode), 0, -1):
         row = ROWS.get(".".join(opcode[:length]))
         if row is not None:
@@ -58,8 +59,8 @@ def row_of_opcode(opcode: tuple[str, ...]) -> Row | None:
 
 
 def merged_by_guard(op: Op, guard: int, negated: bool, written: list[int]) -> Op:
-    """`@p op` for arithmetic: computed for all threads, kept where the guard holds. Part of the lanes would need copies
-    of their operands."""
+    """`@p op` for arithmetic. All threads compute the result, and only the threads whose guard holds keep it. Computing
+    for some of the lanes would need copies of their operands."""
 
     def run(v: Values, g: Any) -> None:
         keep = v[guard] if negated else ~v[guard]
@@ -78,7 +79,7 @@ def merged_by_guard(op: Op, guard: int, negated: bool, written: list[int]) -> Op
 
 
 def restricted_by_guard(op: Op, guard: int, negated: bool, entries: list[int], written: list[int]) -> Op:
-    """`@p op` for accesses to memory: run by the threads whose guard holds."""
+    """`@p op` for accesses to memory. Only the threads whose guard holds run it."""
 
     def run(v: Values, g: Any) -> None:
         active = ~v[guard] if negated else v[guard]
@@ -91,6 +92,7 @@ def restricted_by_guard(op: Op, guard: int, negated: bool, entries: list[int], w
 
 
 def take_modifiers(ins: PtxInstruction, known: set[str]) -> tuple[set[str], list[str]]:
-    """Splits the words after the first into the known modifiers and the rest, mostly types."""
+    """Splits the words after the first into the modifiers that are in `known` and the other words, which are mostly
+    types."""
     words = ins.opcode[1:]
     return {word for word in words if word in known}, [word for word in words if word not in known]

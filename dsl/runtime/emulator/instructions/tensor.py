@@ -1,4 +1,4 @@
-"""mma.sync, ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14): each works on a whole warp."""
+"""mma.sync, ldmatrix, stmatrix and movmatrix (PTX ISA 9.7.14). A whole warp executes each of them together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def register_type(type_name: str) -> str:
 
 
 def by_warps(values: Any, g: Any) -> Any:
-    """[warps, 32]: the values of a register or a constant."""
+    """The values of a register or a constant, as an array [warps, 32]."""
     if len(values) != g.n:
         values = np.broadcast_to(values, g.n)
     return values.reshape(-1, 32)
@@ -81,7 +81,8 @@ def check_form(code: Code, ins: PtxInstruction) -> None:
 
 @instruction("ldmatrix.sync", effect=True, sync="warp")
 def ldmatrix(code: Code, ins: PtxInstruction) -> Op:
-    """Lane l gives the address of row l % 8 of matrix l / 8. Only the addresses of the first 8 x num lanes are used."""
+    """`ldmatrix`. Lane l gives the address of row l % 8 of matrix l / 8. Only the addresses of the first 8 x num lanes
+    are used."""
     check_form(code, ins)
     count, transposed = matrix_count(ins), "trans" in ins.opcode
     d = [code.write(item, "b32") for item in vector_items(ins.operands[0])]
@@ -99,7 +100,7 @@ def ldmatrix(code: Code, ins: PtxInstruction) -> Op:
 
 
 def row_lanes(g: Any, count: int) -> tuple[Any, Any]:
-    """(positions in the group, group) of the lanes whose addresses matter."""
+    """The lanes whose addresses are used: their positions in the group, and a group of them."""
     if count == 4:
         return slice(None), g
     rows = np.flatnonzero((np.arange(g.n) & 31) < 8 * count)
@@ -107,8 +108,8 @@ def row_lanes(g: Any, count: int) -> tuple[Any, Any]:
 
 
 def row_places(g: Any, count: int, memory: Space, address: Any, site: Any, write: bool) -> tuple[SpacePlace, Any]:
-    """(where the rows lie, the lanes that give them). A row that cannot be accessed makes its warp's matrices
-    invalid."""
+    """The places of the matrix rows, and the lanes that give the addresses of the rows. If a row cannot be accessed,
+    all matrices of its warp are invalid."""
     rows, part = row_lanes(g, count)
     try:
         return memory.place(
@@ -138,7 +139,7 @@ def stmatrix(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("movmatrix.sync", effect=True, sync="warp")
 def movmatrix(code: Code, ins: PtxInstruction) -> Op:
-    """Transposes an 8x8 matrix of b16 that is distributed over the warp."""
+    """Transposes an 8x8 matrix of b16 whose elements are distributed over the lanes of the warp."""
     a = code.read(ins.operands[1], "b32")
     d = code.write(ins.operands[0], "b32")
 

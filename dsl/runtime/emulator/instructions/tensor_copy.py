@@ -1,4 +1,4 @@
-"""cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and the groups of their copies (PTX ISA 9.7.9.27)."""
+"""cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and the bulk groups of their copies (PTX ISA 9.7.9.27)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bulk(code: Code, ins: PtxInstruction) -> Op:
         return lambda v, g: g.wave.stores.commit(g)
     if word == "wait_group":
         constant = ins.operands[0]
-        assert isinstance(constant, Integer)  # from 0 on, as the legal forms say
+        assert isinstance(constant, Integer)  # not negative, as the legal forms state
         count = constant.value
         if "read" in ins.opcode:
             return lambda v, g: g.wave.stores.wait_for_reads(g, count)
@@ -37,14 +37,15 @@ def bulk(code: Code, ins: PtxInstruction) -> Op:
 
 
 def shared_addresses(v: Values, g: Any, operand: tuple[int, int]) -> Any:
-    """For each lane, the address that an operand gives in shared memory; generic addresses are converted."""
+    """The address in shared memory that an operand gives for each lane. Generic addresses are converted to offsets in
+    the shared window."""
     base, offset = operand
     address = np.broadcast_to(v[base], g.n).astype(np.int64) + offset
     return np.where(address >= SHARED_WINDOW, address - SHARED_WINDOW, address)
 
 
 class TensorOperands:
-    """The operands of copies in both directions: a part of a tensor, and an address in shared memory."""
+    """The operands of a tensor copy in either direction: a part of a tensor, and an address in shared memory."""
 
     def __init__(
         self,
@@ -55,8 +56,9 @@ class TensorOperands:
         of_pixels: bool = False,
         goes_out: bool = False,
     ):
-        """offsets: of an im2col copy into shared memory. of_pixels: an im2col copy out of it, which has no offsets.
-        Both take only maps with a window. goes_out: out of shared memory."""
+        """`offsets` are the offsets of an im2col copy into shared memory. `of_pixels` marks an im2col copy out of
+        shared memory, which has no offsets. An im2col copy needs a map with a window. `goes_out` marks a copy out of
+        shared memory."""
         assert isinstance(tensor, TensorAddress)
         self.of_pixels, self.goes_out = of_pixels or offsets is not None, goes_out
         self.map, _ = code.address(tensor.map)
@@ -69,8 +71,9 @@ class TensorOperands:
         self.site = code.site
 
     def maps(self, v: Values, g: Any) -> list[tuple[PlacedMap, int | None, Any]]:
-        """Each map, its offset in global memory if it may be written there, and the lanes that name it. Lanes that name
-        no map are reported."""
+        """The maps that the lanes name, as tuples (map, offset, lanes). The offset is the map's offset in global
+        memory, or None if nobody may write the map. The lanes are those that name the map. Lanes that name no valid map
+        are reported."""
         addresses = np.broadcast_to(v[self.map], g.n)
         found = []
         for address in np.unique(addresses).tolist():
@@ -91,7 +94,8 @@ class TensorOperands:
         return found
 
     def found_at(self, address: int, g: Any) -> tuple[PlacedMap, int | None]:
-        """The map at an address. If it may be written there, these lanes must have acquired it (`map_proxy.py`)."""
+        """The map at an address. If the map lies in writable memory, these lanes must have acquired it
+        (`map_proxy.py`)."""
         allocation = g.launch.memory.find(address)
         if allocation is None:
             raise NoMap("is neither that of a parameter of the kernel nor one of global or constant memory")
@@ -105,19 +109,19 @@ class TensorOperands:
         return placed, start
 
     def corners(self, v: Values, g: Any) -> Any:
-        """[lanes, axes]: the coordinates."""
+        """The coordinates of each lane, as an array [lanes, axes]."""
         return np.stack([np.broadcast_to(v[each], g.n) for each in self.coordinates], 1)
 
     def taps(self, v: Values, g: Any) -> Any:
-        """[lanes, spatial axes]: the offsets of an im2col copy, zeros for one out of shared memory; no axes for any
-        other copy."""
+        """The offsets of an im2col copy, as an array [lanes, spatial axes]. A copy out of shared memory has offsets of
+        0. For a copy that is not im2col the array has no columns."""
         offsets = [np.broadcast_to(v[each], g.n) for each in self.offsets]
         none = max(len(self.coordinates) - 2, 0) if self.of_pixels else 0
         return np.stack(offsets, 1) if offsets else np.zeros((g.n, none), np.uint16)
 
     def check_corners(self, placed: PlacedMap, corners: Any, g: Any) -> None:
-        """A TMA box must begin at a multiple of 16 bytes of a row. Elsewhere an H100 refuses the instruction, which no
-        manual states (28 places tried, driver 580.159.04)."""
+        """Reports a TMA box that does not begin at a multiple of 16 bytes of a row. An H100 refuses the instruction for
+        such a box, which no manual states (28 places tried, driver 580.159.04)."""
         first = corners[:, 0].astype(np.int64) * placed.map.element_bytes
         bad = np.flatnonzero(first % UNIT)
         if len(bad):
@@ -126,11 +130,11 @@ class TensorOperands:
             raise BadLanes(first % UNIT != 0)
 
     def boxes(self, placed: PlacedMap, corners: Any, offsets: Any, g: Any) -> list[Box | Pixels]:
-        """The TMA box of each lane. offsets: [lanes, spatial axes] of an im2col copy."""
+        """The TMA box of each lane. `offsets` are the offsets of an im2col copy, as an array [lanes, spatial axes]."""
         self.check_corners(placed, corners, g)
         if placed.map.window is None:
-            # A copy or reduction out with a negative corner is an illegal instruction on an H200 (driver 580.159.04).
-            # Loads take it.
+            # A copy or reduction out of shared memory with a negative corner is an illegal instruction on an H200
+            # (driver 580.159.04). Loads accept a negative corner.
             for lane in np.flatnonzero((corners < 0).any(1)).tolist() if self.goes_out else ():
                 message = (
                     f"a TMA box goes out of shared memory from {corners[lane].tolist()} on, before the first element"
@@ -145,7 +149,7 @@ class TensorOperands:
         return [pixels_at(placed, *each) for each in zip(corners.tolist(), offsets.tolist(), strict=True)]
 
     def starts(self, addresses: Any, g: Any, count: int, write: bool) -> Any:
-        """The offset in the wave's shared memory of each lane's TMA box of `count` bytes."""
+        """The offset of each lane's TMA box in the wave's shared memory. A box has `count` bytes."""
         memory = g.wave.space("shared")
         assert isinstance(memory, SharedSpace)
         rank, address = addresses >> RANK_SHIFT, addresses & (1 << RANK_SHIFT) - 1
@@ -165,9 +169,10 @@ class TensorOperands:
 
 
 def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str:
-    """What is wrong with the first base pixel of an im2col copy, or with its offsets; empty if nothing is.
+    """The error in the first base pixel or in the offsets of an im2col copy. The text is empty if there is no error.
 
-    The ISA does not define a first pixel outside of the window, nor an image before the first one.
+    The ISA does not define a copy whose first pixel lies outside of the window, or whose first image has a negative
+    number.
     """
     window, extents = placed.map.window, placed.map.extents
     assert window is not None
@@ -184,9 +189,10 @@ def pixel_fault(placed: PlacedMap, corner: list[int], offsets: list[int]) -> str
 
 
 def out_fault(placed: PlacedMap, corner: list[int]) -> str:
-    """What an H100 does not do with pixels out of shared memory, which no manual states (45 boxes tried, driver
-    580.159.04). A window that leaves the array, or a TMA box that begins before its channels, is an illegal
-    instruction. If channels end in the middle of 16 bytes, it writes the rest of these."""
+    """The reason why an H100 does not support an im2col copy out of shared memory. The text is empty if it does. No
+    manual states these limits (45 boxes tried, driver 580.159.04). A window that leaves the array is an illegal
+    instruction, and so is a TMA box that begins before the first channel. If the channels end inside a 16-byte unit,
+    the copy writes the rest of the unit."""
     window, channels = placed.map.window, placed.map.extents[0]
     assert window is not None
     for axis, (lower, upper) in enumerate(zip(window.lower, window.upper, strict=True), 1):
@@ -200,9 +206,10 @@ def out_fault(placed: PlacedMap, corner: list[int]) -> str:
 
 
 def load(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [map, {coordinates}], [mbarrier]`: the bytes of the whole TMA box arrive, with zeros outside the array.
+    """`[dst], [map, {coordinates}], [mbarrier]`. The bytes of the whole TMA box arrive, and elements outside the array
+    are zeros.
 
-    An im2col copy has `{offsets}` after these.
+    An im2col copy also has `{offsets}` as the last operand.
     """
     operands = TensorOperands(
         code, ins.operands[1], ins.operands[0], ins.operands[3] if "im2col" in ins.opcode else None
@@ -235,7 +242,8 @@ def load(code: Code, ins: PtxInstruction) -> Op:
 
 
 def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
-    """(lane, rank) for each block of the cluster to which a lane copies: the bits of its mask that are 1."""
+    """Pairs (lane, rank) of a lane and a block of the cluster that gets the lane's copy. The set bits of the lane's
+    mask name these blocks."""
     blocks = g.wave.cluster
     wrong = (masks.astype(np.int64) >> blocks != 0) | (masks == 0)
     if wrong.any():
@@ -253,9 +261,9 @@ def receivers(masks: Any, g: Any, site: Site) -> tuple[Any, Any]:
 
 @instruction("cp.reduce.async.bulk.tensor", effect=True)
 def store(code: Code, ins: PtxInstruction) -> Op:
-    """`[map, {coordinates}], [src]`: elements outside the array are not written.
+    """`[map, {coordinates}], [src]`. Elements outside the array are not written.
 
-    The map states the element type of a reduction.
+    The element type of a reduction comes from the map.
     """
     of_pixels = "im2col_no_offs" in ins.opcode
     operands = TensorOperands(code, ins.operands[0], ins.operands[1], of_pixels=of_pixels, goes_out=True)
@@ -281,7 +289,8 @@ def store(code: Code, ins: PtxInstruction) -> Op:
 
 
 def reduction_of_map(name: str, placed: PlacedMap, g: Any, site: Site) -> BulkReduction | None:
-    """The reduction of a map's elements. None if their type has none, which is reported."""
+    """The reduction `name` for the element type of a map. If the type has no such reduction, this is reported and the
+    result is None."""
     named = placed.map.type
     if named.removesuffix(".ftz") in OF_TYPES[name]:
         return BulkReduction(name, named.removesuffix(".ftz"))

@@ -1,5 +1,5 @@
-"""Tensor maps that a kernel makes: tensormap.replace, tensormap.cp_fenceproxy and the fences of their proxy (PTX ISA
-9.7.9.28, 9.7.13.16 and "membar/fence")."""
+"""Tensor maps that a kernel makes: tensormap.replace, tensormap.cp_fenceproxy, and the fences of the tensormap proxy
+(PTX ISA 9.7.9.28, 9.7.13.16 and "membar/fence")."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELDS_WITH_ORDINAL = {"box_dim", "global_dim", "global_stride", "element_stride
 
 
 def map_places(memory: Space, address: Any, g: Any, site: Any, write: bool) -> SpacePlace:
-    """[lanes · pieces]: where the lanes' maps lie, in pieces of 64 bytes."""
+    """The places of the lanes' maps in pieces of 64 bytes, as an array [lanes · pieces]."""
     for piece in range(PIECES):
         place = memory.place(address + address.dtype.type(piece * ALIGNMENT), ALIGNMENT, g, site, write, None)
     index = place.start + np.arange(g.n) if place.index is None else place.index
@@ -32,7 +32,7 @@ def map_places(memory: Space, address: Any, g: Any, site: Any, write: bool) -> S
 
 @instruction("tensormap.replace", effect=True)
 def replace(code: Code, ins: PtxInstruction) -> Op:
-    """`[addr], {ord,} new_val`: a weak access of the whole map, which it reads and writes."""
+    """`[addr], {ord,} new_val`. The instruction is a weak access that reads and writes the whole map."""
     field, site = ins.opcode[3], code.site
     has_ordinal = field in FIELDS_WITH_ORDINAL
     ordinal = ins.operands[1].value if has_ordinal and isinstance(ins.operands[1], Integer) else 0
@@ -61,8 +61,8 @@ def replace(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("tensormap.cp_fenceproxy", effect=True, sync="warp")
 def copy_and_release(code: Code, ins: PtxInstruction) -> Op:
-    """`[dst], [src], 128`: the lanes of a warp copy a map together, mostly all the same one. It counts as a write of
-    the lowest lane that names the place."""
+    """`[dst], [src], 128`. The lanes of a warp copy maps together, and mostly all lanes name the same map. A copy
+    counts as a write by the lowest lane that names the destination."""
     target, source = code.address(ins.operands[0]), code.address(ins.operands[1])
     site, scope = code.site, scope_of(ins.opcode)
 
@@ -77,7 +77,7 @@ def copy_and_release(code: Code, ins: PtxInstruction) -> Op:
         shared, device = g.wave.space("shared"), g.wave.space("global")
         try:
             read = map_places(shared, sources, g, site, False)
-        except BadLanes as fault:  # reported; the other lanes' maps are copied
+        except BadLanes as fault:  # reported; the other lanes still copy their maps
             if len(rest := np.flatnonzero(~fault.bad)):
                 copy_maps(g.part(rest), sources[rest], targets[rest])
             return
@@ -100,8 +100,7 @@ def copy_and_release(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("fence.proxy.tensormap::generic", effect=True)
 def fence(code: Code, ins: PtxInstruction) -> Op:
-    """A release or an acquire like others, and also one for the proxy of maps: the acquire is of 128 bytes at an
-    address."""
+    """A release or an acquire that also orders the tensormap proxy. The acquire is for the 128 bytes at an address."""
     scope = scope_of(ins.opcode)
     if "release" in ins.opcode:
 

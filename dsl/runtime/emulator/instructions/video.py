@@ -1,4 +1,5 @@
-"""Scalar video instructions: parts of registers, one operation, then a second one or a merge (PTX ISA 9.7.18)."""
+"""Scalar video instructions (PTX ISA 9.7.18). Each does one operation on parts of registers, then a second operation or
+a merge."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ SECOND: dict[str, np.ufunc] = {"add": np.add, "min": np.minimum, "max": np.maxim
 
 
 def field(part: str) -> tuple[int, int]:
-    """(first bit, width) of b0 to b3, h0 and h1."""
+    """The first bit and the width of b0 to b3, h0 or h1."""
     width = 8 if part[0] == "b" else 16
     return int(part[1]) * width, width
 
@@ -34,13 +35,13 @@ def limits(signed: bool, width: int) -> tuple[int, int]:
 
 
 def extended(bits: Any, signed: bool, width: int) -> Any:
-    """The low bits as numbers, in int64."""
+    """The low `width` bits as a number, in int64."""
     bits = bits.astype(np.int64) & ((1 << width) - 1)
     return (bits ^ 1 << (width - 1)) - (1 << (width - 1)) if signed else bits
 
 
 def part_reader(code: Code, operand: Operand, type_name: str) -> Callable[[Values], Any]:
-    """A function that gives a source, or a part of it, extended according to its type."""
+    """A function that returns a source register, or a part of it, extended according to its type."""
     start, width = field(operand.part) if isinstance(operand, Part) else (0, 32)
     entry = code.read(operand.register if isinstance(operand, Part) else operand, "u32")
     signed = type_name[0] == "s"
@@ -49,7 +50,8 @@ def part_reader(code: Code, operand: Operand, type_name: str) -> Callable[[Value
 
 @instruction(*OPERATIONS)
 def video(code: Code, ins: PtxInstruction) -> Op:
-    """The operation is exact. `.sat` clamps it to the type of d, or of the part of d into which it is merged."""
+    """A video instruction. Its operation is exact. `.sat` clamps the result to the type of d, or to the part of d that
+    gets the result."""
     d_type, a_type, b_type = ins.opcode[1:4]
     operation, words = OPERATIONS[ins.opcode[0]], ins.opcode[4:]
     target = ins.operands[0]

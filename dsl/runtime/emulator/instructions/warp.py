@@ -1,6 +1,8 @@
-"""What a warp does together: shfl, vote, match, redux, elect, bar.warp.sync (PTX ISA 9.7.9.6, 9.7.13).
+"""Instructions that the lanes of a warp execute together: shfl, vote, match, redux, elect, bar.warp.sync (PTX ISA
+9.7.9.6, 9.7.13).
 
-Each of these starts its basic block: the lanes that it names have met when the closure runs (`rendezvous.py`).
+Each of these instructions starts a basic block. When its closure runs, the lanes that its mask names have met
+(`rendezvous.py`).
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
 def results(code: Code, operand: Operand, type_name: str) -> tuple[int, int | None]:
-    """`d|p` or `d`."""
+    """The entries of a destination `d|p` or `d`. The entry of p is None if there is no p."""
     if isinstance(operand, Pair):
         return code.write(operand.first, type_name), code.write(operand.second, "pred")
     return code.write(operand, type_name), None
 
 
 def source_lanes(mode: str, lane: Any, b: Any, c: Any) -> tuple[Any, Any]:
-    """(source lane, is it in range) by the formulas of PTX ISA "shfl.sync"."""
+    """The source lane of each lane, and whether it is in range, by the formulas of PTX ISA "shfl.sync"."""
     clamp, segment = c & 31, (c >> 8) & 31
     highest = (lane & segment) | (clamp & ~segment)
     lowest = lane & segment
@@ -58,10 +60,10 @@ def shfl(code: Code, ins: PtxInstruction) -> Op:
 
     def run(v: Values, g: Any) -> None:
         is_fixed = len(v[b]) == len(v[c]) == len(v[mask]) == 1 and g.n > 1
-        # The usual case: the source lanes are one table for all warps.
+        # The usual case. All warps have the same table of source lanes.
         if is_fixed and g.whole and int(v[mask][0]) == 0xFFFFFFFF:
             source, valid = source_lanes(mode, LANE, v[b].astype(np.int64), v[c].astype(np.int64))
-            table = np.broadcast_to(v[a], g.n).reshape(-1, 32)  # a constant is one value for all
+            table = np.broadcast_to(v[a], g.n).reshape(-1, 32)  # a constant has one value for all lanes
             v[d].reshape(-1, 32)[...] = table.take(source, axis=1)
             if p is not None:
                 v[p].reshape(-1, 32)[...] = valid
@@ -80,7 +82,7 @@ def shfl(code: Code, ins: PtxInstruction) -> Op:
 
 
 def check_sources(g: Any, mask: Any, source: Any, site: Any) -> None:
-    """A source lane must be in the mask and take part."""
+    """Reports source lanes that the mask does not name or that do not take part."""
     outside = (mask >> source.astype(np.uint32)) & np.uint32(1) == 0
     if outside.any():
         lane = int(np.flatnonzero(outside)[0])
@@ -95,12 +97,13 @@ def check_sources(g: Any, mask: Any, source: Any, site: Any) -> None:
 
 
 def ballot(g: Any, flags: Any) -> Any:
-    """[warps]: a bit for each lane whose flag is set."""
+    """A word for each warp, with a bit for each lane whose flag is set."""
     return (g.by_warp(flags.astype(np.uint32), 0) * BITS).sum(1, dtype=np.uint32)
 
 
 def members(g: Any, mask: Any) -> tuple[Any, Any]:
-    """(team of each lane, number of teams): lanes with the same warp and mask are a team and execute together."""
+    """The team of each lane, and the number of teams. Lanes of one warp with equal masks are a team and execute
+    together."""
     _, rows = g.warp_rows()
     if g.whole and len(mask) == 1:
         return rows, g.n // 32
@@ -110,7 +113,7 @@ def members(g: Any, mask: Any) -> tuple[Any, Any]:
 
 
 def team_ballot(g: Any, flags: Any, mask: Any) -> Any:
-    """For each lane, the bits of the set flags of its team."""
+    """A word for each lane, with a bit for each lane of its team whose flag is set."""
     if g.whole and len(mask) == 1:
         return np.repeat(ballot(g, flags), 32)
     teams, count = members(g, mask)
@@ -190,7 +193,7 @@ def redux(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("activemask")
 def activemask(code: Code, ins: PtxInstruction) -> Op:
-    """The lanes that run together with this one now."""
+    """A word with a bit for each lane that runs together with this lane now."""
     d = code.write(ins.operands[0], "b32")
 
     def run(v: Values, g: Any) -> None:
@@ -201,7 +204,7 @@ def activemask(code: Code, ins: PtxInstruction) -> Op:
 
 @instruction("elect.sync", effect=True, sync="warp")
 def elect(code: Code, ins: PtxInstruction) -> Op:
-    """The lowest named lane is elected. The ISA leaves the choice open."""
+    """Elects the lowest lane of the mask. The ISA leaves the choice open."""
     mask = code.meet(ins.operands[1])
     d, p = results(code, ins.operands[0], "b32")
 

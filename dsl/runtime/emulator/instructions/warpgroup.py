@@ -1,4 +1,4 @@
-"""wgmma: MMAs of four warps, whose operands lie in shared memory (PTX ISA 9.7.15), and setmaxnreg."""
+"""wgmma (PTX ISA 9.7.15) and setmaxnreg. wgmma is an MMA of four warps whose operands lie in shared memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from .memory_access import vector_items
 from .registry import instruction
 from .tensor import by_warps
 
-# Rows of the 64 of an MMA whose accumulators each of its warps has.
+# An MMA has 64 rows, and each of its four warps holds the accumulators of this many rows.
 ROWS = 16
-# Places of operands that a wave keeps: six stages of two operands of four instructions are 48.
+# A wave caches the places of at most this many operands. Six pipeline stages with four instructions of two operands
+# need 48.
 MOST_PLACES = 64
 
 
@@ -40,7 +41,7 @@ def commit(code: Code, ins: PtxInstruction) -> Op:
 @instruction("wgmma.wait_group", effect=True, sync="warp")
 def wait(code: Code, ins: PtxInstruction) -> Op:
     constant = ins.operands[0]
-    assert isinstance(constant, Integer)  # from 0 on, as the legal forms say
+    assert isinstance(constant, Integer)  # not negative, as the legal forms state
     count = constant.value
     code.record.product = WarpgroupStep("wait", left=count)
     return lambda v, g: g.wave.products.wait(g, count)
@@ -49,26 +50,28 @@ def wait(code: Code, ins: PtxInstruction) -> Op:
 @instruction("setmaxnreg", effect=True, sync="warp")
 def set_registers(code: Code, ins: PtxInstruction) -> Op:
     constant = ins.operands[0]
-    assert isinstance(constant, Integer)  # a multiple of 8, as the legal forms say
+    assert isinstance(constant, Integer)  # a multiple of 8, as the legal forms state
     count, more, site = constant.value, "inc" in ins.opcode, code.site
     return lambda v, g: g.wave.register_counts.set(g, site, count, more)
 
 
 class DescribedOperand:
-    """An operand of an MMA in shared memory. rows: those of all four warps. own: those that one warp reads."""
+    """An operand of an MMA that lies in shared memory. `rows` is the number of rows that the four warps read together.
+    `own` is the number of rows that a single warp reads."""
 
     def __init__(self, rows: int, own: int, k: int, type_name: str, across: bool, entry: int):
         self.rows, self.own, self.k, self.type, self.across, self.entry = rows, own, k, type_name, across, entry
 
     def read(self, v: Values, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
-        """[tiles, own rows, k] values, and which tile each warp reads. Adds what was read to the sources."""
+        """The values of the tiles, as an array [tiles, own rows, k], and the tile that each warp reads. Appends the
+        places that the warps read to `sources`."""
         given = by_warps(v[self.entry], g)
         if (given != given[:, :1]).any():
             lane = int(np.flatnonzero((given != given[:, :1]).ravel())[0])
             g.launch.report(Kind.MISSING_LANE, "threads of a warp give different matrix descriptors", g, lane, site)
         descriptors = given[:, 0]
         rests = rest_of(descriptors)
-        # Descriptors mostly differ in their start only: then one pattern serves all warps.
+        # Mostly the descriptors differ only in their start. Then all warps share one pattern.
         if (rests == rests[0]).all():
             return self.part(descriptors, int(rests[0]), np.arange(len(descriptors)), g, site, sources)
         which = np.empty(len(descriptors), np.int64)
@@ -81,12 +84,12 @@ class DescribedOperand:
         return np.concatenate(made), which
 
     def part(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any, sources: list[Any]) -> tuple[Any, Any]:
-        """The same for warps whose descriptors differ in their start only."""
+        """The result of `read` for the warps `chosen`, whose descriptors differ only in their start."""
         tile, places = self.places(descriptors, rest, chosen, g, site)
         memory, lanes = g.wave.space("shared"), (32 * chosen[:, None] + np.arange(32)).ravel()
         assert memory.shadow is not None
         part = g if len(lanes) == g.n else g.part(lanes)
-        # If one copy has filled the whole tile, what holds for its first 32 chunks of 128 holds for the others.
+        # If a single copy has filled the whole tile, a check of the first 32 of its 128 chunks is enough.
         is_even = len(places) > 1 and memory.shadow.is_even(tile.units_of_warps[tile.first], CHUNK)
         for place in places[:1] if is_even else places:
             memory.shadow.access(PLAIN_READ, place, part, site, record=False)
@@ -97,8 +100,8 @@ class DescribedOperand:
         return self.values(raw), tile.which
 
     def places(self, descriptors: Any, rest: int, chosen: Any, g: Any, site: Any) -> tuple[TilePlace, list[SpacePlace]]:
-        """What these warps read, and the same as places that all lanes read at once, a chunk each. It is kept by
-        descriptors, as a pipeline returns to its stages."""
+        """The tiles that these warps read, and the same chunks as places where each lane reads one chunk. The result is
+        cached by descriptors, as a pipeline reuses its stages."""
         warps = g.index()[::32][chosen] // 32
         kept, key = g.wave.products.places, (self, descriptors.tobytes(), warps.tobytes())
         if key not in kept:
@@ -121,13 +124,14 @@ class DescribedOperand:
         part = g.part((first_lanes[:, None] + np.arange(32)).ravel())
         places, count = [], addresses.shape[1]
         for first in range(0, count, 32):
-            # The last place repeats the last chunk, so that each lane has one.
+            # The last place repeats the last chunk, so that each lane has a chunk.
             at = np.minimum(np.arange(first, first + 32), count - 1)
             places.append(memory.place(addresses[:, at].ravel().astype(np.uint32), CHUNK, part, site, False, None))
         return TilePlace.of(warps, (slots[:, None] * memory.arena + addresses) // CHUNK), places
 
     def chunks(self, found: Pattern, warp: Any) -> Any:
-        """[warps, chunks]: offsets of the chunks that each warp reads. Of A these are its own 16 rows of 64."""
+        """The offsets of the chunks that each warp reads, as an array [warps, chunks]. A warp reads only its own 16 of
+        the 64 rows of A."""
         chunks = found.chunks
         if self.own == self.rows:
             return np.broadcast_to(chunks.ravel(), (len(warp), chunks.size))
@@ -138,7 +142,7 @@ class DescribedOperand:
         return parts[warp]
 
     def values(self, raw: Any) -> Any:
-        """[tiles, chunks, 2] words of 64 bits as numbers, [tiles, own rows, k]."""
+        """Converts words of 64 bits, an array [tiles, chunks, 2], to numbers, an array [tiles, own rows, k]."""
         words = np.ascontiguousarray(raw).view(np.uint32).reshape(len(raw), -1)
         if not self.across:
             return matrix.values_of(words.reshape(len(raw), self.own, -1), self.type)
@@ -148,7 +152,7 @@ class DescribedOperand:
 
 @instruction("wgmma.mma_async", effect=True, sync="warp", counts="mma")
 def multiply(code: Code, ins: PtxInstruction) -> Op:
-    """D = A B + D, or A B if scale-d is false. Each warp has 16 of the 64 rows."""
+    """`wgmma.mma_async`: D = A B + D, or D = A B if scale-d is false. Each warp has 16 of the 64 rows."""
     words = [word for word in ins.opcode[4:] if word != "satfinite"]
     m, n, k = matrix.parse_shape(words[0])
     d_type, a_type, b_type = words[1:4]
@@ -159,7 +163,7 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
     start, sums = [code.read(item, register) for item in items], [code.write(item, register) for item in items]
     in_registers = isinstance(ins.operands[1], Vector)
     rest = [getattr(operand, "value", None) for operand in ins.operands[4:]]
-    across = rest[2:]  # after the signs; for A only if it lies in shared memory
+    across = rest[2:]  # these follow the signs; A has one only if it lies in shared memory
     a_across, b_across = (bool(across[0]), bool(across[1])) if len(across) == 2 else (False, bool(across[-1:] == [1]))
     fragments = vector_items(ins.operands[1]) if in_registers else ()
     a_registers = [code.read(item, "b32") for item in fragments]
@@ -178,7 +182,7 @@ def multiply(code: Code, ins: PtxInstruction) -> Op:
         sources: list[Any] = []
         key = by_warps(v[b_entry], g)[:, 0].copy()
         if left is not None:
-            # An odd factor, so that A and B do not cancel if their descriptors are equal.
+            # The factor 3 is odd, so that A and B do not cancel if their descriptors are equal.
             key ^= by_warps(v[left.entry], g)[:, 0] * np.uint64(3)
         g.wave.products.note(g, site, key)
         try:

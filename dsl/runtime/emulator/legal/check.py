@@ -31,13 +31,13 @@ from .operands import BYTES, FormMismatch, RegisterScope, check_operands
 from .order import in_order
 from .wide import split_wide
 
-# Modifiers that need a later target or version than the oldest form that has them. A key with an instruction in front
-# counts for that instruction, in place of the key without. For 490 forms, 23 targets and 30 versions the table agrees
+# Modifiers that need a later target or version than the oldest form that has the modifier. A key with an instruction's
+# name takes precedence over the same key without a name. For 490 forms, 23 targets and 30 versions the table agrees
 # with ptxas 13.5.
 WORD_NEEDS: dict[str, FormNeed] = {
     "shared::cluster": FormNeed("sm_90", (7, 8)),
     "shared::cta": FormNeed("", (7, 8)),
-    "cp.async.ca shared::cta": FormNeed("", (7, 0)),  # ptxas requires no later version than the instruction's
+    "cp.async.ca shared::cta": FormNeed("", (7, 0)),  # ptxas requires no later version than for the instruction
     "cp.async.cg shared::cta": FormNeed("", (7, 0)),
     "param::entry": FormNeed("", (8, 3)),
     "param::func": FormNeed("", (8, 3)),
@@ -59,7 +59,7 @@ WORD_NEEDS: dict[str, FormNeed] = {
 
 
 def word_needs(opcode: tuple[str, ...]) -> Iterator[FormNeed]:
-    """What the modifiers of an opcode need."""
+    """The targets and versions that the modifiers of an opcode need."""
     roots = (*(f"{'.'.join(opcode[:count])} " for count in (3, 2, 1)), "")
     for word in opcode:
         found = next((WORD_NEEDS[root + word] for root in roots if root + word in WORD_NEEDS), None)
@@ -93,7 +93,7 @@ def table() -> FormTable:
 
 @cache
 def forms_of(name: str) -> tuple[tuple[LegalForm, dict[str, str]], ...]:
-    """The forms that an opcode matches, each with the words that its names stand for."""
+    """The forms that match an opcode. Each form comes with a dict from its letters to the words that they stand for."""
     found = []
     for form in table().forms.get(name.split(".")[0], []):
         match = form.regex.fullmatch(name)
@@ -104,7 +104,7 @@ def forms_of(name: str) -> tuple[tuple[LegalForm, dict[str, str]], ...]:
 
 @cache
 def usual_order(opcode: tuple[str, ...]) -> tuple[str, ...]:
-    """The words of an opcode in the order of the table; unchanged if no form has them."""
+    """The words of an opcode in the order of the table. The opcode is unchanged if no form has the same words."""
     if forms_of(".".join(opcode)):
         return opcode
     found = (in_order(form, opcode) for form in table().forms.get(opcode[0], []))
@@ -112,7 +112,7 @@ def usual_order(opcode: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def specials() -> dict[str, str]:
-    """The special registers, with the widths in bytes in which they can be read."""
+    """The special registers. The value of a name lists the widths in bytes with which the register can be read."""
     found = dict.fromkeys(THREAD_SPECIALS | LAUNCH_SPECIALS, "4")
     for axis in "xyz":
         found |= {f"%{name}.{axis}": "2 4" for name in ("tid", "ntid", "ctaid", "nctaid")}
@@ -121,14 +121,14 @@ def specials() -> dict[str, str]:
 
 
 def check_module(module: PtxModule) -> None:
-    """Raises `PtxError` at the first instruction that is not legal. Puts the words of each opcode in the order of the
-    table, which the emulator relies on."""
+    """Raises `PtxError` at the first instruction that is not legal. Also puts the words of each opcode in the order of
+    the table, since the emulator relies on this order."""
     shared = {name: variable.space for name, variable in module.variables.items()}
     for function in module.functions.values():
         split_wide(function, module)
         scope = scope_of(function, shared, set(module.functions))
         check_labels(function, scope)
-        # Unrolled code repeats kinds of operands: of a thousand such instructions one is checked.
+        # Unrolled code repeats instructions of one kind. Of a thousand such instructions only the first is checked.
         legal: set[tuple] = set()
         for index, item in enumerate(function.body):
             if isinstance(item, PtxInstruction):
@@ -142,14 +142,14 @@ def check_module(module: PtxModule) -> None:
 
 
 def kinds_of(ins: PtxInstruction, scope: RegisterScope) -> tuple | None:
-    """All that the check of an instruction depends on, if its operands are registers, numbers and addresses in
-    registers; else None. Instructions of one kind are checked once."""
-    if ins.opcode[0] in {"bra", "brx", "call"}:  # their operands are labels and functions
+    """A tuple of all that the check of an instruction depends on. Instructions with equal tuples are checked once. The
+    result is None if an operand is neither a register, nor a number, nor an address in a register."""
+    if ins.opcode[0] in {"bra", "brx", "call"}:  # the operands are labels and functions
         return None
     registers = scope.registers
     kinds: list[object] = [ins.opcode, "" if ins.guard is None else registers.get(ins.guard.name)]
     for operand in ins.operands:
-        if isinstance(operand, Register):  # as most are
+        if isinstance(operand, Register):  # the most frequent case
             if (kind := registers.get(operand.name)) is None:
                 return None
             kinds.append(kind)
@@ -227,18 +227,18 @@ def check_instruction(ins: PtxInstruction, scope: RegisterScope, module: PtxModu
             return
         except FormMismatch as mismatch:
             reasons.append(str(mismatch))
-    # Several forms may match the opcode, of which the nearest one gives the reason.
+    # Several forms may match the opcode. The error gives the reason of the nearest form.
     raise error(min(reasons, key=nearness))
 
 
 def nearness(reason: str) -> int:
-    """The order of reasons: first that of a form that fits except for its target, last that of a form with another
-    number of operands."""
+    """The rank of a reason for a mismatch. The lowest rank is for a form that fits except for its target. The highest
+    is for a form with another number of operands."""
     return 0 if reason.startswith("it needs") else 2 if reason.startswith("it takes") else 1
 
 
 def known_forms(known: list[LegalForm], opcode: tuple[str, ...]) -> str:
-    """In words, the forms that share most words with the opcode."""
+    """A text that names the forms that share most words with the opcode."""
     words = set(opcode)
     ranked = sorted(known, key=lambda form: -len(words & set(re.findall(r"[\w:]+", form.pattern))))
     shown = list(dict.fromkeys(form.pattern for form in ranked[:2]))
@@ -246,7 +246,7 @@ def known_forms(known: list[LegalForm], opcode: tuple[str, ...]) -> str:
 
 
 def check_needs(needs: tuple[FormNeed, ...], module: PtxModule) -> None:
-    """Raises `FormMismatch` if a module has none of the targets with their versions."""
+    """Raises `FormMismatch` if none of `needs` is met by the module's target and version."""
     known = [each for each in needs if not each.target or not module.target or runs_on(each.target, module.target)]
     if needs and not known:
         targets = [each.target + ("" if each.target.endswith("a") else " or later") for each in needs]
@@ -281,7 +281,7 @@ def check_call(ins: PtxInstruction, scope: RegisterScope, module: PtxModule, err
 
 
 def unfit(formal: Variable, actual: Operand, scope: RegisterScope, is_result: bool) -> str:
-    """Why this cannot be an argument or a result; empty if it can."""
+    """The reason why `actual` cannot be an argument or a result. The text is empty if it can."""
     if isinstance(actual, Integer | Float):
         return f"the constant {actual} cannot be a result" if is_result else ""
     if not isinstance(actual, Register):
@@ -298,12 +298,12 @@ def unfit(formal: Variable, actual: Operand, scope: RegisterScope, is_result: bo
 
 
 def all_forms() -> list[LegalForm]:
-    """The whole table."""
+    """The forms of the whole table."""
     return [form for forms in table().forms.values() for form in forms]
 
 
 def choices_of(pattern: str) -> list[list[str]]:
-    """The parts of an opcode pattern, each with the texts that it may be."""
+    """The parts of an opcode pattern. Each part is the list of texts that may stand for it."""
     choices = []
     for part in re.findall(r"\{[^}]*\}|[^{]+", pattern):
         pieces = re.split(r"[A-Z]?\[([^\]]*)\]", part.strip("{}"))

@@ -1,4 +1,4 @@
-"""The notation of the legal forms of instructions, and how an opcode is matched with them.
+"""The notation for the legal forms of instructions, and the match of an opcode with a form.
 
 A form is one line, modelled on the syntax boxes of the PTX ISA:
 
@@ -6,28 +6,28 @@ A form is one line, modelled on the syntax boxes of the PTX ISA:
 add{.[rn rz rm rp]}{.ftz}{.sat}.T[f32]  : =T T T          : sm_20 1.0
 ```
 
-In the opcode `{…}` is optional, `[a b]` is one of several words, `T[a b]` gives the word a name. The operands stand
-after the first colon. After the second stands what the form needs: the target, then the PTX version.
-`sm_89 8.1 | sm_90 7.8` means either of two. `sm_90a` is this target alone, `sm_100f` any target with a letter from this
-number on. An operand is
+In the opcode, `{…}` is optional, `[a b]` is one of several words, and `T[a b]` names the chosen word T. The operands
+stand after the first colon. The needs of the form stand after the second colon: the target, then the PTX version.
+`sm_89 8.1 | sm_90 7.8` means either of two targets with its version. `sm_90a` means this target alone. `sm_100f` means
+any target with a letter and this number or a higher one. An operand is
 
-    T  u32     a register or constant of a type (a name from the opcode, or a type)
-    =T         a destination;  =_T may be `_`;  =T|pred has a second one, =T|pred? may have it
+    T  u32     a register or constant of this type (T is a letter that names a word of the opcode)
+    =T         a destination;  =_T may be `_`;  =T|pred has a second destination, =T|pred? may have it
     ~T         the register may be wider than the type (PTX ISA 9.4.1)
-    T*4  T*V   a vector of so many registers (V a name from the opcode; without a word, one register; with the shape
-               m64n16k16 of an MMA, a thread's accumulators)
-    &T         what `mov` takes: also a special register (as in %T), a symbol (as in +T)
-    <T         a vector of two or four parts that make up one T
+    T*4  T*V   a vector of so many registers. If the opcode has no word for the letter V, it is one register. If the
+               word is the shape of an MMA, such as m64n16k16, the registers are a thread's accumulators
+    &T         a source of `mov`: also a special register (as in %T) or a symbol (as in +T)
+    <T         a vector of two or four parts that make up a T
     !          a predicate, perhaps negated
-    @ @shared  an address, in the opcode's space or in this one
-    @tensor*D  the address of a tensor's map, and as many coordinates as the word D of the opcode has dimensions
-    offsets*D  a vector of elements between pixels along the spatial axes, of a tensor of D dimensions
-    #  #4,-8   an integer constant, or one of these
-    -T*4       each register by itself is a T, and none is `_`
+    @ @shared  an address in the opcode's space, or in the space after @
+    @tensor*D  the address of a tensor map, and as many coordinates as the word D of the opcode states
+    offsets*D  a vector of offsets in pixels, one for each spatial axis of a tensor of D dimensions
+    #  #4,-8   an integer constant, or one of the listed constants
+    -T*4       each register of the vector is a T, and none is `_`
     i32  i64   an integer or bits of this width
-    label, table  names of the function;  barrier, threads, size, bulk, mask, byte, special and so on: see `operands.py`
-    *T         a register only;  ^T  also a part of one, =^T only a part
-    ?…         optional, with all that follow;  P?T is there if the opcode has P
+    label, table  names in the function;  barrier, threads, size, bulk, mask, byte, special and so on: see `operands.py`
+    *T         a register only;  ^T  also a part of a register, =^T only a part
+    ?…         this operand and all that follow are optional;  P?T is present if the opcode has P
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class OperandSlot:
 
 @dataclass(frozen=True)
 class OpcodePart:
-    """A part of an opcode: one of some words, or, if it is optional, parts that may be missing together."""
+    """A part of an opcode. Either it is one word out of `words`, or it is optional and consists of the parts
+    `inner`."""
 
     words: frozenset[str] = frozenset()
     inner: tuple[OpcodePart, ...] = ()
@@ -73,7 +74,8 @@ class OpcodePart:
 
 
 class FormNeed(NamedTuple):
-    """A target (empty: any), and the first version of PTX that has the form or the word there."""
+    """A target, and the first PTX version that has the form or the modifier on this target. An empty target means any
+    target."""
 
     target: str
     version: tuple[int, int]
@@ -90,7 +92,7 @@ class LegalForm:
 
     @property
     def target(self) -> str:
-        """The first target that has the form; empty if all do."""
+        """The first target that has the form. It is empty if all targets have it."""
         return self.needs[0].target if self.needs else ""
 
     @cached_property
@@ -143,7 +145,7 @@ def slot(text: str) -> OperandSlot:
 
 
 def need(text: str) -> FormNeed:
-    """Reads `sm_90 7.8`, of which either may be missing."""
+    """Reads a text like `sm_90 7.8`. The target or the version may be missing."""
     words = text.split()
     target = next((word for word in words if word.startswith("sm_")), "")
     major, minor = next((word for word in words if word[0].isdigit()), "1.0").split(".")
@@ -152,7 +154,7 @@ def need(text: str) -> FormNeed:
 
 @dataclass
 class FormTable:
-    """All forms, by the first word of the opcode."""
+    """The legal forms, by the first word of the opcode."""
 
     forms: dict[str, list[LegalForm]] = field(default_factory=dict)
 
@@ -170,7 +172,8 @@ class FormTable:
 
 
 def vector_size(word: str, kind: str) -> int:
-    """Registers of a vector. `word` is a number, v4, or the shape of an MMA of four warps, 128 threads."""
+    """Number of registers of a vector. `word` is a number, `v4` or similar, or the shape of an MMA that four warps (128
+    threads) execute."""
     if word[0] == "m":
         rows, columns = (int(extent) for extent in word[1:].split("k")[0].split("n"))
         return rows * columns // 128 // (2 if kind == "f16x2" else 1)
@@ -178,14 +181,14 @@ def vector_size(word: str, kind: str) -> int:
 
 
 def number_of(target: str) -> int:
-    """The number of a target: 90 of sm_90a."""
+    """The number in the name of a target, for example 90 for sm_90a."""
     digits = "".join(filter(str.isdigit, target))
     return int(digits) if digits else 0
 
 
 def runs_on(needed: str, target: str) -> bool:
-    """Whether code for a target runs on another. A target with a letter has what its number has. Code for an `a` runs
-    on that target alone, code for an `f` also on later ones with a letter."""
+    """Whether code for the target `needed` runs on `target`. A target with a letter runs all code for its number. Code
+    for an `a` target runs on that target alone. Code for an `f` target also runs on later targets with a letter."""
     if needed.endswith("a"):
         return needed == target
     has_letter = target[-1:].isalpha() or not needed.endswith("f")

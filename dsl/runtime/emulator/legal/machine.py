@@ -35,14 +35,14 @@ MACROS = {
     "MAPSPACE": "{.[global shared::cta]}.b1024",
     "STORED": "{.[shared::cluster]}.mbarrier::complete_tx::bytes",
     "REDUCED": "red.async.relaxed.cluster{.[shared::cluster]}.mbarrier::complete_tx::bytes",
-    # Registers of setmaxnreg: 24 to 256, in eights.
+    # The register counts of setmaxnreg are the multiples of 8 from 24 to 256.
     "COUNTS": ",".join(map(str, range(24, 257, 8))),
     "F8": "[e4m3 e5m2]",
     "SCOPES": "{.[cta cluster gpu sys]}",
     "GENERIC": "{.[global shared shared::cta shared::cluster]}",
 }
 
-# Columns N of wgmma: of float types, and of integer types (PTX ISA, "wgmma.mma_async", shapes).
+# The columns N of wgmma, for float types and for integer types (PTX ISA, "wgmma.mma_async", shapes).
 EIGHTS = range(8, 257, 8)
 SIXTEENS = (8, 16, 24, *range(32, 257, 16))
 MACROS |= {f"N{k}": " ".join(f"m64n{n}k{k}" for n in EIGHTS) for k in (8, 16)}

@@ -28,28 +28,29 @@ BYTES = {
     **{"tf32": 4, "e4m3x2": 2, "e5m2x2": 2, "i32": 4, "i64": 8},
 }
 VECTOR_SPECIALS = {f"%{name}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid")}
-# Types whose operands are registers only.
+# Operands of these types must be registers.
 HALVES = {"f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "tf32", "e4m3x2", "e5m2x2"}
 MOST_COUNT = (1 << 20) - 1  # arrivals at an mbarrier (PTX ISA 9.7.13.15.2)
-# Bytes of a copy: the largest multiple of 16 that an mbarrier can count. ptxas 13.0 refuses a larger constant.
+# Most bytes of a bulk copy. This is the largest multiple of 16 that an mbarrier can count. ptxas 13.0 refuses a larger
+# constant.
 MOST_BULK = (1 << 20) - 16
-INTEGERS = {"i32", "i64"}  # of either sign, or bits
+INTEGERS = {"i32", "i64"}  # integers with or without a sign, or bits
 
 
-# By letter of a form, the word of the instruction's opcode.
+# The word of the instruction's opcode for each letter of a form.
 Words = dict[str, str]
 NumberCheck = Callable[[Integer | Float, PtxInstruction], None]
 
 
 @dataclass
 class RegisterScope:
-    """What the names of one function stand for."""
+    """The names of one function and their meanings."""
 
     registers: dict[str, str]
-    spaces: dict[str, str]  # of variables and parameters
-    sizes: dict[str, int] = field(default_factory=dict)  # of parameters, in bytes
-    inputs: set[str] = field(default_factory=set)  # formal parameters that only `ld.param` may name
-    outputs: set[str] = field(default_factory=set)  # and those that only `st.param` may name
+    spaces: dict[str, str]  # the space of each variable and parameter
+    sizes: dict[str, int] = field(default_factory=dict)  # the size of each parameter, in bytes
+    inputs: set[str] = field(default_factory=set)  # only `ld.param` may name these formal parameters
+    outputs: set[str] = field(default_factory=set)  # only `st.param` may name these formal parameters
     labels: set[str] = field(default_factory=set)
     tables: set[str] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
@@ -57,18 +58,18 @@ class RegisterScope:
 
 
 class FormMismatch(Exception):
-    """Why an operand does not fit a form."""
+    """The reason why an operand does not fit a form."""
 
 
 def agree(held: str, wanted: str, wider: bool) -> bool:
-    """May a register of one type stand where another is required? Bits agree with all types, integers with each
-    other."""
+    """Whether a register of type `held` fits an operand of type `wanted`. Bits fit all types, and integers fit all
+    integers. `wider` allows a register that is wider than the operand."""
     if "pred" in (held, wanted):
         return held == wanted
     if BYTES[held] < BYTES[wanted] or (BYTES[held] > BYTES[wanted] and not wider):
         return False
-    # Registers of these types are declared as bits. Only .f16 and .f16x2 are also register types, and an .f16x2 may
-    # hold packed integers.
+    # Registers of these types are declared as bits. Of these types only .f16 and .f16x2 are register types, and an
+    # .f16x2 may hold packed integers.
     if wanted in HALVES:
         return (
             (held[0] == "b" and held[:2] != "bf")
@@ -89,7 +90,7 @@ def agree(held: str, wanted: str, wider: bool) -> bool:
 
 
 def check_operands(ins: PtxInstruction, form: LegalForm, words: dict[str, str], scope: RegisterScope) -> None:
-    """Raises `FormMismatch` for the first operand that does not fit."""
+    """Raises `FormMismatch` for the first operand that does not fit the form."""
     slots = [slot for slot in form.slots if not slot.when or words.get(slot.when)]
     least = sum(not slot.optional for slot in slots)
     if not least <= len(ins.operands) <= len(slots):
@@ -110,7 +111,7 @@ def check_operands(ins: PtxInstruction, form: LegalForm, words: dict[str, str], 
 
 
 def check_converted(name: str, space: str, scope: RegisterScope) -> None:
-    """`cvta.space d, name`: a variable must lie in that space."""
+    """Checks `cvta.space d, name`. A variable must lie in the named space."""
     lies = scope.spaces.get(name, "" if name in scope.functions else space)
     if name not in scope.registers and lies != space:
         raise FormMismatch(f"{name} lies in .{lies}, not in .{space}" if lies else f"{name} is a function")
@@ -159,7 +160,7 @@ def check_named(operand: Operand, names: Collection[str], what: str) -> None:
         raise FormMismatch(f"unknown {what} {operand}")
 
 
-# Checks of operands that are no values.
+# Checks of operands that are not values.
 SPECIAL: dict[str, Callable[[Operand, OperandSlot, Words, RegisterScope, PtxInstruction], None]] = {
     "@tensor": lambda o, slot, words, scope, ins: check_tensor(o, int(words[slot.count][0]), scope, ins),
     "offsets": lambda o, slot, words, scope, _: check_offsets(o, int(words[slot.count][0]) - 2, scope),
@@ -184,15 +185,15 @@ def within(limits: str) -> NumberCheck:
 
 
 def check_size(operand: Integer | Float, ins: PtxInstruction) -> None:
-    """`cp.async` with a source size: it reads at most all bytes of the copy."""
+    """Checks the source size of a `cp.async`. It is at most the size of the copy."""
     check_constant(operand, f"0..{next(each.value for each in ins.operands if isinstance(each, Integer))}")
 
 
 def unchecked(operand: Integer | Float, ins: PtxInstruction) -> None:
-    """The value is checked when a thread executes the instruction."""
+    """Accepts all values. The value is checked when a thread executes the instruction."""
 
 
-# Numbers with a range: their type, and the check of a constant.
+# Operands that are numbers in a range. Each has its type and the check of a constant.
 NUMBERS: dict[str, tuple[str, NumberCheck]] = {
     "barrier": ("u32", unchecked),
     "threads": ("u32", unchecked),
@@ -237,7 +238,8 @@ def check_value(operand: Operand, slot: OperandSlot, kind: str, words: dict[str,
 
 
 def check_vector(vector: Vector, slot: OperandSlot, kind: str, scope: RegisterScope) -> None:
-    """Registers of one type give the vector this type. Registers of several types, or with constants, are bits."""
+    """Checks the items of a vector. If all items are registers of one type, the vector has this type. Otherwise its
+    items count as bits."""
     held = {scope.registers.get(str(item), "") for item in vector.items}
     loose = kind in HALVES | INTEGERS and "-" not in slot.mark and len(held) > 1
     for item in vector.items:
@@ -286,7 +288,8 @@ def check_target(operand: Operand, kind: str, slot: OperandSlot, scope: Register
 
 def check_register(operand: Register, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
     held = scope.registers[operand.name]
-    packed = held == "f16x2" and kind[0] in "su" and not slot.type.isupper()  # only where the opcode names the type
+    # such a register fits only if the opcode names the type
+    packed = held == "f16x2" and kind[0] in "su" and not slot.type.isupper()
     if held not in BYTES or packed or not agree(held, kind, "~" in slot.mark):
         raise FormMismatch(f"register {operand} of type .{held} does not fit .{kind}")
 
@@ -320,8 +323,8 @@ def check_float(operand: Float, kind: str) -> None:
 
 
 def check_name(name: str, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
-    """A name that is no register: a special register, a variable or a function. Only `mov` and similar instructions
-    take them."""
+    """Checks the name of a special register, a variable or a function. Only `mov` and similar instructions accept such
+    names."""
     if name == "_":
         raise FormMismatch("_ is no source")
     if name in scope.specials:
@@ -344,7 +347,7 @@ def check_name(name: str, kind: str, slot: OperandSlot, scope: RegisterScope) ->
 
 
 def check_parts(operand: Operand, kind: str, slot: OperandSlot, scope: RegisterScope) -> None:
-    """`mov.b64 d, {a, b}`: the widths of the parts add up to the whole."""
+    """Checks `mov.b64 d, {a, b}`. The widths of the parts must add up to the width of the whole."""
     if not isinstance(operand, Vector):
         raise FormMismatch(f"{operand} is not a vector")
     count = len(operand.items)
@@ -382,7 +385,7 @@ def check_address(operand: Operand, scope: RegisterScope, ins: PtxInstruction, s
 
 
 def check_variable(name: str, offset: int, space: str, scope: RegisterScope, ins: PtxInstruction) -> None:
-    """An address in a variable or a parameter."""
+    """Checks an address in a variable or a parameter."""
     lies, does, size = scope.spaces[name], ins.opcode[0], scope.sizes.get(name)
     bytes = access_size(ins) if size is not None and does in {"ld", "st"} else 0
     is_formal = name in scope.inputs or name in scope.outputs
@@ -405,7 +408,7 @@ def check_variable(name: str, offset: int, space: str, scope: RegisterScope, ins
 
 
 def check_base(name: str, held: str, is_wide: bool) -> None:
-    """A register that holds an address. In the generic and the global space it needs 64 bits."""
+    """Checks a register that holds an address. In the generic and the global space the register needs 64 bits."""
     if held[0] not in "bsu" or BYTES.get(held, 0) not in {4, 8}:
         raise FormMismatch(f"register {name} of type .{held} holds no address")
     if BYTES[held] == 4 and is_wide:
@@ -413,7 +416,8 @@ def check_base(name: str, held: str, is_wide: bool) -> None:
 
 
 def check_tensor(operand: Operand, dimensions: int, scope: RegisterScope, ins: PtxInstruction) -> None:
-    """The address of a map is generic. Coordinates are 32-bit integers, innermost first."""
+    """Checks the address of a map and the coordinates. The address is generic. The coordinates are 32-bit integers,
+    innermost first."""
     if not isinstance(operand, TensorAddress):
         raise FormMismatch(f"{operand} is no part of a tensor: [map, {{coordinates}}]")
     base = operand.map.base
@@ -431,7 +435,8 @@ def check_tensor(operand: Operand, dimensions: int, scope: RegisterScope, ins: P
 
 
 def check_offsets(operand: Operand, count: int, scope: RegisterScope) -> None:
-    """Offsets from a base pixel to the one that is read, along each spatial axis: 16 bits without a sign."""
+    """Checks the offsets from a base pixel to the pixel that is read. There is one unsigned 16-bit offset for each
+    spatial axis."""
     if not isinstance(operand, Vector) or len(operand.items) != count:
         raise FormMismatch(f"{operand} is no vector of {count} offsets, one for each spatial axis")
     for item in operand.items:

@@ -1,10 +1,10 @@
 """Puts the words of an opcode in the order of the table of forms.
 
-ptxas reads an opcode as a name and modifiers, and takes the modifiers in any order: CUTLASS writes
-`ldmatrix.sync.aligned.x4.m8n8.shared.b16`, nvcc `atom.add.global.u32`. It requires an order only for the words of the
-name itself, for types among each other, layouts of matrices, state spaces, and operations on bits. This rule agrees
-with ptxas 13.5 on 13,267 permutations of all forms; `tests/runtime/emulator/test_ptx_spelling.py` tries some of them
-again.
+ptxas reads an opcode as a name and modifiers. It accepts the modifiers in any order. CUTLASS writes
+`ldmatrix.sync.aligned.x4.m8n8.shared.b16`, and nvcc writes `atom.add.global.u32`. ptxas requires an order for the words
+of the name. It also requires an order among types, among layouts of matrices, among state spaces, and among operations
+on bits. This rule agrees with ptxas 13.5 on 13,267 permutations of all forms.
+`tests/runtime/emulator/test_ptx_spelling.py` tries some of these permutations again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from .forms import LegalForm, OpcodePart
 WIDTHS = ("hi", "lo", "wide")
 COPIES = ("cp.async", "cp.async.bulk", "cp.async.bulk.prefetch", "cp.reduce.async.bulk")
 BARRIERS = ("arrive", "red", "warp.sync", "cta", "cta.arrive", "cta.red")
-# Names of several words. A name is the longest of these with which an opcode begins, else its first word.
+# Names of several words. The name of an opcode is the longest of these texts with which the opcode begins, else its
+# first word.
 NAMES = {
     *(f"{root}.{width}" for root in ("mul", "mad", "madc", "mul24", "mad24") for width in WIDTHS),
     *("dp2a.hi", "dp2a.lo", "shf.l", "shf.r", "div.full", "cvt.pack", "cvta.to", "brx.idx", "st.async", "red.async"),
@@ -36,7 +37,7 @@ NAMES = {
     *("tensormap.replace", "tensormap.cp_fenceproxy"),
 }
 LONGEST_NAME = max(name.count(".") for name in NAMES) + 1
-# Words of one kind keep their order.
+# Words of the same kind keep their order.
 KINDS = (
     re.compile(r"[bsuf]\d{1,3}(x\d)?|bf16(x2)?|tf32|e\dm\d(x\d)?|pred"),  # types
     re.compile("row|col"),
@@ -47,25 +48,27 @@ KINDS = (
 
 @cache
 def kind_of(word: str) -> int:
-    """The kind of a word, by its place in KINDS; -1 for a word that may stand anywhere."""
+    """The kind of a word, as an index into KINDS. It is -1 for a word that may stand anywhere."""
     return next((number for number, kind in enumerate(KINDS) if kind.fullmatch(word)), -1)
 
 
 def words_of_name(opcode: tuple[str, ...]) -> int:
-    """How many words the name at the start of an opcode has."""
+    """Number of words in the name at the start of an opcode."""
     return next((count for count in range(LONGEST_NAME, 1, -1) if ".".join(opcode[:count]) in NAMES), 1)
 
 
 def in_order(form: LegalForm, opcode: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The words of an opcode as a form has them. None if the form has other words, or if their order is not allowed."""
+    """The words of an opcode in the order of a form. None if the form has other words, or if ptxas does not accept the
+    opcode's order."""
     named = words_of_name(opcode)
     found = arrangements(form.parts, opcode, named)
-    # A new order must not make another name: `bar.red.popc` is a name of two words.
+    # A new order must not change the name: `bar.red.popc` has a name of two words.
     return next((words for words in found if words_of_name(words) == named), None)
 
 
 def arrangements(parts: tuple[OpcodePart, ...], left: tuple[str, ...], named: int) -> Iterator[tuple[str, ...]]:
-    """All ways to put the words that are left into the parts of a form. `named` of them belong to the name."""
+    """All ways to assign the words in `left` to the parts of a form. `named` is how many of these words belong to the
+    name."""
     if not parts:
         if not left:
             yield ()
@@ -83,6 +86,6 @@ def arrangements(parts: tuple[OpcodePart, ...], left: tuple[str, ...], named: in
 
 
 def is_next(words: tuple[str, ...], index: int) -> bool:
-    """Whether no word of the same kind stands before this one."""
+    """Whether no word of the same kind stands before the word at `index`."""
     kind = kind_of(words[index])
     return kind < 0 or all(kind_of(word) != kind for word in words[:index])

@@ -1,7 +1,8 @@
-"""Registers of 128 bits as two of 64 (PTX ISA 8.3): loads and stores of `.b128` become `.v2.b64`, moves become two
-moves.
+"""Replaces each register of 128 bits by two registers of 64 bits (PTX ISA 8.3). Loads and stores of `.b128` become
+`.v2.b64`. Moves become two moves.
 
-So a load of 16 bytes is one access for each half, like that of a vector. Atomic operations on 128 bits are not known.
+So a load of 16 bytes is one access for each half, like the load of a vector. Atomic operations on 128 bits are not
+supported.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from ..reader import Integer, Label, Operand, PtxFunction, PtxInstruction, PtxMo
 from .forms import number_of
 
 WIDE = "b128"
-# ptxas takes `.b128` from sm_70 and PTX 8.3 on.
+# ptxas accepts `.b128` from sm_70 and PTX 8.3 on.
 FIRST_TARGET, FIRST_VERSION = 70, (8, 3)
 ACCESSES = {"ld", "ldu", "st"}
 
 
 def split_wide(function: PtxFunction, module: PtxModule) -> None:
-    """Replaces each register of 128 bits by two, and the instructions on it. Raises `PtxError` for others than ld, st
-    and mov."""
+    """Replaces each register of 128 bits by two registers, and rewrites the instructions that use it. Raises `PtxError`
+    for instructions other than ld, st and mov."""
     wide = {name for name, kind in function.registers.items() if kind == WIDE}
     opcodes = {item.opcode for item in function.body if isinstance(item, PtxInstruction)}
     if not wide and not any(WIDE in each for each in opcodes):
@@ -39,7 +40,7 @@ def split_wide(function: PtxFunction, module: PtxModule) -> None:
 
 
 def split(ins: PtxInstruction, wide: set[str], module: PtxModule) -> Iterator[PtxInstruction]:
-    """The instructions that replace one on 128 bits."""
+    """The instructions that replace an instruction on 128 bits."""
     if WIDE not in ins.opcode or ins.opcode[0] not in ACCESSES | {"mov"} or len(ins.operands) < 2:
         message = f"registers of 128 bits go through ld, st and mov of .b128 only, not through `{ins}`"
         raise PtxError(message, ins.ptx_line)
@@ -61,7 +62,8 @@ def split(ins: PtxInstruction, wide: set[str], module: PtxModule) -> Iterator[Pt
 
 
 def parts_of(operand: Operand, wide: set[str], ins: PtxInstruction) -> tuple[Operand, Operand]:
-    """(lower half, upper half) of a register, a constant, or a vector of two or four."""
+    """The lower and the upper half of an operand. The operand is a register, a constant, or a vector of two or four
+    items."""
     if isinstance(operand, Register) and operand.name in wide:
         return halves_of(operand.name)
     if isinstance(operand, Integer):
@@ -75,7 +77,7 @@ def parts_of(operand: Operand, wide: set[str], ins: PtxInstruction) -> tuple[Ope
 
 
 def halves_of(name: str) -> tuple[Register, Register]:
-    # A name of the text has no slash.
+    # Names in the PTX text have no slash.
     return Register(f"{name}/lower"), Register(f"{name}/upper")
 
 
